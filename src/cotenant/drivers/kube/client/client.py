@@ -236,7 +236,7 @@ class Client:
             await self.request("PATCH", path, self._encoder.encode(operations), content_type=JSON_PATCH)
         except Invalid as error:
             if error.code != 422 or any(cause.field for cause in error.causes):
-                raise  # the object that would come of it is wrong
+                raise  # the resulting object is invalid
             raise Conflict(str(error), error.code, error.reason) from None
 
     async def delete(
@@ -450,5 +450,5 @@ def _keep_alive(response: aiohttp.ClientResponse) -> None:
 
 
 def _cut(doing: str, error: Exception, maybe_done: bool) -> Unavailable:
-    said = str(error) or type(error).__name__
-    return Unavailable(f"{doing}: {said}", maybe_done=maybe_done)
+    reason = str(error) or type(error).__name__
+    return Unavailable(f"{doing}: {reason}", maybe_done=maybe_done)

@@ -1,7 +1,7 @@
-"""Reading part by part: what is wrong with one part becomes a sentence, and the others still count.
+"""Reading part by part: an error in one part becomes a sentence, and the others still count.
 
-Problem: an object of which one field cannot be read must neither be taken for one without the field nor be lost. Choice: each part is read by itself
-with what stands for it otherwise. Limits: sentences say the field only where the reader's error does.
+Problem: an object with one unreadable field must neither count as one without the field nor be lost. Choice: each part is read by itself,
+with a default. Limits: sentences name the field only where the reader's error does.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 class Attempt:
-    """Reads parts; `wrong` gathers the sentences."""
+    """Reads parts; `wrong` collects the sentences."""
 
     def __init__(self, wrong: list[str]) -> None:
         self.wrong = wrong
 
     def __call__(self, default: T, read: Callable[[], T]) -> T:
-        """What is read, or the default and a sentence about what is wrong."""
+        """The part, or the default and a sentence about the error."""
         try:
             return read()
         except InvalidInput as error:
@@ -36,5 +36,5 @@ class AttemptText:
         self._attempt = Attempt(wrong)
 
     def __call__(self, read: Callable[[str], T], text: str | None) -> T | None:
-        """What is read; None where the text is absent or wrong."""
+        """The value; None where the text is absent or wrong."""
         return None if text is None else self._attempt(None, lambda: read(text))

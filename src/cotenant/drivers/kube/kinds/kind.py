@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of object and its place in the API: `group` is empty for the core group; `form` is its struct here."""
+    """A kind of object and its place in the API: `group` is empty for the core group; `form` is its struct."""
 
     name: str
     group: str
@@ -43,7 +43,7 @@ class Kind(Generic[T]):
 
     @property
     def api_version(self) -> str:
-        """As objects say it."""
+        """The `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

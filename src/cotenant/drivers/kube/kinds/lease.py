@@ -1,4 +1,4 @@
-"""Lease of coordination.k8s.io: who holds it, for how long, since when."""
+"""Lease of coordination.k8s.io: its holder, duration and times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cotenant.drivers.kube.kinds.parts import ObjectMeta
 
 
 class LeaseSpec(ApiStruct, frozen=True):
-    """Who holds a lease. Times are MicroTime text: they are written, shown, and never compared with our clock."""
+    """The holder of a lease. Times are MicroTime text: they are written, shown, and never compared with this machine's clock."""
 
     holder_identity: Text = None
     lease_duration_seconds: Int32 | None = None

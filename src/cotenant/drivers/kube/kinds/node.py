@@ -52,7 +52,7 @@ def read_node(obj: NodeObject) -> Node:
     """A node. `InvalidInput` names what of it is wrong: without knowing its size, nothing can be placed on it."""
     meta, spec, status = obj.metadata, obj.spec or NodeSpec(), obj.status or NodeStatus()
     where = f"node {meta.name}"
-    # A node without any Ready condition has not been heard of yet.
+    # A node without any Ready condition has not reported yet.
     ready = any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ())
     return Node(
         name=meta.name or "",
@@ -66,20 +66,20 @@ def read_node(obj: NodeObject) -> Node:
 
 
 def _known_annotations(written: Mapping[str, str] | None) -> Labels:
-    """Of a node's annotations those that mean something to a scheduler."""
+    """The annotations that a scheduler uses."""
     found = {name: written[name] for name in ON_NODES if name in written} if written else {}
     return Labels.of(found) if found else NO_LABELS
 
 
 def allocatable_of(node: NodeObject) -> Allocatable | None:
     """The amounts that pods of each class may request; None while the object has no allocatable amounts."""
-    said = node.status.allocatable if node.status is not None else None
-    if not said:
+    amounts = node.status.allocatable if node.status is not None else None
+    if not amounts:
         return None
 
     def amount(name: str, read: Callable[[str | int | float], int] = whole) -> int:
         try:
-            return max(0, read(said.get(name) or 0))
+            return max(0, read(amounts.get(name) or 0))
         except InvalidInput:
             return 0
 

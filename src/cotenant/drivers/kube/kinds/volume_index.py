@@ -1,9 +1,9 @@
 """Which nodes a pod's volumes allow.
 
-Problem: a claim may be bound to a volume that only some nodes reach, may wait for a volume to be made where the pod goes, or may not be
+Problem: a claim may be bound to a volume that only some nodes reach, may wait for a volume to be provisioned where the pod is placed, or may not be
 ready at all; a pod must not be placed against any of these. Choice: an index of the volumes, claims and storage classes known so far turns
-each of a pod's claims into a `VolumeNeed`. `version` rises with every change, so that who keeps needs knows when to ask again.
-Limits: how many volumes a node can attach (CSINode) and storage capacity (CSIStorageCapacity) are not judged; the driver that makes the volume
+each of a pod's claims into a `VolumeNeed`. `version` rises with every change, so that a holder of needs knows when to compute them again.
+Limits: how many volumes a node can attach (CSINode) and storage capacity (CSIStorageCapacity) are not checked; the driver that provisions the volume
 refuses later. Disks named in the pod itself that only one node may use (GCE, EBS, RBD, iSCSI) are reported as unsupported.
 Source: Kubernetes documentation, "Persistent Volumes" and "Storage Classes"; kube-scheduler's VolumeBinding and VolumeRestrictions plugins.
 """
@@ -56,7 +56,7 @@ class VolumeIndex:
         return self._claims.get(key)
 
     def needs(self, meta: PodMeta, volumes: Iterable[Volume]) -> tuple[tuple[VolumeNeed, ...], tuple[str, ...]]:
-        """What a pod's volumes need, and what of them cannot be judged."""
+        """What a pod's volumes need, and which of them are not supported."""
         needs: dict[str, VolumeNeed] = {}
         unsupported: list[str] = []
         namespace = meta.namespace or "default"
@@ -67,7 +67,7 @@ class VolumeIndex:
                 name, owner = f"{meta.name}-{volume.name}", meta.uid or ""
             else:
                 unsupported += (
-                    f"volume {volume.name}: {source} volumes are not judged"
+                    f"volume {volume.name}: {source} volumes are not supported"
                     for source in _ATTACHED
                     if getattr(volume, source) is not None
                 )
@@ -107,7 +107,7 @@ class VolumeIndex:
             return _waiting(key, f"{shown} waits for StorageClass {name}, which does not exist")
         if storage_class is None or storage_class.volume_binding_mode != "WaitForFirstConsumer":
             return _waiting(key, f"{shown} is not bound yet", exclusive)
-        # A volume that exists comes before one that is to be made.
+        # An existing volume is preferred to a new one.
         options = tuple(self._fitting(key, claim, spec, name))
         if storage_class.provisioner == NO_PROVISIONER:
             waits_for = "" if options else f"no PersistentVolume of class {name} fits {shown}"
@@ -128,7 +128,7 @@ class VolumeIndex:
         return VolumeNeed(key, Binding.BOUND, (VolumeOption(name, reach(volume)),), exclusive)
 
     def _class_of(self, spec: PersistentVolumeClaimSpec, meta: ObjectMeta) -> str:
-        """The claim's class; where it names none, the newest default class, as the API server's admission would say."""
+        """The claim's class; where it names none, the newest default class, as the API server's admission would set."""
         annotated = (meta.annotations or {}).get(_BETA_CLASS)
         if annotated is not None:
             return annotated

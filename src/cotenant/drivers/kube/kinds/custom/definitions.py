@@ -1,8 +1,8 @@
-"""The definitions of the custom kinds that we read, as manifests beside this file, by their plural.
+"""The definitions of the custom kinds that are read, as manifests beside this file, by their plural.
 
-Problem: a scheduler that reads PodGroups and quotas is of no use where nobody has installed those kinds. Choice: the manifests travel with the
+Problem: a scheduler that reads PodGroups and quotas is of no use where those kinds are not installed. Choice: the manifests travel with the
 package; `cotenant crds` prints them and `cotenant up` installs them. They have upstream's groups, versions and names, so where upstream's own
-definitions are installed they stay. Limits: fields that we do not read are kept by the server and not checked.
+definitions are installed they stay. Limits: fields that are not read here are kept by the server and not checked.
 """
 
 from __future__ import annotations

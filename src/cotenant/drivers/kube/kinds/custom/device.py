@@ -1,8 +1,8 @@
-"""Device, the object in which a node tells a cluster its GPUs and cards: as structs, and as the model's value both ways.
+"""Device, the object with a node's GPUs and network cards: read as the model's value and written from it.
 
-Problem: these objects are written by agents of several vendors, some entries are of kinds that we do not know, and a wrong one must not cost the node its
-other devices. Choice: an entry of a known kind that cannot be used becomes a device that is given to nobody, with a sentence; other kinds are read
-past. As in Go, an entry that says nothing of its health is not healthy. Limits: `status` is neither read nor written: who has what is in the
+Problem: these objects are written by agents of several vendors, some entries are of unknown kinds, and a wrong one must not cost the node its
+other devices. Choice: an entry of a known kind that cannot be used becomes a device that is never allocated, with a sentence; other kinds are
+skipped. As in Go, an entry without a health is not healthy. Limits: `status` is neither read nor written: allocations are in the
 pods' annotations.
 
 Source: Koordinator, apis/scheduling/v1alpha1/device_types.go.
@@ -25,7 +25,7 @@ _UNKNOWN_PLACE = -1  # what upstream's agents write where a NUMA node is not kno
 
 
 class DeviceTopology(ApiStruct, frozen=True):
-    """Where a device sits."""
+    """The place of a device in the machine."""
 
     socket_id: Int32 | None = field(default=None, name="socketID")
     node_id: Int32 | None = field(default=None, name="nodeID")
@@ -69,7 +69,7 @@ class DeviceSpec(ApiStruct, frozen=True):
 class DeviceObject(ApiStruct, frozen=True):
     """scheduling.koordinator.sh/v1alpha1 Device. Its name is the node's."""
 
-    api_version: str = ""  # said of one to be created: a server refuses a custom object without
+    api_version: str = ""  # set on creation: a server refuses a custom object without it
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: DeviceSpec | None = None
@@ -105,18 +105,18 @@ def read_devices(obj: DeviceObject) -> NodeDevices:
     )
 
 
-def written_devices(told: NodeDevices) -> DeviceObject:
-    """The object that says so; a partition table is left to whoever knows it."""
+def written_devices(devices: NodeDevices) -> DeviceObject:
+    """The object with these devices; the partition table is not written."""
     return DeviceObject(
         api_version=DEVICES.api_version,
         kind=DEVICES.name,
-        metadata=ObjectMeta(name=told.node, labels=dict(told.labels) or None),
-        spec=DeviceSpec(devices=tuple(_info(device) for device in told.devices)),
+        metadata=ObjectMeta(name=devices.node, labels=dict(devices.labels) or None),
+        spec=DeviceSpec(devices=tuple(_info(device) for device in devices.devices)),
     )
 
 
 def _device(info: DeviceInfo, where: str, wrong: list[str]) -> Device | None:
-    """A device, one that nobody gets where something of it is wrong, None where not even its minor is known."""
+    """A device; an unhealthy one where a part of it is wrong, None where not even its minor is known."""
     type_ = DeviceType(info.type or "")
     if info.minor is None:
         wrong.append(str(InvalidInput(f"{where}.minor", "", "a number")))

@@ -1,7 +1,7 @@
 """ElasticQuota, with the labels and annotations that Koordinator's users write, as the model's values, and what is written back.
 
-Problem: half of a quota is text in labels and annotations written by people, and one that cannot be read must neither be taken for another nor vanish: its pods
-would go unlimited. Choice: whatever cannot be read becomes a sentence, and the quota is known and not used. A maximum beyond what an amount may
+Problem: half of a quota is text in labels and annotations written by people, and one that cannot be read must neither count as another nor be ignored: its pods
+would be unlimited. Choice: whatever cannot be read becomes a sentence, and the quota is known and not used. A maximum beyond what an amount may
 be (upstream's defaults are the largest integer, divided) is no limit. What schedulers write as results is not read. Limits: two requests for a status whose
 annotations and `used` both changed: a server ignores the one where the other is written.
 
@@ -149,12 +149,12 @@ def _amounts_of(text: str | None, annotation: str, wrong: list[str]) -> Amounts 
         return None
     where, expected = f"annotation {annotation}", 'a JSON object of quantities such as {"cpu":"40","memory":"80Gi"}'
     try:
-        told = json_object(where, text, expected)
+        parsed = json_object(where, text, expected)
     except InvalidInput as error:
         wrong.append(str(error))
         return None
-    good = {name: amount for name, amount in told.items() if isinstance(amount, str | int | float)}
-    if len(good) < len(told):
+    good = {name: amount for name, amount in parsed.items() if isinstance(amount, str | int | float)}
+    if len(good) < len(parsed):
         wrong.append(str(InvalidInput(where, text, expected)))
     return _maximum(good, where, wrong)
 
@@ -163,10 +163,10 @@ def _namespaces(text: str | None, wrong: list[str]) -> tuple[str, ...]:
     if not text:
         return ()
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, list) or not all(isinstance(each, str) and each for each in told):
+        parsed = None
+    if not isinstance(parsed, list) or not all(isinstance(each, str) and each for each in parsed):
         wrong.append(str(InvalidInput(f"annotation {names.NAMESPACES}", text, 'a JSON list such as ["team-a"]')))
         return ()
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys(parsed))

@@ -1,9 +1,9 @@
 """NodeMetric as a scheduler reads it.
 
-Problem: the object is written by agents of several makes and ages, and its time is of a clock that is not ours. Choice: a struct of the fields that are used, read into
+Problem: the object is written by agents of several vendors and versions, and its time is of another machine's clock. Choice: a struct of the fields that are used, read into
 `model.node_metric.NodeMetric` with its age by this machine's clock; a time in the future counts as now. One amount that cannot be read makes the
-object unreadable: half a metric would look like an idle node. Limits: devices, predictions and NUMA figures are not read. What our own agent writes:
-services/agent/nodemetric.py.
+object unreadable: half a metric would look like an idle node. Limits: devices, predictions and NUMA figures are not read. The object that this project's agent writes is in
+node_metric_writing.py.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -64,7 +64,7 @@ class MetricStatus(ApiStruct, frozen=True):
 
 
 class CollectInterval(ApiStruct, frozen=True):
-    """CollectPolicy, the part that tells how old a metric may be."""
+    """CollectPolicy, the part from which the age limit of a metric follows."""
 
     report_interval_seconds: int | None = None
 
@@ -91,12 +91,12 @@ def read_node_metric(obj: NodeMetricObject, wall: Callable[[], float] = time.tim
     name, status = obj.metadata.name or "", obj.status or MetricStatus()
     where = f"NodeMetric {name}"
     policy = obj.spec.metric_collect_policy if obj.spec is not None else None
-    told_s = policy.report_interval_seconds if policy is not None else None
+    interval_s = policy.report_interval_seconds if policy is not None else None
     part = status.node_metric or NodePart()
     return NodeMetric(
         node=name,
         age_s=nan if status.update_time is None else max(0.0, wall() - status.update_time.timestamp()),
-        interval_s=told_s if told_s is not None and told_s > 0 else REPORT_INTERVAL_S,
+        interval_s=interval_s if interval_s is not None and interval_s > 0 else REPORT_INTERVAL_S,
         use=_use(part.node_usage, f"{where}: nodeUsage"),
         windows=tuple(
             _window(each, f"{where}: aggregatedNodeUsages[{i}]")
@@ -120,7 +120,7 @@ def _window(written: Aggregated, where: str) -> Window:
 
 
 def _use(written: MeasuredResources | None, where: str) -> Use | None:
-    """Both amounts; None where neither is told."""
+    """Both amounts; None where neither is given."""
     amounts: Mapping[str, str | int | float] = (written.resources if written is not None else None) or {}
     if CPU_NAME not in amounts and MEMORY_NAME not in amounts:
         return None

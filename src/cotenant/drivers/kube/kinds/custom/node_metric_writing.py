@@ -1,7 +1,7 @@
-"""NodeMetric, the object in which a node's agent tells a cluster what the node and its pods use.
+"""NodeMetric as the node's agent writes it: what the node and its pods use.
 
 Choice: the names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a status patch, so that
-fields of others stay. Limits: only what our agent knows; predictions (prodReclaimableMetric) and devices are left out.
+fields of others stay. Limits: only what this agent measures; predictions (prodReclaimableMetric) and devices are left out.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -55,7 +55,7 @@ class HostApplicationMetricInfo(ApiStruct, frozen=True):
 
 
 class NodeMetricStatus(ApiStruct, frozen=True, omit_defaults=False):
-    """What the agent writes; empty lists are written too, so that what was there before goes."""
+    """What the agent writes; empty lists are written too, so that earlier entries are removed."""
 
     update_time: str
     node_metric: NodeMetricInfo
@@ -86,7 +86,7 @@ class NodeMetricSpec(ApiStruct, frozen=True):
 class OwnNodeMetric(ApiStruct, frozen=True):
     """slo.koordinator.sh/v1alpha1 NodeMetric, without its status: that is written, never read."""
 
-    api_version: str = ""  # said of one to be created: a server refuses a custom object without
+    api_version: str = ""  # set on creation: a server refuses a custom object without it
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeMetricSpec | None = None

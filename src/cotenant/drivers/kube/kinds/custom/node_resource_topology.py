@@ -1,9 +1,9 @@
-"""NodeResourceTopology: what a node tells of its CPUs, read for a scheduler and written for an agent or a simulated node.
+"""NodeResourceTopology: a node's CPUs, read for a scheduler and written for an agent or a simulated node.
 
-Problem: schedulers of co-location users read CPUs from this object's annotations, JSON that an agent writes, and one bad text must not take the
-node's CPUs for others. Choice: structs with only the annotations that are used; equal topology texts are read once and share a value;
+Problem: schedulers of co-location users read CPUs from this object's annotations, JSON that an agent writes, and one bad text must not be read as
+other CPUs. Choice: structs with only the annotations that are used; equal topology texts are read once and share a value;
 anything that cannot be true (a CPU twice, a core on two NUMA nodes) is an `InvalidInput` that names the annotation, and the node counts as
-telling nothing. Limits: the shared pools are written and not read; zones are read for CPU and memory.
+having no topology. Limits: the shared pools are written and not read; zones are read for CPU and memory.
 
 Source: Koordinator, apis/extension/{numa_aware,node_reservation,system_qos,node_resource_amplification}.go; NodeResourceTopology v1alpha1.
 """
@@ -167,34 +167,34 @@ class SharedPool(ApiStruct, frozen=True, omit_defaults=False):
 
 
 def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
-    """What a node tells. Raises `InvalidInput` where it tells no CPUs, or what cannot be true."""
-    name, told = obj.metadata.name or "", obj.metadata.annotations or TopologyAnnotations()
-    if not told.cpu_topology:
+    """A node's CPUs. Raises `InvalidInput` where they are missing or contradict themselves."""
+    name, written = obj.metadata.name or "", obj.metadata.annotations or TopologyAnnotations()
+    if not written.cpu_topology:
         raise InvalidInput(
-            f"annotation {CPU_TOPOLOGY}", told.cpu_topology or "", "the node's CPUs, as its agent writes them"
+            f"annotation {CPU_TOPOLOGY}", written.cpu_topology or "", "the node's CPUs, as its agent writes them"
         )
-    topology = _topology(told.cpu_topology)
-    kubelet = _json(KubeletPolicy, KUBELET_CPU_MANAGER_POLICY, told.kubelet_policy) or KubeletPolicy()
+    topology = _topology(written.cpu_topology)
+    kubelet = _json(KubeletPolicy, KUBELET_CPU_MANAGER_POLICY, written.kubelet_policy) or KubeletPolicy()
     static = kubelet.policy == "static"
     options = kubelet.options or {} if static else {}
     return NodeTopology(
         name=name,
         topology=topology,
-        kept=tuple(each for each in _kept(told, kubelet) if each.cpus),
+        kept=tuple(each for each in _reserved(written, kubelet) if each.cpus),
         bind=NodeBindPolicy.FULL_CORES_ONLY if options.get(_FULL_CORES_ONLY) == "true" else NodeBindPolicy.NONE,
         strategy=NumaStrategy.DISTRIBUTE_EVENLY if options.get(_ACROSS_NUMA) == "true" else None,
         policy=next(
             (_POLICIES[each] for each in obj.topology_policies or () if each in _POLICIES), TopologyPolicy.NONE
         ),
         zones=_zones(obj.zones or ()),
-        ratio_ppm=_ratio_ppm(told.amplification),
+        ratio_ppm=_ratio_ppm(written.amplification),
     )
 
 
 @lru_cache(maxsize=1024)
 def _topology(text: str) -> CpuTopology:
-    told = _json(Detail, CPU_TOPOLOGY, text)
-    cpus = tuple(LogicalCpu(each.id, each.core, each.socket, each.node) for each in told.detail) if told else ()
+    found = _json(Detail, CPU_TOPOLOGY, text)
+    cpus = tuple(LogicalCpu(each.id, each.core, each.socket, each.node) for each in found.detail) if found else ()
     if not cpus:
         raise InvalidInput(f"annotation {CPU_TOPOLOGY}", text, "at least one CPU")
     if any(min(each.core, each.socket, each.numa) < 0 for each in cpus):
@@ -205,18 +205,18 @@ def _topology(text: str) -> CpuTopology:
         raise InvalidInput(f"annotation {CPU_TOPOLOGY}: {error.field}", error.value, error.expected) from None
 
 
-def _kept(told: TopologyAnnotations, kubelet: KubeletPolicy) -> Iterable[ReservedCpus]:
+def _reserved(written: TopologyAnnotations, kubelet: KubeletPolicy) -> Iterable[ReservedCpus]:
     yield ReservedCpus("kubelet", _cpus(kubelet.reserved_cpus, KUBELET_CPU_MANAGER_POLICY))
-    reservation = _json(NodeReservation, NODE_RESERVATION, told.reservation)
+    reservation = _json(NodeReservation, NODE_RESERVATION, written.reservation)
     if reservation is not None:
         yield ReservedCpus("reservation", _cpus(reservation.reserved_cpus, NODE_RESERVATION))
-    system = _json(SystemQos, SYSTEM_QOS_RESOURCE, told.system_qos)
+    system = _json(SystemQos, SYSTEM_QOS_RESOURCE, written.system_qos)
     if system is not None and system.cpuset_exclusive is not False:
         yield ReservedCpus("system", _cpus(system.cpuset, SYSTEM_QOS_RESOURCE))
-    for each in _json(tuple[PodCpus, ...], POD_CPU_ALLOCS, told.pod_cpu_allocs) or ():
+    for each in _json(tuple[PodCpus, ...], POD_CPU_ALLOCS, written.pod_cpu_allocs) or ():
         if each.managed_by_kubelet and each.uid:
-            who = f"pod {each.namespace}/{each.name} by the kubelet's static policy"
-            yield ReservedCpus(who, _cpus(each.cpuset, POD_CPU_ALLOCS))
+            holder = f"pod {each.namespace}/{each.name} by the kubelet's static policy"
+            yield ReservedCpus(holder, _cpus(each.cpuset, POD_CPU_ALLOCS))
 
 
 def _cpus(text: str, annotation: str) -> int:
@@ -264,38 +264,38 @@ _encoder = msgspec.json.Encoder()
 
 
 def topology_text(cpus: Iterable[LogicalCpu]) -> str:
-    """The annotation that tells these CPUs, ascending."""
-    told = tuple(CpuInfo(id=c.cpu, core=c.core, socket=c.socket, node=c.numa) for c in sorted(cpus, key=_number))
-    return _encoder.encode(Detail(detail=told)).decode()
+    """The annotation with these CPUs, ascending."""
+    infos = tuple(CpuInfo(id=c.cpu, core=c.core, socket=c.socket, node=c.numa) for c in sorted(cpus, key=_number))
+    return _encoder.encode(Detail(detail=infos)).decode()
 
 
 def pools_text(cpus: Iterable[LogicalCpu], taken: Iterable[int]) -> str:
-    """The annotation that tells what of each NUMA node is left for pods without CPUs of their own."""
+    """The annotation with the CPUs of each NUMA node that are left for pods without own CPUs."""
     away = frozenset(taken)
     pools: dict[tuple[int, int], list[int]] = {}
     for each in cpus:
         pools.setdefault((each.socket, each.numa), [])
         if each.cpu not in away:
             pools[each.socket, each.numa].append(each.cpu)
-    told = tuple(SharedPool(socket=at[0], node=at[1], cpuset=format_cpus(left)) for at, left in sorted(pools.items()))
-    return _encoder.encode(told).decode()
+    shared = tuple(SharedPool(socket=at[0], node=at[1], cpuset=format_cpus(left)) for at, left in sorted(pools.items()))
+    return _encoder.encode(shared).decode()
 
 
 def allocs_text(allocs: Iterable[PodCpus]) -> str:
-    """The annotation that tells which pods hold CPUs."""
+    """The annotation with the pods that hold CPUs."""
     return _encoder.encode(tuple(allocs)).decode()
 
 
 def annotation_text(value: KubeletPolicy | NodeReservation) -> str:
-    """Any of the small ones."""
+    """The text of one of the small annotations."""
     return _encoder.encode(value).decode()
 
 
 def said_by(obj: NodeResourceTopology) -> Mapping[str, str | None]:
     """The annotations that an object has, of those that are used, by name."""
-    told = obj.metadata.annotations or TopologyAnnotations()
-    fields_of = zip(told.__struct_fields__, told.__struct_encode_fields__, strict=True)
-    return {name: getattr(told, attribute) for attribute, name in fields_of}
+    written = obj.metadata.annotations or TopologyAnnotations()
+    fields_of = zip(written.__struct_fields__, written.__struct_encode_fields__, strict=True)
+    return {name: getattr(written, attribute) for attribute, name in fields_of}
 
 
 def _number(cpu: LogicalCpu) -> int:

@@ -1,6 +1,6 @@
-"""PodGroups of scheduling.sigs.k8s.io/v1alpha1: read into a gang's facts, and told how their gang stands.
+"""PodGroup of scheduling.sigs.k8s.io/v1alpha1: read as a gang's definition; its status is written.
 
-Problem: a PodGroup says a gang's size in its spec and everything else in Koordinator's annotations, and other controllers read its status. Choice: only the
+Problem: a PodGroup has a gang's size in its spec and everything else in Koordinator's annotations, and other controllers read its status. Choice: only the
 fields that count are read; phase and counts are written to the status of the object of that UID. Limits: minResources, occupiedBy and scheduleStartTime are left as
 they are.
 """
@@ -41,7 +41,7 @@ class PodGroupSpec(ApiStruct, frozen=True):
     schedule_timeout_seconds: Int32 | None = None
 
 
-class WrittenPodGroupStatus(ApiStruct, frozen=True):
+class PodGroupObjectStatus(ApiStruct, frozen=True):
     """The status."""
 
     phase: str = ""
@@ -56,15 +56,15 @@ class PodGroupObject(ApiStruct, frozen=True):
 
     metadata: PodGroupMeta
     spec: PodGroupSpec | None = None
-    status: WrittenPodGroupStatus | None = None
+    status: PodGroupObjectStatus | None = None
 
 
 POD_GROUPS = Kind("PodGroup", "scheduling.sigs.k8s.io", "v1alpha1", "podgroups", True, PodGroupObject)
 
 
-def read_pod_group(told: PodGroupObject) -> PodGroup:
-    """A gang's facts. Raises `InvalidInput` for one without a name."""
-    meta, spec, status = told.metadata, told.spec or PodGroupSpec(), told.status or WrittenPodGroupStatus()
+def read_pod_group(obj: PodGroupObject) -> PodGroup:
+    """A gang's definition. Raises `InvalidInput` for one without a name."""
+    meta, spec, status = obj.metadata, obj.spec or PodGroupSpec(), obj.status or PodGroupObjectStatus()
     if not meta.name or not meta.uid:
         raise InvalidInput("PodGroup", f"{meta.namespace}/{meta.name}", "a name and a UID")
     key = f"{meta.namespace or 'default'}/{meta.name}"
@@ -92,13 +92,13 @@ def read_pod_group(told: PodGroupObject) -> PodGroup:
 
 
 async def write_pod_group(client: Client, status: PodGroupStatus) -> None:
-    """Tell a PodGroup how its gang stands, unless another has its name by now."""
+    """Write a PodGroup's status, unless another object has its name by now."""
     namespace, _, name = status.key.partition("/")
-    told = {
+    written = {
         "phase": status.phase.value,
         "scheduled": status.scheduled,
         "running": status.running,
         "succeeded": status.succeeded,
         "failed": status.failed,
     }
-    await client.set_status(POD_GROUPS, namespace, name, status.uid, told, keeps=True)
+    await client.set_status(POD_GROUPS, namespace, name, status.uid, written, keeps=True)

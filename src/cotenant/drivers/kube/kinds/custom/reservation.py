@@ -1,6 +1,6 @@
 """Reservation objects (scheduling.koordinator.sh/v1alpha1): read as the model's value, their status written, and a manifest made of one.
 
-Problem: a template is a whole pod, written by people, and what is wrong with it must be said on the object instead of making it vanish. Choice:
+Problem: a template is a whole pod, written by people, and its errors must be reported on the object instead of hiding it. Choice:
 spec and status are decoded by themselves, the template by the reader of pods; whatever cannot be read becomes a sentence in `wrong`, and only an
 object without a name or UID is refused. A status is written whole, so that nothing old stays. Limits:
 a template's volumes and gates are not read; `template.spec.nodeName` pins it to that node.
@@ -141,7 +141,7 @@ class ReservationReader:
         self._pods = PodReader()
 
     def read(self, obj: ReservationObject) -> Reservation:
-        """Raises `InvalidInput` for one without a name or UID; anything else that is wrong is told in `wrong`."""
+        """Raises `InvalidInput` for one without a name or UID; any other error is a sentence in `wrong`."""
         meta = obj.metadata
         if not (meta.name and meta.uid):
             raise InvalidInput(KIND, meta.name or "", "an object with a name and a UID")
@@ -155,8 +155,8 @@ class ReservationReader:
         wrong += [f"spec.template: {why}" for why in seen.unsupported]
         if spec.pre_allocation:
             wrong.append("spec.preAllocation: room that is still taken cannot be reserved")
-        nobody: tuple[Owner, ...] = ()
-        owners = attempt(nobody, lambda: _owners(spec.owners or ()))
+        no_owners: tuple[Owner, ...] = ()
+        owners = attempt(no_owners, lambda: _owners(spec.owners or ()))
         policy = attempt(
             AllocatePolicy.RESTRICTED,
             lambda: one_of(AllocatePolicy, spec.allocate_policy or "", "spec.allocatePolicy"),
@@ -199,10 +199,10 @@ class ReservationReader:
     def _template(self, meta: ReservationMeta, template: _Template) -> ObservedPod:
         written = template.metadata or PodMeta()
         spec = msgspec.structs.replace(template.spec or PodSpec(), volumes=None, scheduling_gates=None)
-        who = PodMeta(
+        metadata = PodMeta(
             name=meta.name, namespace=written.namespace, labels=written.labels, annotations=written.annotations
         )
-        seen = self._pods.pod(PodObject(metadata=who, spec=spec))
+        seen = self._pods.pod(PodObject(metadata=metadata, spec=spec))
         return replace(seen, pod=_pinned(seen.pod, spec.node_name)) if spec.node_name else seen
 
 
@@ -234,7 +234,7 @@ def _owners(written: tuple[_Owner, ...]) -> tuple[Owner, ...]:
         where = f"spec.owners[{i}]"
         one, by = owner.object, owner.controller
         if not any((*_told(one), *_told(by), owner.label_selector is not None)):
-            raise InvalidInput(where, "{}", "an object, a controller or a labelSelector that names somebody")
+            raise InvalidInput(where, "{}", "an object, a controller or a labelSelector that selects pods")
         found.append(
             Owner(
                 object=None if one is None else ObjectOwner(one.name or "", one.namespace or "", one.uid or ""),
@@ -314,7 +314,7 @@ def _condition(written: _Condition) -> Condition:
 
 
 def holdings_patch(uid: str, holds: Holdings) -> dict[str, Any]:
-    """A merge patch of the annotations that say what it was given; what they say of other things goes."""
+    """A merge patch of the annotations with its CPUs and devices; those of others are removed."""
     nothing: dict[str, str | None] = {RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
     return {"metadata": {"uid": uid, "annotations": nothing | written_holdings(holds)}}
 

@@ -81,8 +81,8 @@ def read_hints(written: PodAnnotations | None) -> Hints:
         try:
             estimate = _ESTIMATE.decode(written.estimate)
         except (*UNREADABLE, InvalidInput, OverflowError) as error:
-            said = InvalidInput(f"annotation {ESTIMATE}", written.estimate, "an estimate as JSON", str(error))
-            wrong.append(str(said))
+            refusal = InvalidInput(f"annotation {ESTIMATE}", written.estimate, "an estimate as JSON", str(error))
+            wrong.append(str(refusal))
     return Hints(
         tenant=written.tenant or "",
         objective_p99_ms=objective,

@@ -48,26 +48,27 @@ def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
 
 
 def written_holdings(holds: Holdings, has: Holdings = NO_HOLDINGS) -> dict[str, str]:
-    """The annotations that say what a pod was given; none for nothing. Where it `has` the name of a reservation from which it did not draw, that is
-    emptied: a bind can write over an annotation, and not take it off.
+    """The annotations with what a pod was given; none for nothing.
+
+    Where it `has` the name of a reservation that it does not use, that annotation is emptied: a bind can overwrite an annotation, and not remove it.
     """
-    told = {}
+    annotations = {}
     if holds.cpus is not None:
-        told[RESOURCE_STATUS] = holds.cpus.format()
+        annotations[RESOURCE_STATUS] = holds.cpus.format()
     if holds.devices:
-        told[DEVICE_ALLOCATED] = format_allocations(holds.devices)
+        annotations[DEVICE_ALLOCATED] = format_allocations(holds.devices)
     if holds.reservation is not None:
-        told[ALLOCATED] = holds.reservation.format()
+        annotations[ALLOCATED] = holds.reservation.format()
     elif has.reservation is not None:
-        told[ALLOCATED] = ""
-    return told
+        annotations[ALLOCATED] = ""
+    return annotations
 
 
 def _gang(written: PodAnnotations) -> gang.GangNotes | None:
-    said = (
+    fields = (
         written.gang_name, written.gang_min_available, written.gang_total_number, written.gang_waiting_time,
         written.gang_mode, written.gang_groups, written.gang_match_policy, written.gang_topology,
     )  # fmt: skip
-    if all(each is None for each in said):
+    if all(each is None for each in fields):
         return None
     return read_gang(written)

@@ -22,7 +22,7 @@ from cotenant.model.json_object import json_object
 
 
 class GangAnnotations(ApiStruct, frozen=True):
-    """What a pod and a PodGroup may both say of a gang."""
+    """The annotations about a gang that a pod and a PodGroup may both have."""
 
     gang_name: Text = field(default=None, name=gang.NAME)
     gang_min_available: Text = field(default=None, name=gang.MIN_AVAILABLE)
@@ -35,7 +35,7 @@ class GangAnnotations(ApiStruct, frozen=True):
 
 
 def read_gang(written: GangAnnotations) -> gang.GangNotes:
-    """What annotations say of a gang; sentences about what cannot be used are kept in the notes, and stop no pod."""
+    """A gang's settings from annotations; sentences about those that cannot be used are kept beside them, and stop no pod."""
     wrong: list[str] = []
     attempt = AttemptText(wrong)
     return gang.GangNotes(
@@ -60,24 +60,24 @@ def _count(name: str, text: str) -> int:
 def _groups(text: str) -> tuple[str, ...]:
     field, expected = f"annotation {gang.GROUPS}", 'a JSON list such as ["namespace/name"]'
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         raise InvalidInput(field, text, expected) from None
-    if not isinstance(told, list) or not all(isinstance(each, str) and each for each in told):
+    if not isinstance(parsed, list) or not all(isinstance(each, str) and each for each in parsed):
         raise InvalidInput(field, text, expected)
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys(parsed))
 
 
 def _topology(text: str) -> gang.GangTopology:
     field = f"annotation {gang.TOPOLOGY}"
     expected = 'a JSON object such as {"keys": ["topology.kubernetes.io/rack"], "required": false}, narrowest key first'
-    told = json_object(field, text, expected)
-    keys = told.get("keys")
-    if not isinstance(keys, list) or not keys or not told.keys() <= {"keys", "required"}:
+    parsed = json_object(field, text, expected)
+    keys = parsed.get("keys")
+    if not isinstance(keys, list) or not keys or not parsed.keys() <= {"keys", "required"}:
         raise InvalidInput(field, text, expected)
-    if not all(isinstance(key, str) and key for key in keys) or not isinstance(told.get("required", False), bool):
+    if not all(isinstance(key, str) and key for key in keys) or not isinstance(parsed.get("required", False), bool):
         raise InvalidInput(field, text, expected)
-    return gang.GangTopology(tuple(dict.fromkeys(keys)), told.get("required", False))
+    return gang.GangTopology(tuple(dict.fromkeys(keys)), parsed.get("required", False))
 
 
 W = TypeVar("W", gang.Mode, gang.MatchPolicy)

@@ -3,7 +3,7 @@
 Problem: requests, priorities, labels and annotations of a pod are known to the API server only, and an agent wants those of its own node, all
 annotations among them. Choice: structs of their own beside the scheduler's, read into `DeclaredPod`, which is laid over the groups that are found. Amounts
 of batch and mid resources are the node's CPU and memory as well. Limits: what cannot be read counts as absent. Init containers and overhead are not
-counted: what is enforced on the node stands in the groups.
+counted: the limits in force on the node are read from its cgroups.
 Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's batch and mid resources
 (batch-cpu and mid-cpu are in milli-CPU).
 """
@@ -42,7 +42,7 @@ _MEMORY: tuple[tuple[str, Callable[[str | int | float], int]], ...] = (
 
 
 class NodeContainerSpec(ApiStruct, frozen=True):
-    """A container, as far as a node's agent cares."""
+    """A container, the part that a node's agent uses."""
 
     name: str = ""
     resources: Resources | None = None
@@ -70,7 +70,7 @@ class PodAddress(ApiStruct, frozen=True):
 
 
 class NodePodStatus(ApiStruct, frozen=True):
-    """How far a pod has come."""
+    """The status of a pod."""
 
     phase: Text = None
     pod_ips: tuple[PodAddress, ...] | None = field(default=None, name="podIPs")
@@ -90,7 +90,7 @@ NODE_PODS = Kind("Pod", "", "v1", "pods", True, NodePodObject)
 
 
 def declared(obj: NodePodObject) -> DeclaredPod:
-    """What the API server says of a pod."""
+    """A pod as the API server declares it."""
     meta, spec, status = obj.metadata, obj.spec or NodePodSpec(), obj.status or NodePodStatus()
     annotations = meta.annotations or {}
     ids = {each.name: (each.container_id or "").rpartition("//")[2] for each in status.container_statuses or ()}

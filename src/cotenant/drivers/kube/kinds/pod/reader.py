@@ -1,8 +1,8 @@
 """Pods as the model's values.
 
-Problem: scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod of which it understood
-only a part. Choice: what equal pods share (their spec without the node, and their classes) is read once and kept by its encoded form, which
-costs a few microseconds to make and cannot be confused; what is each pod's own is filled in. Whatever cannot be read or judged becomes a
+Problem: scheduling wants few facts of a pod, wants them fast (every start reads all pods), and must not place a pod that it read only
+in part. Choice: what equal pods share (their spec without the node, and their classes) is read once and kept by its encoded form, which
+costs a few microseconds to make and cannot be confused; what is each pod's own is filled in. Whatever cannot be read or is not supported becomes a
 sentence in `unsupported`: a reason on the pod, never an exception and never a wrong placement.
 Limits: an unreadable part of a bound pod counts as absent (it takes what could be read). The class of a pod without Koordinator labels
 is not derived from its requests.
@@ -80,7 +80,7 @@ class PodReader:
         self._owned: dict[tuple[OwnerReference, ...], tuple[OwnedBy, ...]] = {}
 
     def pod(self, obj: PodObject) -> ObservedPod:
-        """A pod. Never fails: what cannot be judged is named in `unsupported`."""
+        """A pod. Never fails: what is not supported is named in `unsupported`."""
         meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
         labels = meta.labels or {}
         template = self._template(spec, status, labels)
@@ -180,9 +180,9 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
     affinity = spec.affinity or Affinity()
     near, away = affinity.pod_affinity, affinity.pod_anti_affinity
     if spec.resource_claims:
-        wrong.append("spec.resourceClaims: dynamic resource allocation is not judged")
+        wrong.append("spec.resourceClaims: dynamic resource allocation is not supported")
     if spec.workload_ref is not None or spec.scheduling_group is not None:
-        wrong.append("spec.workloadRef: gangs of the Workload API are not judged")
+        wrong.append("spec.workloadRef: gangs of the Workload API are not supported")
     no_terms: tuple[PodTerm, ...] = ()
     no_spread: tuple[SpreadConstraint, ...] = ()
     no_tolerations: tuple[Toleration, ...] = ()

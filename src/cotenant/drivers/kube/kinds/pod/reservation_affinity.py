@@ -41,18 +41,18 @@ def read_affinity(text: str) -> ReservationAffinity:
     if not text:
         return ReservationAffinity()
     try:
-        told = _decoder.decode(text)
+        parsed = _decoder.decode(text)
     except UNREADABLE as error:
         raise InvalidInput(_FIELD, text, "a reservation affinity as JSON", str(error)) from None
     required = None
-    if told.required is not None:
-        written = told.required.reservation_selector_terms or ()
+    if parsed.required is not None:
+        written = parsed.required.reservation_selector_terms or ()
         required = NodeSelector(
             tuple(read_selector_term(term, f"{_FIELD}.reservationSelectorTerms[{i}]") for i, term in enumerate(written))
         )
     return ReservationAffinity(
-        name=told.name or "",
+        name=parsed.name or "",
         required=required,
-        selector=Labels.of(told.reservation_selector or {}),
-        tolerations=read_tolerations(told.tolerations or (), f"{_FIELD}.tolerations"),
+        selector=Labels.of(parsed.reservation_selector or {}),
+        tolerations=read_tolerations(parsed.tolerations or (), f"{_FIELD}.tolerations"),
     )

@@ -93,7 +93,7 @@ class Volume(ApiStruct, frozen=True):
 
 
 class PodSpec(ApiStruct, frozen=True):
-    """What a pod asks for."""
+    """What a pod requests."""
 
     node_name: Text = None
     scheduler_name: Text = None
@@ -124,7 +124,7 @@ class ContainerStatus(ApiStruct, frozen=True):
 
 
 class PodStatus(ApiStruct, frozen=True):
-    """How far a pod has come."""
+    """The status of a pod."""
 
     phase: Text = None
     nominated_node_name: Text = None
