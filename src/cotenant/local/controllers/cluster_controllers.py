@@ -86,8 +86,8 @@ class TaintEviction(ResourceController):
         pods = self._pods.by("node", key[1])
         first = node_lifecycle.mark_pods_not_ready(node, pods, now_s)
         if node_lifecycle.is_full_disruption(len(self._unreachable), len(self._own.store)):
-            again = now_s + 10.0
-            return Plan(first.actions, "most nodes are unreachable: no pod is evicted", again)
+            requeue_at = now_s + 10.0
+            return Plan(first.actions, "most nodes are unreachable: no pod is evicted", requeue_at)
         then = node_lifecycle.evict(node, pods, now_s)
         return Plan(first.actions + then.actions, f"{first.reason}; {then.reason}", then.requeue_at_s)
 
@@ -248,8 +248,8 @@ class Namespaces(ResourceController):
         if namespace.metadata.terminating:
             for resource in self._contents():
                 page = await self._informers.api.list(Target(resource, key[1]), ListOptions())
-                fresh = sum(b'"deletionTimestamp"' not in item.raw for item in page.items)
-                left[(resource.group, resource.plural)] = (len(page.items), fresh)
+                not_deleted = sum(b'"deletionTimestamp"' not in item.raw for item in page.items)
+                left[(resource.group, resource.plural)] = (len(page.items), not_deleted)
         return namespaces.reconcile(namespace, left, now_s)
 
     def _contents(self) -> Iterable[Resource]:

@@ -120,10 +120,10 @@ class Deployments(_Owner):
             return
         owner = old.metadata.controller
         rs = self._sets.get(old.metadata.namespace, owner.name) if owner is not None else None
-        above = rs.metadata.controller if rs is not None else None
-        if above is None:
+        deployment_reference = rs.metadata.controller if rs is not None else None
+        if deployment_reference is None:
             return
-        found: Deployment | None = self._own.store.get(old.metadata.namespace, above.name)
+        found: Deployment | None = self._own.store.get(old.metadata.namespace, deployment_reference.name)
         if found is not None and found.spec.strategy.type == "Recreate":
             self._enqueue(found.metadata.key)
 

@@ -73,8 +73,10 @@ def admit(pod: Pod, requests: Amounts, node: NodeView, allocatable: Amounts, usa
         used, capacity = usage.used.get(name, 0), allocatable.get(name)
         if amount > 0 and used + amount > capacity:
             return _out_of(name, amount, used, capacity)
-    wanted = host_ports(pod)
-    if wanted and any(a.conflicts(b) for taken in usage.ports.values() for a in taken for b in wanted):
+    requested_ports = host_ports(pod)
+    if requested_ports and any(
+        a.conflicts(b) for taken in usage.ports.values() for a in taken for b in requested_ports
+    ):
         text = (
             "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
         )

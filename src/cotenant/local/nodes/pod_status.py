@@ -63,15 +63,15 @@ def ended(pod: Pod, run: Run, exit_code: int, now_s: float) -> Manifest:
     """The containers have terminated and will not be restarted."""
     phase = "Succeeded" if exit_code == 0 else "Failed"
     reason = ("False", "PodCompleted" if exit_code == 0 else "PodFailed")
-    wanted = {"Ready": reason, "ContainersReady": reason}
+    desired = {"Ready": reason, "ContainersReady": reason}
     if exit_code == 0:
-        wanted["Initialized"] = ("True", "PodCompleted")
+        desired["Initialized"] = ("True", "PodCompleted")
     state: Manifest = {"terminated": _terminated(run, exit_code, now_s)}
     return _body(
         pod,
         {
             "phase": phase,
-            "conditions": _conditions(pod, wanted, now_s),
+            "conditions": _conditions(pod, desired, now_s),
             "containerStatuses": _containers(pod, state, run.restarts, ready=False),
         },
     )
@@ -116,11 +116,11 @@ def _containers(pod: Pod, state: Manifest, restarts: int, ready: bool) -> list[M
     ]
 
 
-def _conditions(pod: Pod, wanted: dict[str, tuple[str, str]], now_s: float) -> list[Manifest]:
+def _conditions(pod: Pod, desired: dict[str, tuple[str, str]], now_s: float) -> list[Manifest]:
     now = stamp(now_s)
     views: tuple[Condition, ...] = pod.status.conditions
     out: list[Manifest] = []
-    for kind, (status, reason) in wanted.items():
+    for kind, (status, reason) in desired.items():
         out = conditions_with(views, kind, status, reason, "", now)
         views = convert(out, tuple[Condition, ...])
     for condition in out:

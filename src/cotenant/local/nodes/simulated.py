@@ -272,8 +272,10 @@ class SimulatedNodes:
             report.memory_used / report.memory_allocatable,
             report.violation,
         )
-        shown = self._annotated.get(report.node, (0.0, 0.0, 0.0))
-        return report.node in self._uids and max(abs(a - b) for a, b in zip(use, shown, strict=True)) > ANNOTATE_CHANGE
+        annotated = self._annotated.get(report.node, (0.0, 0.0, 0.0))
+        return (
+            report.node in self._uids and max(abs(a - b) for a, b in zip(use, annotated, strict=True)) > ANNOTATE_CHANGE
+        )
 
     async def _annotate(self, report: NodeReport) -> None:
         """Annotate the Node object with its usage, for `kubectl describe`."""

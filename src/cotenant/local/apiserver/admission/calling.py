@@ -51,7 +51,7 @@ class Caller:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=256, keepalive_timeout=_IDLE_S)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
-        shown = f'failed to call webhook: Post "{address.url}?timeout={webhook.timeout_s}s"'
+        prefix = f'failed to call webhook: Post "{address.url}?timeout={webhook.timeout_s}s"'
         try:
             async with (
                 asyncio.timeout(webhook.timeout_s),
@@ -65,22 +65,22 @@ class Caller:
                     timeout=aiohttp.ClientTimeout(total=None),
                 ) as answer,
             ):
-                body_read = await self._read(answer, shown)
+                body_read = await self._read(answer, prefix)
                 if answer.status != 200:
                     raise CallFailed(f"failed to call webhook: the server responded with status code {answer.status}")
                 return body_read
         except TimeoutError:
-            raise CallFailed(f"{shown}: context deadline exceeded") from None
+            raise CallFailed(f"{prefix}: context deadline exceeded") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise CallFailed(f"{shown}: {error}") from None
+            raise CallFailed(f"{prefix}: {error}") from None
 
-    async def _read(self, answer: aiohttp.ClientResponse, shown: str) -> bytes:
+    async def _read(self, answer: aiohttp.ClientResponse, prefix: str) -> bytes:
         parts: list[bytes] = []
         size = 0
         async for part in answer.content.iter_any():
             size += len(part)
             if size > _MAX_ANSWER_BYTES:
-                raise CallFailed(f"{shown}: the answer is larger than {_MAX_ANSWER_BYTES} bytes")
+                raise CallFailed(f"{prefix}: the answer is larger than {_MAX_ANSWER_BYTES} bytes")
             parts.append(part)
         return b"".join(parts)
 
@@ -111,25 +111,25 @@ class Caller:
         path = quote("/" + service.path.lstrip("/"), safe="/")
         return _Address(f"https://{host}:{port}{path}", named)
 
-    def _endpoint(self, service: ServiceReference, shown: str) -> tuple[str, int]:
+    def _endpoint(self, service: ServiceReference, prefix: str) -> tuple[str, int]:
         """A loopback (host, port) of a service."""
         found = self._lookup("services", service.namespace, service.name)
         if found is None:
-            raise CallFailed(f'{shown}: service "{service.name}" not found')
+            raise CallFailed(f'{prefix}: service "{service.name}" not found')
         ports = (found.get("spec") or {}).get("ports") or []
-        wanted = [port for port in ports if port.get("port") == service.port]
-        if not wanted:
-            raise CallFailed(f'{shown}: no service port {service.port} found for service "{service.name}"')
+        matching = [port for port in ports if port.get("port") == service.port]
+        if not matching:
+            raise CallFailed(f'{prefix}: no service port {service.port} found for service "{service.name}"')
         endpoints = self._lookup("endpoints", service.namespace, service.name) or {}
         for subset in endpoints.get("subsets") or ():
             for port in subset.get("ports") or ():
-                if (port.get("name") or "") != (wanted[0].get("name") or ""):
+                if (port.get("name") or "") != (matching[0].get("name") or ""):
                     continue
                 for address in subset.get("addresses") or ():
                     ip = address.get("ip", "")
                     if _is_loopback(ip):
                         return f"[{ip}]" if ":" in ip else ip, port.get("port", 0)
-        raise CallFailed(f'{shown}: no endpoints available for service "{service.name}" on this machine')
+        raise CallFailed(f'{prefix}: no endpoints available for service "{service.name}" on this machine')
 
     async def close(self) -> None:
         """Close all connections."""

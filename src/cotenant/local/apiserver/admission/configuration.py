@@ -43,17 +43,17 @@ class Rule:
             return False
         if self.scope != "*" and self.scope != resource.scope.value:
             return False
-        wanted: tuple[str, ...]
+        patterns: tuple[str, ...]
         if target.subresource:
-            wanted = (
+            patterns = (
                 "*/*",
                 f"{resource.plural}/*",
                 f"*/{target.subresource}",
                 f"{resource.plural}/{target.subresource}",
             )
         else:
-            wanted = ("*", "*/*", resource.plural)
-        return any(one in self.resources for one in wanted)
+            patterns = ("*", "*/*", resource.plural)
+        return any(one in self.resources for one in patterns)
 
 
 @dataclass(frozen=True, slots=True)

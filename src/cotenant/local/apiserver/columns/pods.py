@@ -23,16 +23,16 @@ class Summary(NamedTuple):
     last_restart: float | None  # Unix seconds
 
 
-def _condition(obj: Manifest, wanted: str) -> Manifest | None:
+def _condition(obj: Manifest, condition_type: str) -> Manifest | None:
     for condition in sequence(obj, "status", "conditions"):
-        if condition.get("type") == wanted:
+        if condition.get("type") == condition_type:
             found: Manifest = condition
             return found
     return None
 
 
-def _is_true(obj: Manifest, wanted: str) -> bool:
-    condition = _condition(obj, wanted)
+def _is_true(obj: Manifest, condition_type: str) -> bool:
+    condition = _condition(obj, condition_type)
     return condition is not None and condition.get("status") == "True"
 
 

@@ -20,8 +20,8 @@ from cotenant.local.apiserver.columns.formatting import (
 from cotenant.local.apiserver.contract import Manifest
 
 
-def _of(obj: Manifest, ready: str, wanted: str) -> str:
-    return f"{at(obj, 'status', ready) or 0}/{at(obj, 'spec', wanted) or 0}"
+def _of(obj: Manifest, ready: str, desired: str) -> str:
+    return f"{at(obj, 'status', ready) or 0}/{at(obj, 'spec', desired) or 0}"
 
 
 def _controller(obj: Manifest, now: float) -> str:
@@ -48,9 +48,9 @@ def _job_status(obj: Manifest, now: float) -> str:
 
 def _completions(obj: Manifest, now: float) -> str:
     succeeded = at(obj, "status", "succeeded") or 0
-    wanted = at(obj, "spec", "completions")
-    if wanted is not None:
-        return f"{succeeded}/{wanted}"
+    desired = at(obj, "spec", "completions")
+    if desired is not None:
+        return f"{succeeded}/{desired}"
     parallelism = at(obj, "spec", "parallelism") or 0
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 

@@ -69,9 +69,9 @@ def check_definition(obj: Manifest, old: Manifest | None) -> list[Cause]:
     elif "." not in group:
         causes.append(field_errors.invalid("spec.group", group, "should be a domain with at least one dot"))
     plural = names.get("plural", "")
-    wanted = f"{plural}.{group}"
+    expected_name = f"{plural}.{group}"
     name = obj.get("metadata", {}).get("name", "")
-    if name != wanted:
+    if name != expected_name:
         causes.append(field_errors.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     field_errors.one_of(spec.get("scope"), _SCOPES, "spec.scope", causes)
     if spec.get("preserveUnknownFields"):
@@ -223,7 +223,7 @@ def _check_path(path: str, field: str, causes: list[Cause]) -> bool:
         return False
     try:
         compile_path(path)
-    except ValueError as wrong:
-        causes.append(field_errors.invalid(field, path, str(wrong)))
+    except ValueError as error:
+        causes.append(field_errors.invalid(field, path, str(error)))
         return False
     return True

@@ -242,20 +242,20 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         raise re.error(str(wrong)) from None
 
 
-def _is_type(value: Any, wanted: str) -> bool:
+def _is_type(value: Any, type_name: str) -> bool:
     kind = type(value)
-    if wanted == "int-or-string":
+    if type_name == "int-or-string":
         return kind is str or kind is int
-    if wanted == "integer":
+    if type_name == "integer":
         return kind is int or (kind is float and value.is_integer())
-    if wanted == "number":
+    if type_name == "number":
         return kind is int or kind is float
-    return _NAMES.get(kind) == wanted
+    return _NAMES.get(kind) == type_name
 
 
-def _mistyped(path: str, value: Any, wanted: str) -> Cause:
+def _mistyped(path: str, value: Any, type_name: str) -> Cause:
     name = _NAMES.get(type(value), "unknown")
-    expected = "integer,string" if wanted == "int-or-string" else wanted
+    expected = "integer,string" if type_name == "int-or-string" else type_name
     where = f"{path} in body" if path else "in body"
     return Cause(
         "FieldValueTypeInvalid", f'Invalid value: "{name}": {where} must be of type {expected}: "{name}"', path

@@ -145,9 +145,9 @@ class CustomKinds:
             if other.is_custom and other.plural == names["plural"]:
                 continue  # its own, of a version no longer served
             taken = {other.plural, other.singular, *other.short_names}
-            for wanted in (names["plural"], names.get("singular", ""), *names.get("shortNames", ())):
-                if wanted in taken:
-                    return f'"{wanted}" is already in use'
+            for requested in (names["plural"], names.get("singular", ""), *names.get("shortNames", ())):
+                if requested in taken:
+                    return f'"{requested}" is already in use'
             if other.kind == names["kind"]:
                 return f'"{other.kind}" is already in use'
         return ""

@@ -48,7 +48,7 @@ class PageProtocol(Protocol):
 class WatchProtocol(Protocol):
     """A stream of encoded event lines."""
 
-    async def chunk(self, most_bytes: int = ...) -> bytes:
+    async def chunk(self, max_bytes: int = ...) -> bytes:
         """All ready lines; empty at the end."""
 
     def close(self) -> None:

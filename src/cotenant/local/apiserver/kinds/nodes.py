@@ -36,9 +36,9 @@ class NodeBehaviour(Behaviour):
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """Pod CIDRs and the provider ID are set once; of the rest of the spec only taints and cordon may change."""
-        new, was = obj.get("spec") or {}, old.get("spec") or {}
-        for name in new.keys() | was.keys():
-            if name in _MUTABLE or new.get(name) == was.get(name) or (name in _SET_ONCE and not was.get(name)):
+        new, before = obj.get("spec") or {}, old.get("spec") or {}
+        for name in new.keys() | before.keys():
+            if name in _MUTABLE or new.get(name) == before.get(name) or (name in _SET_ONCE and not before.get(name)):
                 continue
             why = "Forbidden: node updates may only change labels, taints, or capacity"
             if name in _SET_ONCE:

@@ -49,8 +49,8 @@ def _selector_text(selector: Any) -> str:
 
 def scale_of(obj: Manifest, resource: Resource) -> Manifest:
     """The Scale of an object."""
-    wanted, current, selector = resource.scale_paths
-    status: dict[str, Any] = {"replicas": _read(obj, current) or 0}
+    spec_path, status_path, selector = resource.scale_paths
+    status: dict[str, Any] = {"replicas": _read(obj, status_path) or 0}
     text = _selector_text(_read(obj, selector))
     if not text and not resource.is_custom:
         text = _selector_text(_read(obj, "spec.selector"))
@@ -60,7 +60,7 @@ def scale_of(obj: Manifest, resource: Resource) -> Manifest:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {name: obj["metadata"][name] for name in _KEPT if name in obj["metadata"]},
-        "spec": {"replicas": _read(obj, wanted) or 0},
+        "spec": {"replicas": _read(obj, spec_path) or 0},
         "status": status,
     }
 

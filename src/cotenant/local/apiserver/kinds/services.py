@@ -41,17 +41,21 @@ class ServiceBehaviour(Behaviour):
 
     def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
         """Keep the present address if the update leaves it out."""
-        spec, was = obj.setdefault("spec", {}), old.get("spec") or {}
+        spec, before = obj.setdefault("spec", {}), old.get("spec") or {}
         if spec.get("type", "ClusterIP") != "ExternalName":
             for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-                if not spec.get(name) and was.get(name):
-                    spec[name] = was[name]
+                if not spec.get(name) and before.get(name):
+                    spec[name] = before[name]
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """The address is immutable unless the type changes."""
-        spec, was = obj.get("spec") or {}, old.get("spec") or {}
-        if was.get("clusterIP") and spec.get("clusterIP") != was["clusterIP"] and spec.get("type") != "ExternalName":
-            if was.get("type") == "ExternalName":
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        if (
+            before.get("clusterIP")
+            and spec.get("clusterIP") != before["clusterIP"]
+            and spec.get("type") != "ExternalName"
+        ):
+            if before.get("type") == "ExternalName":
                 return []
             why = f"Invalid value: {shown([spec.get('clusterIP')])}: may not change once set"
             return [Cause("FieldValueInvalid", why, "spec.clusterIPs[0]")]

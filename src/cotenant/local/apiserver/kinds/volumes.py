@@ -26,11 +26,11 @@ class ClaimBehaviour(VolumeBehaviour):
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """Only resources and attributes class may change; the volume name, and an absent storage class, may be set once."""
-        new, was = obj.get("spec") or {}, old.get("spec") or {}
-        for name in new.keys() | was.keys():
-            if name in _CLAIM_MUTABLE or new.get(name) == was.get(name):
+        new, before = obj.get("spec") or {}, old.get("spec") or {}
+        for name in new.keys() | before.keys():
+            if name in _CLAIM_MUTABLE or new.get(name) == before.get(name):
                 continue
-            if name in ("volumeName", "storageClassName") and not was.get(name):
+            if name in ("volumeName", "storageClassName") and not before.get(name):
                 continue
             why = "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
             return [Cause("FieldValueForbidden", why, "spec")]

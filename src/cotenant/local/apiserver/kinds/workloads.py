@@ -92,8 +92,12 @@ class StatefulSetBehaviour(SpecBehaviour):
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """Only some fields of the spec may change."""
-        new, was = obj.get("spec") or {}, old["spec"]
-        if all(new.get(name) == was.get(name) for name in new.keys() | was.keys() if name not in _STATEFUL_SET_MUTABLE):
+        new, before = obj.get("spec") or {}, old["spec"]
+        if all(
+            new.get(name) == before.get(name)
+            for name in new.keys() | before.keys()
+            if name not in _STATEFUL_SET_MUTABLE
+        ):
             return _check_selector(obj)
         why = (
             "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
@@ -159,16 +163,18 @@ class JobBehaviour(SpecBehaviour):
 
     def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
         """Immutable fields; a suspended Job that never started may still change its scheduling directives."""
-        new, was = obj.get("spec") or {}, old["spec"]
-        causes = [immutable(f"spec.{name}", new.get(name)) for name in _JOB_IMMUTABLE if new.get(name) != was.get(name)]
-        is_indexed = was.get("completionMode") == "Indexed"
-        if new.get("completions") != was.get("completions") and not (
+        new, before = obj.get("spec") or {}, old["spec"]
+        causes = [
+            immutable(f"spec.{name}", new.get(name)) for name in _JOB_IMMUTABLE if new.get(name) != before.get(name)
+        ]
+        is_indexed = before.get("completionMode") == "Indexed"
+        if new.get("completions") != before.get("completions") and not (
             is_indexed and new.get("completions") is not None and new.get("completions") == new.get("parallelism")
         ):
             causes.append(immutable("spec.completions", new.get("completions")))
-        may_move = bool(was.get("suspend")) and not (old.get("status") or {}).get("startTime")
-        if new.get("template") != was.get("template") and not (
-            may_move and _only_directives(new["template"], was["template"])
+        may_move = bool(before.get("suspend")) and not (old.get("status") or {}).get("startTime")
+        if new.get("template") != before.get("template") and not (
+            may_move and _only_directives(new["template"], before["template"])
         ):
             causes.append(immutable("spec.template", new.get("template")))
         return causes

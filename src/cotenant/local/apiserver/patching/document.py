@@ -27,9 +27,9 @@ def read_document(body: bytes | Manifest, *, yaml: bool = False) -> Any:
         return _JSON.decode(body)
     except RecursionError:
         raise _unreadable("the body is nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if not yaml:
-            raise _unreadable(str(wrong)) from None
+            raise _unreadable(str(error)) from None
     return _read_yaml(bytes(body))
 
 
@@ -90,9 +90,9 @@ def _read_yaml(body: bytes) -> Any:
         return _JSON.decode(msgspec.json.encode(found))  # keys become strings, non-JSON values are refused
     except RecursionError:
         raise _unreadable("the body is nested too deeply") from None
-    except (yaml.YAMLError, TypeError, ValueError) as wrong:
+    except (yaml.YAMLError, TypeError, ValueError) as error:
         raise _unreadable(
-            f"error converting YAML to JSON: {str(wrong).splitlines()[0] if str(wrong) else 'unreadable'}"
+            f"error converting YAML to JSON: {str(error).splitlines()[0] if str(error) else 'unreadable'}"
         ) from None
 
 

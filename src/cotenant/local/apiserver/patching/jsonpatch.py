@@ -37,8 +37,8 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
         KeyError,
         IndexError,
         RecursionError,
-    ) as wrong:
-        raise _refused(_message(wrong)) from None
+    ) as error:
+        raise _refused(_message(error)) from None
     if not isinstance(result, dict):
         raise _malformed("json: the patched document is no object")
     refuse_deep(result)
@@ -56,8 +56,8 @@ def _check(operation: Manifest) -> None:
         operation["value"] = None  # as the real server reads it
 
 
-def _message(wrong: Exception) -> str:
-    text = str(wrong)
+def _message(error: Exception) -> str:
+    text = str(error)
     return text if len(text) < 500 else text[:500] + "..."
 
 

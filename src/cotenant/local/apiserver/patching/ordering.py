@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 
-def interleave(present: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[Hashable]:
-    """The elements of `present` and `wanted`, each once. Neither may contain duplicates."""
-    named = set(wanted)
+def interleave(present: Sequence[Hashable], desired: Sequence[Hashable]) -> list[Hashable]:
+    """The elements of `present` and `desired`, each once. Neither may contain duplicates."""
+    named = set(desired)
     result: list[Hashable] = []
     next_wanted = 0
     emitted: set[Hashable] = set()
@@ -21,8 +21,8 @@ def interleave(present: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[
             result.append(each)
             continue
         while each not in emitted:
-            result.append(wanted[next_wanted])
-            emitted.add(wanted[next_wanted])
+            result.append(desired[next_wanted])
+            emitted.add(desired[next_wanted])
             next_wanted += 1
-    result.extend(wanted[next_wanted:])
+    result.extend(desired[next_wanted:])
     return result

@@ -109,12 +109,12 @@ def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: l
             raise _bad(f"unknown patch type: {each[_PATCH]} in map: {_shown(each)}")
         if key not in each:
             raise _unmergeable(f"map: {_shown(each)} does not contain declared merge key: {key}")
-        wanted = each[key]
+        merge_value = each[key]
         if each.get(_PATCH) == "delete":
-            result = [other for other in result if not _has(other, key, wanted)]
+            result = [other for other in result if not _has(other, key, merge_value)]
             continue
         for index, other in enumerate(result):
-            if _has(other, key, wanted):
+            if _has(other, key, merge_value):
                 result[index] = _merge_map(other, each, node.item)
                 break
         else:
@@ -130,11 +130,13 @@ def _ordered(items: list[Any], order: list[Any], node: SchemaNode) -> list[Any]:
         value = item.get(key) if key and isinstance(item, dict) else item
         return value if isinstance(value, Hashable) else _shown(value)
 
-    wanted = [identity(each) for each in order]
+    merge_value = [identity(each) for each in order]
     known = {identity(each): each for each in items}
     if len(known) < len(items):  # duplicate keys (e.g. two ports with one number) cannot be told apart
         return items
-    return [known[each] for each in interleave([identity(each) for each in items], [w for w in wanted if w in known])]
+    return [
+        known[each] for each in interleave([identity(each) for each in items], [w for w in merge_value if w in known])
+    ]
 
 
 def _child(node: SchemaNode, key: str) -> SchemaNode:

@@ -91,8 +91,8 @@ def builtin_schema(group: str, version: str, kind: str) -> BuiltinSchema:
     """The schema of a Kubernetes kind. Raises ApiError 404 for an unknown kind."""
     name = openapi.definition_name(group, version, kind)
     if name is None:
-        wanted = f"{group}/{version}, Kind={kind}" if group else f"{version}, Kind={kind}"
-        raise ApiError(404, "NotFound", f"no schema of {wanted}")
+        requested = f"{group}/{version}, Kind={kind}" if group else f"{version}, Kind={kind}"
+        raise ApiError(404, "NotFound", f"no schema of {requested}")
     return BuiltinSchema(group, version, kind, openapi.node_of(name))
 
 

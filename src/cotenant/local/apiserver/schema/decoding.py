@@ -42,18 +42,18 @@ def decode(obj: Manifest, root: SchemaNode) -> list[Problem]:
     problems = _struct(obj, root, 0)
     if not problems:
         return []
-    return [(path, what, message.replace("\1", ".").replace("\2", "")) for path, what, message in problems]
+    return [(path, category, message.replace("\1", ".").replace("\2", "")) for path, category, message in problems]
 
 
 def unknown_fields(problems: list[Problem]) -> list[str]:
     """The paths of unknown fields."""
-    return [path for path, what, _ in problems if what is UNKNOWN]
+    return [path for path, category, _ in problems if category is UNKNOWN]
 
 
 def refuse_mistyped(problems: list[Problem], kind: str, version: str) -> None:
     """Raise ApiError 400, worded as on a real server, if a value has the wrong type."""
-    for _, what, message in problems:
-        if what is MISTYPED:
+    for _, category, message in problems:
+        if category is MISTYPED:
             raise ApiError(400, "BadRequest", f'{kind} in version "{version}" cannot be handled as a {kind}: {message}')
 
 
@@ -94,7 +94,9 @@ def _struct(obj: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None
         new, found = _value(value, child, depth)
         if found:
             problems = problems or []
-            problems.extend((_under(key, path), what, _named(message, node, key)) for path, what, message in found)
+            problems.extend(
+                (_under(key, path), category, _named(message, node, key)) for path, category, message in found
+            )
         if new is not value:
             changes = changes or []
             changes.append((key, new))
@@ -157,7 +159,7 @@ def _list(items: list[Any], node: SchemaNode, depth: int) -> list[Problem] | Non
                 found = [("", MISTYPED, _wrong(value, item))]
             if found:
                 problems = problems or []
-                problems.extend((_in(index, path), what, message) for path, what, message in found)
+                problems.extend((_in(index, path), category, message) for path, category, message in found)
         return problems
     for index, value in enumerate(items):
         if value is None and item.kind != tree.ANY:
@@ -168,7 +170,7 @@ def _list(items: list[Any], node: SchemaNode, depth: int) -> list[Problem] | Non
             items[index] = new
         if found:
             problems = problems or []
-            problems.extend((_in(index, path), what, message) for path, what, message in found)
+            problems.extend((_in(index, path), category, message) for path, category, message in found)
     return problems
 
 
@@ -193,7 +195,7 @@ def _map(pairs: Manifest, node: SchemaNode, depth: int) -> list[Problem] | None:
             pairs[key] = new  # no key is added, so the iteration stays valid
         if found:
             problems = problems or []
-            problems.extend((_under(key, path), what, message) for path, what, message in found)
+            problems.extend((_under(key, path), category, message) for path, category, message in found)
     return problems
 
 
@@ -261,12 +263,12 @@ def _in(index: int, path: str) -> str:
 
 def _wrong(value: Any, node: SchemaNode) -> str:
     """Go's message for a wrong type, with a placeholder for the field name, which is known only further up."""
-    what = {bool: "bool", str: "string", list: "array", dict: "object", int: "number", float: "number"}.get(
+    json_type = {bool: "bool", str: "string", list: "array", dict: "object", int: "number", float: "number"}.get(
         type(value), "null"
     )
-    if what == "number" and node.kind == tree.INTEGER:  # a number, but not one of this type
-        what = f"number {value}"
-    return f"json: cannot unmarshal {what} into Go \0 of type {node.go_type}"
+    if json_type == "number" and node.kind == tree.INTEGER:  # a number, but not one of this type
+        json_type = f"number {value}"
+    return f"json: cannot unmarshal {json_type} into Go \0 of type {node.go_type}"
 
 
 def _named(message: str, node: SchemaNode, key: str) -> str:

@@ -41,9 +41,9 @@ class Event:
         self.at = at  # Unix seconds
 
 
-def expired(asked: int, compacted: int) -> ApiError:
+def expired(requested: int, compacted: int) -> ApiError:
     """The error for a watch or list from before the retained history."""
-    return ApiError(410, "Expired", f"too old resource version: {asked} ({compacted})")
+    return ApiError(410, "Expired", f"too old resource version: {requested} ({compacted})")
 
 
 class History:

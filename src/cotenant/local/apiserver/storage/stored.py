@@ -90,9 +90,9 @@ class Stored:
 
     def at_version(self, resource_version: int) -> bytes:
         """The encoded object with another resourceVersion (an object that leaves a selection is sent in its last selected state)."""
-        was = b'"resourceVersion":"%d"' % self.resource_version
-        if self.raw.count(was) == 1:
-            return self.raw.replace(was, b'"resourceVersion":"%d"' % resource_version)
+        present = b'"resourceVersion":"%d"' % self.resource_version
+        if self.raw.count(present) == 1:
+            return self.raw.replace(present, b'"resourceVersion":"%d"' % resource_version)
         obj = self.decode()
         obj["metadata"]["resourceVersion"] = str(resource_version)
         return encode(obj)

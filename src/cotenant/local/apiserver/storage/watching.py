@@ -187,8 +187,8 @@ class Watch:
             if not await self._ready():
                 raise StopAsyncIteration
 
-    async def chunk(self, most_bytes: int = 1 << 20) -> bytes:
-        """All ready lines (about `most_bytes` at most) joined; empty at the end of the stream."""
+    async def chunk(self, max_bytes: int = 1 << 20) -> bytes:
+        """All ready lines (about `max_bytes` at most) joined; empty at the end of the stream."""
         while True:
             if self._first is None and self._at == 0 and len(self._pending) == 1:
                 batch = self._pending.popleft()
@@ -197,7 +197,7 @@ class Watch:
                 return batch.joined()  # shared by all watchers of the channel
             parts: list[bytes] = []
             size = 0
-            while size < most_bytes and (text := self._next_line()):
+            while size < max_bytes and (text := self._next_line()):
                 parts.append(text)
                 size += len(text)
             if parts:

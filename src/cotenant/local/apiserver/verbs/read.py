@@ -154,7 +154,7 @@ def _walk_at(context: Context, table: Table, revision: int, selected: Selection,
     at_revision: dict[Key, Stored | None] = {}
     context.store.pending_changes(table, at_revision)
     table.history.undo(revision, at_revision)
-    gone = sorted(
+    deleted = sorted(
         key
         for key, old in at_revision.items()
         if old is not None
@@ -164,8 +164,8 @@ def _walk_at(context: Context, table: Table, revision: int, selected: Selection,
     )
     at = 0
     for stored in table.walk(selected.namespace, after):
-        while at < len(gone) and gone[at] < stored.key:
-            old = at_revision[gone[at]]
+        while at < len(deleted) and deleted[at] < stored.key:
+            old = at_revision[deleted[at]]
             at += 1
             if old is not None:
                 yield old
@@ -175,7 +175,7 @@ def _walk_at(context: Context, table: Table, revision: int, selected: Selection,
                 yield old
         else:
             yield stored
-    for key in gone[at:]:
+    for key in deleted[at:]:
         old = at_revision[key]
         if old is not None:
             yield old
@@ -198,8 +198,8 @@ async def list_page(context: Context, target: Target, options: ListOptions) -> P
     if exact and revision < table.history.compacted:
         if after is None:
             raise expired(revision, table.history.compacted)
-        fresh = continuation.encode(continuation.Token(continuation.INCONSISTENT, after))
-        raise ApiError(410, "Expired", _CONTINUE_EXPIRED, continue_token=fresh)
+        new_token = continuation.encode(continuation.Token(continuation.INCONSISTENT, after))
+        raise ApiError(410, "Expired", _CONTINUE_EXPIRED, continue_token=new_token)
     if exact and revision < context.store.revision:
         walk = _walk_at(context, table, revision, selected, after)
     else:

@@ -104,10 +104,10 @@ async def create(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
         )
     warnings = check_fields(obj, resource, options)
-    asked = Target(resource, target.namespace, metadata.get("name") or "", "")
-    check_namespace(context, asked)
+    requested = Target(resource, target.namespace, metadata.get("name") or "", "")
+    check_namespace(context, requested)
     behaviour.admit(obj, None, context)
-    obj = await _mutate(context, "CREATE", asked, obj, None, options)
+    obj = await _mutate(context, "CREATE", requested, obj, None, options)
     metadata = obj["metadata"]
     prefix = metadata.get("generateName") or ""
     is_generated = bool(prefix) and not metadata.get("name")
@@ -178,25 +178,29 @@ async def _mutate(
     return obj
 
 
-def _check_identity(target: Target, new: Manifest, old: Manifest, how: Modification, *, needs_version: bool) -> None:
+def _check_identity(
+    target: Target, new: Manifest, old: Manifest, modification: Modification, *, needs_version: bool
+) -> None:
     """Name, uid and resourceVersion of an update. Raises ApiError 400, 409, 422."""
     resource = target.resource
-    metadata, was = object_meta.metadata_of(new), old["metadata"]
+    metadata, before_metadata = object_meta.metadata_of(new), old["metadata"]
     if metadata.setdefault("name", target.name) != target.name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
         )
     object_meta.set_namespace(metadata, target)
     uid = metadata.get("uid")
-    if uid and uid != was["uid"] and how.is_put:
+    if uid and uid != before_metadata["uid"] and modification.is_put:
         raise conflict(
-            resource, target.name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {was['uid']}"
+            resource,
+            target.name,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before_metadata['uid']}",
         )
     version = metadata.get("resourceVersion")
     if version and version != "0":
-        if version != was["resourceVersion"]:
+        if version != before_metadata["resourceVersion"]:
             raise conflict(resource, target.name)
-    elif how.is_put and needs_version:
+    elif modification.is_put and needs_version:
         cause = Cause(
             "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
         )
@@ -264,7 +268,7 @@ def _shape(
     return new
 
 
-async def modify(context: Context, target: Target, how: Modification, options: WriteOptions) -> Answer:
+async def modify(context: Context, target: Target, modification: Modification, options: WriteOptions) -> Answer:
     """Change a stored object. Raises ApiError 400, 404, 409, 422."""
     resource = target.resource
     table = context.table(resource)
@@ -275,10 +279,10 @@ async def modify(context: Context, target: Target, how: Modification, options: W
         if stored is None:
             raise not_found(resource, target.name)
         old = outward(stored.decode(), resource, hub)
-        new = how.change(outward(stored.decode(), resource, hub))
+        new = modification.change(outward(stored.decode(), resource, hub))
         object_meta.check_type(new, target)
-        _check_identity(target, new, old, how, needs_version=behaviour.needs_version)
-        warnings = [] if how.is_trusted else check_fields(new, resource, options)
+        _check_identity(target, new, old, modification, needs_version=behaviour.needs_version)
+        warnings = [] if modification.is_trusted else check_fields(new, resource, options)
         if not target.subresource:
             behaviour.admit(new, old, context)
         new = await _mutate(context, "UPDATE", target, new, old, options)
@@ -292,7 +296,7 @@ async def modify(context: Context, target: Target, how: Modification, options: W
             and behaviour.desired_state(new) != behaviour.desired_state(old)
         ):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        is_same = _same(new, old) and (how.operation != "Apply" or new["metadata"] == old["metadata"])
+        is_same = _same(new, old) and (modification.operation != "Apply" or new["metadata"] == old["metadata"])
         if not is_same:
             _check_update(context, target, new, old)
         for admission in context.admission:
@@ -302,7 +306,7 @@ async def modify(context: Context, target: Target, how: Modification, options: W
         if is_same:
             await context.store.settled(stored.resource_version)
             return _answer(context, resource, stored.raw, old, created=False, warnings=warnings)
-        return await _write(context, table, target, stored, (old, new), how, options, warnings)
+        return await _write(context, table, target, stored, (old, new), modification, options, warnings)
     raise conflict(resource, target.name)
 
 
@@ -326,16 +330,16 @@ async def _write(
     target: Target,
     stored: Stored,
     states: tuple[Manifest, Manifest],
-    how: Modification,
+    modification: Modification,
     options: WriteOptions,
     warnings: list[str],
 ) -> Answer:
     """Store the new state; an object without a remaining finalizer is removed."""
     resource = target.resource
     old, new = states
-    if context.patching is not None and how.operation != "Apply":
+    if context.patching is not None and modification.operation != "Apply":
         context.patching.track(
-            old, new, resource.schema, options.manager, how.operation, context.stamp(), target.subresource
+            old, new, resource.schema, options.manager, modification.operation, context.stamp(), target.subresource
         )
     new = inward(new, resource, context.registry.hub(resource))
     if options.dry_run:

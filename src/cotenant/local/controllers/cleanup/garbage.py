@@ -54,16 +54,19 @@ def reconcile(
     meta = obj.metadata
     dependents = tuple(dependents)
     if meta.terminating and ORPHAN in meta.finalizers:
-        for held in dependents:
-            draft.add(released(held.resource, held.obj, meta.uid), f"orphan {held.obj.metadata.name}")
+        for dependent in dependents:
+            draft.add(released(dependent.resource, dependent.obj, meta.uid), f"orphan {dependent.obj.metadata.name}")
         if not dependents:
             draft.add(_without(resource, obj, ORPHAN), "dependents are orphaned")
         return draft.plan()
     if meta.terminating and FOREGROUND in meta.finalizers:
         blocking = [d for d in dependents if d.blocks]
-        for held in dependents:
-            if not held.obj.metadata.terminating and _only_owner(held.obj, meta.uid):
-                draft.add(_delete(held.resource, held.obj, "Foreground"), f"delete dependent {held.obj.metadata.name}")
+        for dependent in dependents:
+            if not dependent.obj.metadata.terminating and _only_owner(dependent.obj, meta.uid):
+                draft.add(
+                    _delete(dependent.resource, dependent.obj, "Foreground"),
+                    f"delete dependent {dependent.obj.metadata.name}",
+                )
         if not blocking:
             draft.add(_without(resource, obj, FOREGROUND), "no dependent blocks it")
         return draft.plan("waiting for its dependents")
@@ -76,9 +79,9 @@ def reconcile(
     waiting = [o for o, p in known if p is Presence.DELETING_DEPENDENTS]
     present = len(known) - len(absent) - len(waiting)
     if present:
-        gone = {o.uid for o in (*absent, *waiting)}
-        if gone:  # another owner remains: keep the object, drop these references
-            left: list[Manifest] = [msgspec.to_builtins(o) for o in meta.owner_references if o.uid not in gone]
+        dropped = {o.uid for o in (*absent, *waiting)}
+        if dropped:  # another owner remains: keep the object, drop these references
+            left: list[Manifest] = [msgspec.to_builtins(o) for o in meta.owner_references if o.uid not in dropped]
             body: Manifest = {"metadata": {"uid": meta.uid, "ownerReferences": left}}
             patch = Patch(resource, meta.namespace, meta.name, body, resource_version=meta.resource_version)
             draft.add(patch, "an owner is gone, another exists")

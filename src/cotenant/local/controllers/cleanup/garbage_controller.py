@@ -152,10 +152,10 @@ class GarbageCollector:
 
     def _link(self, meta: Meta, before: tuple[OwnerReference, ...]) -> None:
         for owner in before:
-            held = self._dependents.get(owner.uid)
-            if held is not None:
-                held.pop(meta.uid, None)
-                if not held:
+            dependents = self._dependents.get(owner.uid)
+            if dependents is not None:
+                dependents.pop(meta.uid, None)
+                if not dependents:
                     del self._dependents[owner.uid]
         for owner in meta.owner_references:
             self._dependents.setdefault(owner.uid, {})[meta.uid] = None
@@ -164,10 +164,10 @@ class GarbageCollector:
         self._location.pop(meta.uid, None)
         self._enqueue_dependents(meta.uid)
         for owner in meta.owner_references:
-            held = self._dependents.get(owner.uid)
-            if held is not None:
-                held.pop(meta.uid, None)
-                if not held:
+            dependents = self._dependents.get(owner.uid)
+            if dependents is not None:
+                dependents.pop(meta.uid, None)
+                if not dependents:
                     del self._dependents[owner.uid]
             self._enqueue_if_terminating(owner.uid)
 

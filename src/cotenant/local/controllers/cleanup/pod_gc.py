@@ -43,14 +43,14 @@ def orphaned(pod: Pod, node_exists: Callable[[str], bool], missing_since_s: floa
     return draft.plan()
 
 
-def surplus(pods: Iterable[Pod], most: int = MAX_FINISHED) -> Plan:
-    """Delete the oldest finished pods beyond `most`."""
+def surplus(pods: Iterable[Pod], limit: int = MAX_FINISHED) -> Plan:
+    """Delete the oldest finished pods beyond `limit`."""
     draft = Draft()
     done = [p for p in pods if p.finished and not p.metadata.terminating]
-    if len(done) > most:
+    if len(done) > limit:
         done.sort(key=lambda p: (p.metadata.created_s, p.metadata.name))
-        for pod in done[: len(done) - most]:
-            draft.add(_force(pod), f"more than {most} finished pods")
+        for pod in done[: len(done) - limit]:
+            draft.add(_force(pod), f"more than {limit} finished pods")
     return draft.plan(f"{len(done)} finished pods")
 
 

@@ -48,13 +48,13 @@ def _wanted(
     """(pods expected, pods that must stay healthy)."""
     if budget.spec.max_unavailable is not None:
         expected = _expected(budget, selected, scale_of)
-        most = resolve(budget.spec.max_unavailable, expected, up=True, field="maxUnavailable")
-        return expected, max(0, expected - most)
-    least = budget.spec.min_available
-    if isinstance(least, str):
+        maximum = resolve(budget.spec.max_unavailable, expected, up=True, field="maxUnavailable")
+        return expected, max(0, expected - maximum)
+    minimum = budget.spec.min_available
+    if isinstance(minimum, str):
         expected = _expected(budget, selected, scale_of)
-        return expected, resolve(least, expected, up=True, field="minAvailable")
-    return len(selected), 1 if least is None else least
+        return expected, resolve(minimum, expected, up=True, field="minAvailable")
+    return len(selected), 1 if minimum is None else minimum
 
 
 def _expected(budget: Budget, selected: list[Pod], scale_of: Callable[[str, OwnerReference], int | None]) -> int:

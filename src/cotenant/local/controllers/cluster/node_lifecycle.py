@@ -103,22 +103,22 @@ def _set_unknown(
 
 def _taint(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_s: float) -> None:
     ready = next((c for c in conditions if c.type == "Ready"), None)
-    wanted: list[tuple[str, str]] = []
+    desired: list[tuple[str, str]] = []
     if ready is None or ready.status == "False":
-        wanted += [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
+        desired += [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
     elif ready.status == "Unknown":
-        wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
+        desired += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
     if node.spec.unschedulable:
-        wanted.append((UNSCHEDULABLE, "NoSchedule"))
-    wanted += [
+        desired.append((UNSCHEDULABLE, "NoSchedule"))
+    desired += [
         (_TAINT_OF_CONDITION[c.type], "NoSchedule")
         for c in conditions
         if c.type in _TAINT_OF_CONDITION and c.status == "True"
     ]
-    kept = [t for t in node.spec.taints if t.key not in _MANAGED_TAINTS or (t.key, t.effect) in wanted]
+    kept = [t for t in node.spec.taints if t.key not in _MANAGED_TAINTS or (t.key, t.effect) in desired]
     have = {(t.key, t.effect) for t in kept}
     taints: list[Manifest] = [_written(t) for t in kept]
-    for key, effect in wanted:
+    for key, effect in desired:
         if (key, effect) not in have:
             taints.append({"key": key, "effect": effect, "timeAdded": stamp(now_s)})
     if taints == [_written(t) for t in node.spec.taints]:
@@ -128,7 +128,7 @@ def _taint(draft: Draft, node: NodeView, conditions: tuple[Condition, ...], now_
         meta = {}  # this plan changes the node already; only this controller and the user write taints
     body: Manifest = {"metadata": meta, "spec": {"taints": taints or None}}
     draft.add(
-        Patch(NODES, "", node.metadata.name, body), "taints: " + (", ".join(f"{k}:{e}" for k, e in wanted) or "none")
+        Patch(NODES, "", node.metadata.name, body), "taints: " + (", ".join(f"{k}:{e}" for k, e in desired) or "none")
     )
 
 

@@ -83,9 +83,9 @@ class Store(Generic[T]):
         self._items[key] = obj
         self._versions[key] = version
         for name, index in self._indexes.items():
-            held = self._by[name]
+            by_value = self._by[name]
             for value in index(obj):
-                held.setdefault(value, {})[key] = None
+                by_value.setdefault(value, {})[key] = None
         return True, old
 
     def remove(self, key: Key, uid: str = "") -> T | None:
@@ -103,13 +103,13 @@ class Store(Generic[T]):
 
     def _unindex(self, key: Key, old: T) -> None:
         for name, index in self._indexes.items():
-            held = self._by[name]
+            by_value = self._by[name]
             for value in index(old):
-                group = held.get(value)
+                group = by_value.get(value)
                 if group is not None:
                     group.pop(key, None)
                     if not group:
-                        del held[value]
+                        del by_value[value]
 
 
 def _owner(obj: Named) -> Iterable[str]:

@@ -45,8 +45,8 @@ class WorkQueue(Generic[K]):
 
     def add_at(self, key: K, at_s: float) -> None:
         """Queue the key for this time; an earlier time already set stays."""
-        held = self._due_at.get(key)
-        if held is not None and held <= at_s:
+        scheduled = self._due_at.get(key)
+        if scheduled is not None and scheduled <= at_s:
             return
         self._due_at[key] = at_s
         self._count += 1
@@ -78,11 +78,11 @@ class WorkQueue(Generic[K]):
         """Reset the key's failure count."""
         self._failures.pop(key, None)
 
-    def failed(self, key: K, now_s: float, least_s: float = 0.0) -> float:
-        """Queue the key with exponential back-off, at least `least_s`. Returns the delay."""
+    def failed(self, key: K, now_s: float, min_s: float = 0.0) -> float:
+        """Queue the key with exponential back-off, at least `min_s`. Returns the delay."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
-        delay = max(least_s, min(FIRST_BACKOFF_S * 2.0 ** min(count, 20), LAST_BACKOFF_S))
+        delay = max(min_s, min(FIRST_BACKOFF_S * 2.0 ** min(count, 20), LAST_BACKOFF_S))
         self.add_at(key, now_s + delay)
         return delay
 

@@ -36,15 +36,15 @@ def reconcile(
 ) -> Plan:
     """Create missing pods, delete duplicates and those on ineligible nodes, and continue an update."""
     draft = Draft()
-    held = claim(ds.metadata, KIND, API_VERSION, ds.spec.selector, candidates)
-    for patch in held.actions:
+    claimed = claim(ds.metadata, KIND, API_VERSION, ds.spec.selector, candidates)
+    for patch in claimed.actions:
         draft.add(patch, f"claim {patch.name}")
     if ds.metadata.terminating:
         return draft.plan("being deleted")
     history = sync(draft, ds.metadata, KIND, API_VERSION, ds.spec.template, revisions, ds.status.collision_count)
     spec = msgspec.convert(ds.spec.template.get("spec") or {}, PodSpec)
     on_node: dict[str, list[Pod]] = {}
-    for pod in held.owned:
+    for pod in claimed.owned:
         on_node.setdefault(pinned_node(pod.spec), []).append(pod)
     all_nodes = list(nodes)
     should_run = {n.metadata.name for n in all_nodes if node_should_run(spec, n)}
@@ -53,7 +53,7 @@ def reconcile(
     _sync_pods(draft, ds, history, on_node, should_run, should_continue, now_s)
     if ds.spec.update_strategy.type == "RollingUpdate":
         _update(draft, ds, history, on_node, should_run, now_s)
-    used = {_revision(p) for p in held.owned}
+    used = {_revision(p) for p in claimed.owned}
     truncate(draft, history, used, ds.spec.revision_history_limit)
     return draft.plan("one pod on every eligible node")
 
@@ -169,7 +169,7 @@ def _write_status(
                 available += 1
             else:
                 draft.requeue_at(oldest.available_at(ds.spec.min_ready_seconds))
-    wanted = DaemonSetStatus(
+    desired = DaemonSetStatus(
         observed_generation=ds.metadata.generation,
         current_number_scheduled=scheduled,
         number_misscheduled=sum(
@@ -182,6 +182,6 @@ def _write_status(
         number_unavailable=len(should_run) - available,
         collision_count=ds.status.collision_count,
     )
-    if wanted != ds.status:
-        body: Manifest = {"status": msgspec.to_builtins(wanted)}
+    if desired != ds.status:
+        body: Manifest = {"status": msgspec.to_builtins(desired)}
         draft.add(Patch(DAEMON_SETS, ds.metadata.namespace, ds.metadata.name, body, "status"))

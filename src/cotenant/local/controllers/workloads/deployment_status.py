@@ -56,16 +56,16 @@ def write(
     )
     conditions = _available(deployment, deployment.status.conditions, available, desired - limits(deployment)[1], now_s)
     conditions = _progressing(draft, deployment, conditions, counts, new, now_s, created)
-    wanted: Manifest = msgspec.to_builtins(counts)
-    wanted = {name: wanted[name] for name in _COUNTS}
+    desired_status: Manifest = msgspec.to_builtins(counts)
+    desired_status = {name: desired_status[name] for name in _COUNTS}
     current_status: Manifest = msgspec.to_builtins(deployment.status)
-    same_counts = all(current_status[name] == wanted[name] for name in _COUNTS)
+    same_counts = all(current_status[name] == desired_status[name] for name in _COUNTS)
     same_conditions = msgspec.convert(conditions, tuple[Condition, ...]) == deployment.status.conditions
     if same_counts and same_conditions:
         return
-    if not wanted["collisionCount"]:
-        wanted.pop("collisionCount")
-    body: Manifest = {"status": {**wanted, "conditions": conditions}}
+    if not desired_status["collisionCount"]:
+        desired_status.pop("collisionCount")
+    body: Manifest = {"status": {**desired_status, "conditions": conditions}}
     draft.add(Patch(DEPLOYMENTS, deployment.metadata.namespace, deployment.metadata.name, body, "status"))
 
 
@@ -81,9 +81,9 @@ def complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 
 def _available(
-    deployment: Deployment, existing: Sequence[Condition], available: int, least: int, now_s: float
+    deployment: Deployment, existing: Sequence[Condition], available: int, min_available: int, now_s: float
 ) -> list[Manifest]:
-    if available >= least:
+    if available >= min_available:
         text = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         text = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")

@@ -86,10 +86,10 @@ def reconcile(job: Job, candidates: Iterable[Pod], now_s: float) -> Plan:
 def _claimed(draft: Draft, job: Job, candidates: Iterable[Pod]) -> Sequence[Pod]:
     if job.spec.selector.is_empty:  # no selector: only pods that already name the job as controller
         return [p for p in candidates if (c := p.metadata.controller) is not None and c.uid == job.metadata.uid]
-    held = claim(job.metadata, KIND, API_VERSION, job.spec.selector, candidates)
-    for patch in held.actions:
+    claimed = claim(job.metadata, KIND, API_VERSION, job.spec.selector, candidates)
+    for patch in claimed.actions:
         draft.add(patch, f"claim {patch.name}")
-    return held.owned
+    return claimed.owned
 
 
 def _count(job: Job, pods: Sequence[Pod]) -> _Count:
@@ -129,9 +129,9 @@ def _outcome(draft: Draft, job: Job, count: _Count, now_s: float) -> tuple[str, 
         if now_s >= started + deadline:
             return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
         draft.requeue_at(started + deadline)
-    wanted = job.spec.completions
-    if wanted is not None:
-        complete = count.succeeded >= wanted
+    desired = job.spec.completions
+    if desired is not None:
+        complete = count.succeeded >= desired
     else:  # work queue: after the first success no pod is created, and the job ends when the others have finished
         complete = count.succeeded > 0 and not count.active
     if complete:
@@ -144,17 +144,17 @@ def _event(kind: str, reason: str) -> str:
 
 
 def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float) -> None:
-    wanted = job.spec.parallelism
+    desired = job.spec.parallelism
     if job.spec.completions is not None:
-        wanted = min(wanted, job.spec.completions - count.succeeded)
+        desired = min(desired, job.spec.completions - count.succeeded)
     elif count.succeeded > 0:
-        wanted = min(wanted, len(count.active))
+        desired = min(desired, len(count.active))
     active = sorted(count.active, key=lambda p: (bool(p.spec.node_name), p.ready, -p.metadata.created_s))
-    if len(active) > wanted:
-        for pod in active[: len(active) - wanted]:
+    if len(active) > desired:
+        for pod in active[: len(active) - desired]:
             _delete(draft, pod, "more active pods than the parallelism")
         return
-    missing = min(wanted - len(active) - count.terminating, BURST)
+    missing = min(desired - len(active) - count.terminating, BURST)
     if missing <= 0:
         return
     if count.failed and count.last_failure_s:
@@ -165,7 +165,7 @@ def _keep_running(draft: Draft, job: Job, count: _Count, now_s: float) -> None:
             return
     for manifest in _new_pods(job, count, missing):
         draft.add(Create(PODS, job.metadata.namespace, manifest))
-    draft.reasons.append(f"create {missing}: {len(active)} of {wanted} are active")
+    draft.reasons.append(f"create {missing}: {len(active)} of {desired} are active")
     text = f"Created {missing} pod{'s' if missing > 1 else ''}"
     draft.add(EmitEvent(job, KIND, API_VERSION, "Normal", "SuccessfulCreate", text))
 
@@ -260,7 +260,7 @@ def _write_status(draft: Draft, job: Job, count: _Count, kind: str, reason: str,
             views = msgspec.convert(conditions, tuple[Condition, ...])
             conditions = conditions_with(views, kind, "True", reason, message, now)
     active = 0 if ended or kind == "Suspended" else len(count.active)
-    wanted: Manifest = {
+    desired: Manifest = {
         "active": active,
         "ready": sum(p.ready for p in count.active) if active else 0,
         "terminating": count.terminating,
@@ -271,10 +271,10 @@ def _write_status(draft: Draft, job: Job, count: _Count, kind: str, reason: str,
         "conditions": conditions,
     }
     if kind == "Complete":
-        wanted["completionTime"] = msgspec.to_builtins(before.completion_time) or now
-    shown: Manifest = msgspec.to_builtins(before)
-    shown["conditions"] = _encoded(before.conditions)
-    changed = {k: v for k, v in wanted.items() if shown.get(k) != v}
+        desired["completionTime"] = msgspec.to_builtins(before.completion_time) or now
+    current: Manifest = msgspec.to_builtins(before)
+    current["conditions"] = _encoded(before.conditions)
+    changed = {k: v for k, v in desired.items() if current.get(k) != v}
     if changed:
         changed = {k: (None if v in ("", None) else v) for k, v in changed.items()}
         draft.add(Patch(JOBS, job.metadata.namespace, job.metadata.name, {"status": changed}, "status"))

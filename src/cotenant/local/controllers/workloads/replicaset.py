@@ -25,10 +25,10 @@ def reconcile(rs: ReplicaSet, candidates: Iterable[Pod], now_s: float, related: 
     `candidates`: pods of the namespace controlled by it or without a controller. `related`: pods of sibling sets, for the deletion order.
     """
     draft = Draft()
-    held = claim(rs.metadata, KIND, API_VERSION, rs.spec.selector, candidates)
-    for patch in held.actions:
+    claimed = claim(rs.metadata, KIND, API_VERSION, rs.spec.selector, candidates)
+    for patch in claimed.actions:
         draft.add(patch, f"claim {patch.name}")
-    active = [p for p in held.owned if p.active]
+    active = [p for p in claimed.owned if p.active]
     _status(draft, rs, active, now_s)  # before the creations, so that it is written even if those are refused
     if not rs.metadata.terminating:
         _adjust_pods(draft, rs, active, [*related, *active], now_s)
@@ -59,7 +59,7 @@ def _status(draft: Draft, rs: ReplicaSet, active: list[Pod], now_s: float) -> No
             available += 1
         else:
             draft.requeue_at(pod.available_at(rs.spec.min_ready_seconds))
-    wanted: Manifest = {
+    desired: Manifest = {
         "replicas": len(active),
         "fullyLabeledReplicas": sum(labels <= p.metadata.labels.items() for p in active),
         "readyReplicas": sum(p.ready for p in active),
@@ -74,8 +74,8 @@ def _status(draft: Draft, rs: ReplicaSet, active: list[Pod], now_s: float) -> No
         status.available_replicas,
         status.observed_generation,
     )
-    if current != tuple(wanted.values()):
-        draft.add(Patch(REPLICA_SETS, rs.metadata.namespace, rs.metadata.name, {"status": wanted}, "status"))
+    if current != tuple(desired.values()):
+        draft.add(Patch(REPLICA_SETS, rs.metadata.namespace, rs.metadata.name, {"status": desired}, "status"))
 
 
 def _event(rs: ReplicaSet, reason: str, message: str) -> EmitEvent:

@@ -57,8 +57,8 @@ def sync(
     owned.sort(key=lambda r: (r.revision, r.metadata.name))
     highest = owned[-1].revision if owned else 0
     for revision in reversed(owned):
-        held = template_of(revision)
-        if held is not None and same_template(held, template):
+        stored = template_of(revision)
+        if stored is not None and same_template(stored, template):
             number = revision.revision
             if number < highest:
                 number = highest + 1  # a rollback makes an old revision the newest

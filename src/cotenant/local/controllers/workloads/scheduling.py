@@ -57,8 +57,8 @@ def selects_node(selector: NodeSelectorView | None, name: str, labels: dict[str,
     """Whether a selector matches a node with this name and these labels; None matches every node."""
     if selector is None:
         return True
-    held = Labels.of(labels)
-    return any(_term(term, name, held) for term in selector.node_selector_terms)
+    node_labels = Labels.of(labels)
+    return any(_term(term, name, node_labels) for term in selector.node_selector_terms)
 
 
 def affinity_matches(spec: PodSpec, node: NodeView) -> bool:

@@ -68,10 +68,10 @@ def reconcile(
     """Take one step towards the spec. `candidates`: pods controlled by it or without a controller; `claim_exists`: whether a PVC of that name exists."""
     draft = Draft()
     claimable = [p for p in candidates if p.metadata.controller is not None or ordinal(sts, p) is not None]
-    held = claim(sts.metadata, KIND, API_VERSION, sts.spec.selector, claimable)
-    for patch in held.actions:
+    claimed = claim(sts.metadata, KIND, API_VERSION, sts.spec.selector, claimable)
+    for patch in claimed.actions:
         draft.add(patch, f"claim {patch.name}")
-    pods = {n: p for p in held.owned if (n := ordinal(sts, p)) is not None}
+    pods = {n: p for p in claimed.owned if (n := ordinal(sts, p)) is not None}
     if sts.metadata.terminating:
         return draft.plan("being deleted")
     collisions = sts.status.collision_count
@@ -242,7 +242,7 @@ def _write_status(step: _Step, pods: dict[int, Pod]) -> None:
     )
     if finished_update:
         step.current = current = step.history.update
-    wanted = StatefulSetStatus(
+    desired = StatefulSetStatus(
         observed_generation=sts.metadata.generation,
         replicas=len(unfinished),
         ready_replicas=ready,
@@ -253,6 +253,6 @@ def _write_status(step: _Step, pods: dict[int, Pod]) -> None:
         update_revision=step.history.update,
         collision_count=sts.status.collision_count,
     )
-    if wanted != sts.status:
-        body: Manifest = {"status": msgspec.to_builtins(wanted)}
+    if desired != sts.status:
+        body: Manifest = {"status": msgspec.to_builtins(desired)}
         step.draft.add(Patch(STATEFUL_SETS, sts.metadata.namespace, sts.metadata.name, body, "status"))

@@ -49,7 +49,7 @@ def test_a_terminating_unassigned_pod_is_deleted_immediately() -> None:
 
 def test_the_oldest_finished_pods_beyond_the_limit_are_deleted() -> None:
     pods = [pod(f"p{i}", phase="Succeeded") for i in range(5)] + [pod("runs")]
-    plan = pod_gc.surplus(pods, most=3)
+    plan = pod_gc.surplus(pods, limit=3)
     assert [a.name for a in plan.actions if isinstance(a, Delete)] == ["p0", "p1"]
 
 

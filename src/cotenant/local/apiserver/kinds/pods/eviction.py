@@ -165,14 +165,14 @@ async def evict(
     for admission in context.admission:
         await admission.validate("CREATE", target, eviction, None, options)
     shapes.check(eviction, shapes.Eviction)
-    how = _options(eviction, options)
-    check_options(how)
+    delete_options = _options(eviction, options)
+    check_options(delete_options)
     table = context.table(pods)
     stored = table.get((target.namespace, name))
     if stored is None:
         raise not_found(pods, name)
     one = Target(pods, target.namespace, name)
-    check_preconditions(one, stored, how)
+    check_preconditions(one, stored, delete_options)
     pod = stored.decode()
     if not _needs_no_budget(pod):
         found = _budgets(context, budgets, stored)
@@ -186,9 +186,9 @@ async def evict(
             budget = found[0].decode()
             if not _may_evict_unready(pod, budget):
                 _consume(budget, name, timestamp(context.now()))
-                if not how.dry_run:
+                if not delete_options.dry_run:
                     context.store.put(context.table(budgets), found[0].key, budget, found[0])
-    if not how.dry_run:
+    if not delete_options.dry_run:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -198,6 +198,12 @@ async def evict(
         set_condition(pod.setdefault("status", {}), condition, context.now())
         # The condition and the deletion are two writes of one batch.
         marked = context.store.put(table, stored.key, pod, stored)
-        how = DeleteOptions(how.grace_s, how.propagation, how.uid, str(marked.resource_version), user=how.user)
-    await delete(context, one, how, is_admitted=True)
+        delete_options = DeleteOptions(
+            delete_options.grace_s,
+            delete_options.propagation,
+            delete_options.uid,
+            str(marked.resource_version),
+            user=delete_options.user,
+        )
+    await delete(context, one, delete_options, is_admitted=True)
     return Answer(_SUCCESS, created=True)

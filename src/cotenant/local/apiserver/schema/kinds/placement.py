@@ -116,15 +116,15 @@ def check_spread(constraints: list[Manifest], field: str, causes: list[Cause]) -
             causes.append(field_errors.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}"))
         else:
             seen.add((str(key), when))
-        fewest = each.get("minDomains")
-        if fewest is not None:
-            if fewest <= 0:
-                causes.append(field_errors.invalid(f"{here}.minDomains", fewest, "must be greater than 0"))
+        min_domains = each.get("minDomains")
+        if min_domains is not None:
+            if min_domains <= 0:
+                causes.append(field_errors.invalid(f"{here}.minDomains", min_domains, "must be greater than 0"))
             if when != "DoNotSchedule":
                 causes.append(
                     field_errors.invalid(
                         f"{here}.minDomains",
-                        fewest,
+                        min_domains,
                         f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}",
                     )
                 )
