@@ -88,16 +88,6 @@ _QOS_BY_KUBERNETES = {
     KubernetesQoS.BEST_EFFORT: QoSClass.BE,
 }
 
-# Legal pairs at admission. SYSTEM pods are unrestricted; LS may have any band.
-_LEGAL = {
-    QoSClass.LSE: frozenset({PriorityClass.PROD}),
-    QoSClass.LSR: frozenset({PriorityClass.PROD}),
-    QoSClass.LS: frozenset(BANDS),
-    QoSClass.BE: frozenset({PriorityClass.MID, PriorityClass.BATCH, PriorityClass.FREE}),
-    QoSClass.SYSTEM: frozenset(PriorityClass),
-    QoSClass.NONE: frozenset(PriorityClass),
-}
-
 
 def qos_of_label(label: str | None) -> QoSClass:
     """The class that a QoS label names; NONE where it is absent or unknown."""
@@ -145,11 +135,6 @@ def kubernetes_qos(containers: Sequence[ContainerAmounts]) -> KubernetesQoS:
 def effective_qos(declared: QoSClass, kubernetes: KubernetesQoS) -> QoSClass:
     """The declared class, or else the default of Kubernetes' own class."""
     return declared if declared is not QoSClass.NONE else _QOS_BY_KUBERNETES[kubernetes]
-
-
-def is_legal(qos: QoSClass, priority_class: PriorityClass) -> bool:
-    """Whether the pair is legal once defaults are applied."""
-    return priority_class in _LEGAL[qos]
 
 
 def parse_sub_priority(label: str | None, field: str = "koordinator.sh/priority") -> int:

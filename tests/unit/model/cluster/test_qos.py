@@ -11,7 +11,6 @@ from cotenant.model.cluster.qos import (
     class_of_priority,
     effective_class,
     effective_qos,
-    is_legal,
     kubernetes_qos,
     parse_sub_priority,
     qos_of_label,
@@ -74,14 +73,6 @@ def test_kubernetes_own_classes() -> None:
 def test_kubernetes_class_fills_in_an_undeclared_qos_class() -> None:
     assert [effective_qos(QoSClass.NONE, k) for k in KubernetesQoS] == [QoSClass.LSR, QoSClass.LS, QoSClass.BE]
     assert effective_qos(QoSClass.LS, KubernetesQoS.GUARANTEED) is QoSClass.LS
-
-
-def test_legal_pairs() -> None:
-    legal = {(q.value, c.value) for q in QoSClass for c in PriorityClass if is_legal(q, c)}
-    assert {pair for pair in legal if pair[0] in ("LSE", "LSR")} == {("LSE", "prod"), ("LSR", "prod")}
-    assert {c for q, c in legal if q == "LS"} == {"prod", "mid", "batch", "free"}
-    assert {c for q, c in legal if q == "BE"} == {"mid", "batch", "free"}
-    assert {c for q, c in legal if q == "SYSTEM"} == {c.value for c in PriorityClass}
 
 
 def test_sub_priority() -> None:

@@ -71,6 +71,10 @@ class Behaviour:
     def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
         """Built-in validating admission. Raises ApiError to refuse."""
 
+    def warnings(self, obj: Manifest, old: Manifest | None) -> list[str]:
+        """Warnings for the client about a valid write of the object. `old` is None on create."""
+        return []
+
     def check_delete(self, obj: Manifest) -> None:
         """Check whether an object may be deleted. Raises ApiError 403."""
 

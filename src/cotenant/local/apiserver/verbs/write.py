@@ -131,6 +131,7 @@ async def create(
     if causes:
         raise invalid(resource, target.name, causes)
     behaviour.admit_last(obj, None, context)
+    warnings += behaviour.warnings(obj, None)
     for admission in context.admission:
         warnings += await admission.validate("CREATE", target, obj, None, options)
     if context.admission:
@@ -299,6 +300,8 @@ async def modify(context: Context, target: Target, modification: Modification, o
         is_same = _same(new, old) and (modification.operation != "Apply" or new["metadata"] == old["metadata"])
         if not is_same:
             _check_update(context, target, new, old)
+            if not target.subresource:
+                warnings += behaviour.warnings(new, old)
         for admission in context.admission:
             warnings += await admission.validate("UPDATE", target, new, old, options)
         if table.get(stored.key) is not stored:

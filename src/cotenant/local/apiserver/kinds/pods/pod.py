@@ -10,6 +10,7 @@ from typing import Any
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import SpecBehaviour, World
 from cotenant.local.apiserver.kinds.pods import admission as pod_admission
+from cotenant.local.apiserver.kinds.pods import colocation
 from cotenant.local.apiserver.kinds.pods import updates as pod_updates
 from cotenant.local.apiserver.kinds.pods.qos import qos_class
 from cotenant.local.apiserver.verbs.context import timestamp
@@ -53,6 +54,10 @@ class PodBehaviour(SpecBehaviour):
         pod_admission.set_account(spec)
         self._priorities.admit(obj, world)
         pod_admission.add_tolerations(spec)
+
+    def warnings(self, obj: Manifest, old: Manifest | None) -> list[str]:
+        """What a cluster with Koordinator would refuse."""
+        return colocation.warnings(obj, old)
 
     def prepare_create(self, obj: Manifest, world: World) -> None:
         """Set phase Pending and the QoS class; a gated pod gets the condition SchedulingGated."""
