@@ -40,7 +40,7 @@ class _Owner(ResourceController):
     kind: str
 
     def _child(self, old: Named | None, new: Named | None) -> None:
-        """An object that may belong to one of ours has changed."""
+        """Queue the owners of a changed child, or the objects that may adopt it."""
         for obj in (old, new):
             if obj is None:
                 continue

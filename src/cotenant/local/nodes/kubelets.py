@@ -108,7 +108,7 @@ class Kubelets:
         return address(self._nodes[name].index)
 
     def observe_node(self, view: NodeView) -> None:
-        """Take in a node's object from the API."""
+        """Record a node's object from the API."""
         node = self._nodes.get(view.metadata.name)
         if node is None:
             return
@@ -149,7 +149,7 @@ class Kubelets:
     # --- pods
 
     def observe_pod(self, pod: Pod, now_s: float) -> None:
-        """Take in a pod's object from the API."""
+        """Record a pod's object from the API, and start or stop the pod accordingly."""
         name = pod.spec.node_name
         if not name or name not in self._nodes:
             return

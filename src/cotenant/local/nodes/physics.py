@@ -1,7 +1,8 @@
 """Pods starting, running and stopping on a live cluster's nodes: the lab's compiled laws, applied pod by pod.
 
 The lab's world knows its whole workload before it starts; here pods come and go as the API says. So only the event loop is separate: how
-residents affect one another (`settle`), their progress, memory, latency and fairness are the lab's functions on the lab's records. Compiled.
+residents affect one another (`settle`), their progress, memory, latency and fairness are the lab's functions on the lab's records.
+Compiled.
 """
 
 from __future__ import annotations

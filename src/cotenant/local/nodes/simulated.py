@@ -29,8 +29,8 @@ from cotenant.local.nodes.accelerators import device_manifest
 from cotenant.local.nodes.delivery import Delivery
 from cotenant.local.nodes.fleet import LEASE_NAMESPACE, Fleet, lease_manifest, node_manifest, ready_conditions
 from cotenant.local.nodes.kubelets import Kubelets
+from cotenant.local.nodes.observations import Snapshot
 from cotenant.local.nodes.reporting import Reporter
-from cotenant.local.nodes.seen import Snapshot
 from cotenant.local.nodes.topologies import CpuShape, topology_manifest
 from cotenant.local.nodes.world import World
 from cotenant.model.cluster.annotations import CPU_USED, FAIL, MEMORY_USED, VIOLATION

@@ -17,7 +17,7 @@ from cotenant.lab.world.latency import p99_table
 from cotenant.lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNREPORTED, law
 from cotenant.local.nodes import physics
 from cotenant.local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
-from cotenant.local.nodes.seen import Ended, PodUsage, ServiceView, Snapshot
+from cotenant.local.nodes.observations import Ended, PodUsage, ServiceView, Snapshot
 from cotenant.local.nodes.world_state import FIRST, empty, more_nodes, more_pods, more_services, more_tenants
 from cotenant.model.arrays import Report
 from cotenant.model.cluster.report import NodeReport

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from cotenant.local.apiserver.admission import configuration, review
-from cotenant.local.apiserver.admission.calling import Caller
+from cotenant.local.apiserver.admission.client import Caller
 from cotenant.local.apiserver.admission.configuration import GROUP, MUTATING, VALIDATING, Webhook
 from cotenant.local.apiserver.admission.review import CallFailed, ReviewResult
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions

@@ -1,7 +1,7 @@
 """Validation of a definition's schema: whether it is structural and supported by this server.
 
-Source: Kubernetes documentation, "Specifying a structural schema": a type for every field, element and the root; combinations
-(`allOf`, `anyOf`, `oneOf`, `not`) only restrict values; lists that are sets or maps declare how elements are identified; defaults are valid.
+Source: Kubernetes documentation, "Specifying a structural schema": a type for every field, element and the root; combinations (`allOf`,
+`anyOf`, `oneOf`, `not`) only restrict values; lists that are sets or maps declare how elements are identified; defaults are valid.
 """
 
 from __future__ import annotations

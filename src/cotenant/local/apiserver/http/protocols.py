@@ -56,7 +56,7 @@ class WatchProtocol(Protocol):
 
 
 class RegistryProtocol(Protocol):
-    """What is served."""
+    """The served resources."""
 
     @property
     def revision(self) -> int:
@@ -74,7 +74,7 @@ class ApiProtocol(Protocol):
 
     @property
     def registry(self) -> RegistryProtocol:
-        """What is served."""
+        """The served resources."""
 
     async def get(self, target: Target) -> bytes:
         """GET of one object."""

@@ -254,7 +254,7 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
 _SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-def first_objects() -> list[tuple[tuple[str, str], Manifest]]:
+def default_objects() -> list[tuple[tuple[str, str], Manifest]]:
     """The default objects of every cluster: (storage, object)."""
     found: list[tuple[tuple[str, str], Manifest]] = [
         (("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

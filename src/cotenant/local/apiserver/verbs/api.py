@@ -226,7 +226,7 @@ class Api:
 
     async def bootstrap(self) -> None:
         """Create the default objects of every cluster that are missing. Idempotent."""
-        for storage, obj in built_in.first_objects():
+        for storage, obj in built_in.default_objects():
             namespace = obj["metadata"].get("namespace", "")
             resource = self._built_in(*storage)
             if self.context.table(resource).get((namespace, obj["metadata"]["name"])) is None:

@@ -1,4 +1,4 @@
-"""Deletion of what is no longer needed: dependents without owners, finished or orphaned pods, the content of terminating namespaces, old events.
+"""The rules that delete objects no longer needed: dependents without owners, orphaned or finished pods, terminating namespaces, old events.
 
-Not here: what a workload deletes to reach its own replica count (`workloads`), and eviction from nodes (`cluster`).
+Not here: pods that a workload deletes to reach its replica count (`workloads`), and eviction from nodes (`cluster`).
 """

@@ -182,7 +182,7 @@ class Informers:
         self._started = False
 
     def of(self, resource: ResourceName) -> Informer[Any]:
-        """The informer of a resource. Raises ApiError 404 where it is not served."""
+        """The informer of a resource. Raises ApiError 404 if it is not served."""
         informer = self._informers.get(resource)
         if informer is None:
             target = self.api.target(*resource)

@@ -100,7 +100,7 @@ class _Loop:
             self._wake.clear()
             due = self._queue.next_at()
             wait_s = min(resync_at, due if due is not None else resync_at) - now
-            # not wait_for: it can swallow a cancellation that comes together with the event (CPython issue 86296)
+            # not wait_for: it can swallow a cancellation that coincides with the event (CPython issue 86296)
             alarm = asyncio.get_running_loop().call_later(max(0.001, wait_s), self._wake.set)
             try:
                 await self._wake.wait()

@@ -1,5 +1,5 @@
-"""The rules of the workload kinds: Deployment, ReplicaSet, StatefulSet, DaemonSet and Job, and what they share (pods from templates, revisions, rounding).
+"""The rules of the workload kinds, as pure functions from views and the time to a `Plan`: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job.
 
-Pure functions from views and the time to a `Plan`. Not here: event handling (`workload_controllers.py`), views, and rules
-about nodes, budgets or volumes (`cluster`).
+Belongs here too: what they share (pods from templates, revisions, rounding, node selection). Not here: event handling
+(`workload_controllers.py`), views, and rules about nodes, budgets or volumes (`cluster`).
 """

@@ -90,7 +90,7 @@ def _sync_pods(
             else:
                 _delete(draft, ds, pod, f"{pod.metadata.name} failed on {name}")
         active = [p for p in present if not p.finished]
-        # a pod that is still ending keeps its place
+        # a terminating pod still occupies the node
         if not present and not on_node.get(name) and made < BURST:
             draft.add(Create(PODS, ds.metadata.namespace, _pod(ds, history, name)), f"create on {name}")
             made += 1
