@@ -1,4 +1,4 @@
-"""A machine in memory for the agent's process: its sensor, knobs, keeper, sources and clocks, each of which can be made to fail.
+"""An in-memory machine for the agent's process: its sensor, knobs, keeper, sources and clocks, each of which can be made to fail.
 
 The keeper is the real one (`services/keeper`) over knobs in memory, without its threads, so that nothing depends on timing; time passes when a test
 says so.
@@ -95,7 +95,7 @@ class AwaySource:
 
 @dataclass
 class Asked:
-    """Pods that were asked to leave, and the answer."""
+    """Evicted pods, and the answer to give."""
 
     pods: list[EvictPod] = field(default_factory=list)
     answer: tuple[bool, str] = (True, "evicted")

@@ -1,4 +1,4 @@
-"""What whoever offers engine/node/interfaces.KnobPort must do: one list of tests for fakes, fixture trees, this host and a guest.
+"""The contract of engine/node/interfaces.KnobPort: one list of tests for fakes, fixture trees, this host and a guest.
 
 A subclass named `Test...` gives the fixtures `knobs`, `group` (one that exists, every knob at its default), `vanish` (removes that group) and
 `device` (MAJOR:MINOR of a disk that may be limited).
@@ -41,7 +41,7 @@ class KnobContract:
     def target(self, request: pytest.FixtureRequest, group: str) -> Target:
         return Target(group, request.param)
 
-    def test_a_turned_knob_reads_as_it_was_turned_and_restoring_gives_exactly_what_stood(
+    def test_a_written_knob_reads_back_and_restoring_gives_exactly_the_original(
         self, knobs: KnobPort, target: Target, device: str
     ) -> None:
         missing = knobs.supported(target.knob)
@@ -73,7 +73,7 @@ class KnobContract:
         knobs.restore(target, raw)
         assert knobs.raw(target) == raw
 
-    def test_clearing_idle_brings_the_weight_back(self, knobs: KnobPort, group: str) -> None:
+    def test_clearing_idle_restores_the_weight(self, knobs: KnobPort, group: str) -> None:
         """The kernel forgets the weight when idle is set."""
         idle, weight = Target(group, Knob.CPU_IDLE), Target(group, Knob.CPU_WEIGHT)
         if knobs.supported(Knob.CPU_IDLE) is not None:
@@ -131,7 +131,7 @@ class KnobContract:
             (Knob.MEMORY_MAX, "1G"),
         ],
     )
-    def test_what_is_no_value_is_refused_and_changes_nothing(
+    def test_a_malformed_value_is_refused_and_changes_nothing(
         self, knobs: KnobPort, group: str, knob: Knob, value: str
     ) -> None:
         target = Target(group, knob)
@@ -142,7 +142,7 @@ class KnobContract:
             knobs.write(target, value)
         assert knobs.raw(target) == raw
 
-    def test_what_raw_did_not_give_is_not_restored(self, knobs: KnobPort, group: str) -> None:
+    def test_a_foreign_raw_value_is_not_restored(self, knobs: KnobPort, group: str) -> None:
         target = Target(group, Knob.CPU_MAX)
         raw = knobs.raw(target)
         for wrong in ("", "20000 100000", "{}", "null", knobs.raw(Target(group, Knob.CPU_WEIGHT))):
@@ -150,7 +150,7 @@ class KnobContract:
                 knobs.restore(target, wrong)
         assert knobs.raw(target) == raw
 
-    def test_a_group_that_is_gone_says_so(self, knobs: KnobPort, group: str, vanish: Callable[[], None]) -> None:
+    def test_a_missing_group_raises_vanished(self, knobs: KnobPort, group: str, vanish: Callable[[], None]) -> None:
         target = Target(group, Knob.CPU_MAX)
         raw = knobs.raw(target)
         vanish()
@@ -163,7 +163,7 @@ class KnobContract:
             with pytest.raises(Vanished, match=r"cpu\.max"):
                 act()
 
-    def test_reclaim_is_done_and_keeps_nothing(self, knobs: KnobPort, group: str) -> None:
+    def test_reclaim_leaves_nothing_to_restore(self, knobs: KnobPort, group: str) -> None:
         target = Target(group, Knob.MEMORY_RECLAIM)
         if knobs.supported(Knob.MEMORY_RECLAIM) is not None:
             with pytest.raises(Unsupported):

@@ -1,4 +1,4 @@
-"""What the two classes of an uplink must do, over a fake device and over a real one.
+"""The contract of an uplink's two classes, for a fake device and a real one.
 
 A subclass named `Test...` gives the fixtures `knobs`, `device` and `stands`, which says what queues at the device's root.
 """
@@ -42,7 +42,7 @@ class TrafficContract:
         assert knobs.read(be) == "8000 8000"
 
     @pytest.mark.parametrize("order", list(itertools.permutations(("ls", "be"))))
-    def test_the_last_class_takes_the_root_with_it(
+    def test_removing_the_last_class_removes_the_root(
         self, knobs: TcKnobs, device: str, stands: Callable[[], object], order: tuple[str, ...]
     ) -> None:
         before = stands()
@@ -58,7 +58,7 @@ class TrafficContract:
             assert knobs.read(target) == ""
         assert stands() == before
 
-    def test_rates_that_stood_are_put_back(self, knobs: TcKnobs, be: Target, stands: Callable[[], object]) -> None:
+    def test_existing_rates_are_restored(self, knobs: TcKnobs, be: Target, stands: Callable[[], object]) -> None:
         knobs.write(be, f"{MBIT} {2 * MBIT}")
         raw = knobs.raw(be)
         knobs.write(be, f"{3 * MBIT} {4 * MBIT}")
@@ -66,7 +66,7 @@ class TrafficContract:
         assert knobs.read(be) == f"{MBIT} {2 * MBIT}"
 
     @pytest.mark.parametrize("value", ["", "1", "1 2 3", "a b", "-1 5", "20000 10000", "1  2", "²00 300"])
-    def test_what_is_no_pair_of_rates(
+    def test_malformed_rates_are_refused(
         self, knobs: TcKnobs, be: Target, stands: Callable[[], object], value: str
     ) -> None:
         before = stands()
@@ -75,24 +75,24 @@ class TrafficContract:
         assert stands() == before
 
     @pytest.mark.parametrize("raw", ["", "1000 2000", "stood ", "stood x"])
-    def test_what_raw_did_not_give(self, knobs: TcKnobs, be: Target, raw: str) -> None:
+    def test_a_foreign_raw_value_is_refused(self, knobs: TcKnobs, be: Target, raw: str) -> None:
         with pytest.raises(InvalidInput):
             knobs.restore(be, raw)
 
-    def test_a_device_that_is_not_there(self, knobs: TcKnobs) -> None:
+    def test_a_missing_device(self, knobs: TcKnobs) -> None:
         gone = Target("gone0/be", Knob.RATE)
         for act in (lambda: knobs.read(gone), lambda: knobs.raw(gone), lambda: knobs.write(gone, "9000 9000"), lambda: knobs.restore(gone, "absent")):  # fmt: skip
             with pytest.raises(Vanished, match="gone0"):
                 act()
 
-    def test_names_that_are_no_class(self, knobs: TcKnobs, device: str) -> None:
+    def test_unknown_class_names_are_refused(self, knobs: TcKnobs, device: str) -> None:
         for group in (device, f"{device}/x", f"{device}/be/x", "a-name-that-is-too-long/be"):
             with pytest.raises(InvalidInput):
                 knobs.read(Target(group, Knob.RATE))
         with pytest.raises(Unsupported):
             knobs.read(Target(f"{device}/be", Knob.CPU_MAX))
 
-    def test_addresses_need_a_class_and_be_addresses(self, knobs: TcKnobs, be: Target) -> None:
+    def test_steering_needs_a_class_and_valid_addresses(self, knobs: TcKnobs, be: Target) -> None:
         with pytest.raises(InvalidInput, match="existing class"):
             knobs.steer(be, ["10.0.0.1"])
         knobs.write(be, "9000 9000")

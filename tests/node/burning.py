@@ -1,4 +1,4 @@
-"""Processes that use CPU until they are killed, for groups of tests."""
+"""Processes that use CPU until they are killed, in the tests' groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real cgroups of this machine, in groups of the tests' own. Skipped, with the reason, where there are none or they may not be made."""
+"""Real cgroups of this machine, in groups of the tests' own. Skipped, with the reason, where there are none or they may not be created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cotenant agent` on real cgroups: it holds, it gives back, it may be killed at any moment, and it needs no rights beside its keeper."""
+"""`cotenant agent` on real cgroups: it holds knobs, restores them, survives kills at any moment, and needs no privileges beside its keeper."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def agent(folder: Path, top: str) -> Iterator[AgentProcess]:
     made.kill()
 
 
-def test_at_the_end_every_setting_is_as_before(layout: Layout, groups: Groups, top: str, agent: AgentProcess) -> None:
+def test_after_the_end_every_setting_is_restored(layout: Layout, groups: Groups, top: str, agent: AgentProcess) -> None:
     before = settings(layout, top)
     assert len(before) > 20
     with burning(groups, f"{top}/job", 2), burning(groups, f"{top}/web"):
@@ -153,7 +153,7 @@ def test_at_the_end_every_setting_is_as_before(layout: Layout, groups: Groups, t
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2, 0.5, 1.0, 2.5])
-def test_killed_at_any_moment_the_next_start_puts_everything_back(
+def test_killed_at_any_moment_the_next_start_restores_everything(
     layout: Layout, groups: Groups, top: str, agent: AgentProcess, after_s: float
 ) -> None:
     before = settings(layout, top)
@@ -175,9 +175,7 @@ def test_killed_while_it_holds(layout: Layout, groups: Groups, top: str, agent: 
     assert settings(layout, top) == before
 
 
-def test_groups_that_vanish_and_come_back_under_a_running_agent(
-    layout: Layout, groups: Groups, top: str, agent: AgentProcess
-) -> None:
+def test_groups_recreated_under_a_running_agent(layout: Layout, groups: Groups, top: str, agent: AgentProcess) -> None:
     before = settings(layout, top)
     agent.start().until(agent.holds_something)
     for _ in range(3):
@@ -221,7 +219,7 @@ sys.exit(cotenant.cli.main.main(sys.argv[1:]))
 """
 
 
-def test_without_any_right_it_holds_by_the_keeper_and_its_death_gives_back(
+def test_without_privileges_it_holds_through_the_keeper_and_its_death_restores(
     layout: Layout, groups: Groups, top: str, folder: Path
 ) -> None:
     before = settings(layout, top)

@@ -1,4 +1,4 @@
-"""`cotenant agent --single` with what it finds beside cgroups: pods of a kubelet's tree that come while it runs, and a cache in a fixture tree."""
+"""`cotenant agent --single` with a kubelet's tree whose pods change while it runs, and a cache in a fixture tree."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def agent(folder: Path, kubepods: str) -> Iterator[AgentProcess]:
     made.kill()
 
 
-def test_a_hog_in_a_pod_that_comes_between_two_discoveries_is_held_within_two_seconds(
-    groups: Groups, kubepods: str, agent: AgentProcess
-) -> None:
+def test_a_hog_in_a_new_pod_is_throttled_within_two_seconds(groups: Groups, kubepods: str, agent: AgentProcess) -> None:
     agent.start().until(lambda: agent.told("/v1/state", "pods"))
     assert not agent.holds_something()
     for number in (1, 2):  # the second one comes where best effort is held already
@@ -58,7 +56,7 @@ def held(agent: AgentProcess, group: str) -> bool:
     return any(each["target"]["group"] == group for each in leases or ())
 
 
-def test_best_effort_gets_its_part_of_the_cache_and_gives_it_back(
+def test_best_effort_gets_its_part_of_the_cache_until_the_end(
     groups: Groups, top: str, folder: Path, tmp_path: Path
 ) -> None:
     tree = FakeResctrl(tmp_path / "resctrl", ways=4)

@@ -1,4 +1,4 @@
-"""The search for antagonists over this machine's groups: one look after another, nothing left behind."""
+"""The search for antagonists over this machine's groups: repeated samples, nothing left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cotenant.services.experiments.studies.antagonist_search import BLAME, RUN_D
 pytestmark = pytest.mark.slow
 
 
-def test_each_way_judges_the_same_looks_and_all_is_let_go(layout: Layout, groups: Groups, group: str) -> None:
+def test_each_method_uses_the_same_samples_and_everything_is_closed(layout: Layout, groups: Groups, group: str) -> None:
     service, batch = f"{group}/service", [f"{group}/batch-{number}" for number in range(2)]
     for each in (service, *batch):
         groups.make(each)

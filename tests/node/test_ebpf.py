@@ -1,4 +1,4 @@
-"""The run-queue probe in this kernel, over groups of the test's own that share one CPU. Skipped where the object is not built or not taken."""
+"""The run-queue probe in this kernel, over the test's own groups that share one CPU. Skipped where the object is not built or not accepted."""
 
 from __future__ import annotations
 
@@ -148,9 +148,7 @@ def shares(reading: RunQueueReading, victim: str) -> dict[object, int]:
     return {entry.culprit: entry.ran_us for entry in reading.blame if entry.victim == victim}
 
 
-def test_waits_are_those_that_the_scheduler_counts_and_all_of_them_have_a_culprit(
-    plant: Plant, load: Callable[..., RunQueue]
-) -> None:
+def test_waits_match_the_schedulers_count_and_are_fully_attributed(plant: Plant, load: Callable[..., RunQueue]) -> None:
     probe = load()
     plant.burn()
     worker = plant.worker(plant.victim)
@@ -170,7 +168,7 @@ def test_waits_are_those_that_the_scheduler_counts_and_all_of_them_have_a_culpri
     assert reading.unattributed_us == 0
 
 
-def test_what_the_own_quota_withholds_is_no_wait_and_nobodys_fault(
+def test_time_throttled_by_its_own_quota_is_neither_wait_nor_blame(
     plant: Plant, load: Callable[..., RunQueue], layout: Layout, groups: Groups
 ) -> None:
     probe = load()
@@ -199,7 +197,7 @@ def test_a_group_that_waits_for_its_own_threads_is_its_own_culprit(plant: Plant,
     assert shares(probe.read(), plant.victim)[plant.victim] > 0
 
 
-def test_a_late_wait_is_told_at_once(plant: Plant, load: Callable[..., RunQueue]) -> None:
+def test_a_late_wait_is_reported_at_once(plant: Plant, load: Callable[..., RunQueue]) -> None:
     probe = load()
     probe.watch({plant.victim: 1000, plant.hog: None})
     plant.burn()
@@ -229,7 +227,7 @@ def test_only_groups_that_are_watched_are_counted(plant: Plant, load: Callable[.
     assert probe.read().blame == ()
 
 
-def test_with_everyone_watched_nobody_has_to_be_named(plant: Plant, load: Callable[..., RunQueue]) -> None:
+def test_with_everyone_watched_no_group_has_to_be_named(plant: Plant, load: Callable[..., RunQueue]) -> None:
     probe = load(everyone=True)
     plant.burn()
     plant.work(plant.victim)
@@ -237,7 +235,7 @@ def test_with_everyone_watched_nobody_has_to_be_named(plant: Plant, load: Callab
     assert of(probe.read(), plant.hog).waits.count > 0
 
 
-def test_a_group_has_the_counters_of_those_below_it_also_when_they_go(
+def test_a_group_keeps_the_counters_of_removed_children(
     plant: Plant, load: Callable[..., RunQueue], groups: Groups
 ) -> None:
     probe = load()
@@ -259,9 +257,7 @@ def test_a_group_has_the_counters_of_those_below_it_also_when_they_go(
     assert sum(shares(after, plant.victim).values()) >= sum(shares(before, plant.victim).values())
 
 
-def test_the_sensors_source_of_run_delay_counts_from_when_it_is_asked(
-    plant: Plant, load: Callable[..., RunQueue]
-) -> None:
+def test_the_run_delay_source_counts_from_the_first_request(plant: Plant, load: Callable[..., RunQueue]) -> None:
     delays = ProbeDelays(load())
     asked = (plant.victim, "no/such/group")
     assert delays.read(asked, 0) == {plant.victim: 0}

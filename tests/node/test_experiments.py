@@ -1,4 +1,4 @@
-"""Experiments on this machine's own cgroups: what they make, and that nothing is left of it, however they end."""
+"""Experiments on this machine's own cgroups: what they create, and that nothing is left, however they end."""
 
 import json
 import math
@@ -67,7 +67,7 @@ def until(what: str, is_true: Callable[[], object]) -> None:
     eventually(what, is_true, LONGEST_S)
 
 
-def test_groups_stand_in_every_tree_and_are_gone_with_what_runs_in_them() -> None:
+def test_groups_are_created_in_every_tree_and_removed_with_their_processes() -> None:
     with open_site() as site:
         (name,) = site.make_plant("service")
         child = site.start(name, ["sleep", "1000"])
@@ -99,7 +99,7 @@ def test_an_error_leaves_nothing() -> None:
     assert folders(mine()) == []
 
 
-def test_a_child_that_ends_by_itself_is_an_error_with_its_last_line() -> None:
+def test_a_child_that_exits_is_an_error_with_its_last_log_line() -> None:
     with open_site() as site:
         (name,) = site.make_plant("service")
         site.start(name, ["/bin/sh", "-c", "echo first >&2; echo no such thing >&2; exit 3"], "teller")
@@ -107,7 +107,7 @@ def test_a_child_that_ends_by_itself_is_an_error_with_its_last_line() -> None:
             site.wait_for("nothing", lambda: False)
 
 
-def test_a_groups_cpu_time_is_counted_and_others_use_of_the_core_is_told_apart() -> None:
+def test_a_groups_cpu_time_and_foreign_use_of_the_core_are_separated() -> None:
     with open_site() as site:
         (name,) = site.make_plant("service")
         child = site.start(name, [sys.executable, "-Sc", "while True: pass"])
@@ -121,7 +121,7 @@ def test_a_groups_cpu_time_is_counted_and_others_use_of_the_core_is_told_apart()
         assert site.cgroups.cpu_us(PLANT) >= used > 200_000
 
 
-def test_the_witness_notes_a_stall_in_the_windows_in_which_it_was() -> None:
+def test_the_lateness_monitor_records_a_stall_in_its_windows() -> None:
     with open_site() as site:
         lateness.prepare(site)
         watching = lateness.start(site)
@@ -143,7 +143,7 @@ def test_the_witness_notes_a_stall_in_the_windows_in_which_it_was() -> None:
     assert max(seen.at(first) or 0, seen.at(first + 1) or 0) > LATE_US
 
 
-def test_a_ration_of_real_time_does_not_depend_on_who_had_one_a_moment_ago() -> None:
+def test_a_real_time_share_does_not_depend_on_just_removed_groups() -> None:
     for _ in range(5):
         with open_site() as site:
             ration = Path(detect().by_controller["cpu"].path, site.cgroups.path(GENERATOR), "cpu.rt_runtime_us")
@@ -152,7 +152,7 @@ def test_a_ration_of_real_time_does_not_depend_on_who_had_one_a_moment_ago() -> 
             assert int(ration.read_text()) > 0
 
 
-def test_what_a_dead_experiment_left_is_removed_and_a_living_ones_is_not() -> None:
+def test_leftovers_of_a_dead_experiment_are_removed_and_a_running_ones_are_not() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     layout = detect()
@@ -189,7 +189,7 @@ def test_a_second_experiment_is_refused_while_one_runs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
-def test_however_it_is_ended_nothing_is_left_once_another_has_started(
+def test_nothing_is_left_after_any_end_once_another_has_started(
     number: signal.Signals, status: int, tmp_path: Path
 ) -> None:
     command = [*SINE, "--out", str(tmp_path / "out")]
@@ -258,7 +258,7 @@ def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_sine_experiment_tells_its_figures_as_one_json_object(tmp_path: Path) -> None:
+def test_the_sine_experiment_prints_one_json_object(tmp_path: Path) -> None:
     command = [*SINE, "--period", "5", "--rounds", "1", "--json", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, 1), done.stderr  # how it judges depends on who else works here

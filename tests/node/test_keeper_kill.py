@@ -1,4 +1,4 @@
-"""kill -9 of a keeper at every step of its work, on real cgroups: afterwards every setting of every group is, byte for byte, as before."""
+"""kill -9 of a keeper at every step of its work, on real cgroups: afterwards every setting of every group is restored byte for byte."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def settings(layout: Layout, top: str) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_killed_at_any_step_every_setting_is_back(layout: Layout, top: str, state: Path) -> None:
+def test_killed_at_any_step_every_setting_is_restored(layout: Layout, top: str, state: Path) -> None:
     before = settings(layout, top)
     assert len(before) > 20
     turned = died = 0

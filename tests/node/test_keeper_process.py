@@ -1,4 +1,4 @@
-"""The keeper and its agent as two processes on real cgroups: the one with rights, the other as nobody."""
+"""The keeper and its agent as two processes on real cgroups: the keeper privileged, the agent as user nobody."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def agent(layout: Layout, keeper: KeeperProcess, group: str) -> Iterator[subproc
     process.wait()
 
 
-def test_an_agent_without_rights_turns_knobs_by_the_keeper_and_only_those(
+def test_an_unprivileged_agent_writes_knobs_through_the_keeper_and_only_those(
     layout: Layout, group: str, state: Path, agent: subprocess.Popen[str]
 ) -> None:
     assert agent.stdout is not None
@@ -122,7 +122,7 @@ def test_an_agent_without_rights_turns_knobs_by_the_keeper_and_only_those(
     assert (told.who, told.result) == (f"uid {NOBODY}, pid {agent.pid}", LeaseState.HELD)
 
 
-def test_a_killed_agents_knobs_are_back_within_the_time_to_live(
+def test_a_killed_agents_knobs_are_restored_within_the_time_to_live(
     layout: Layout, group: str, keeper: KeeperProcess, agent: subprocess.Popen[str]
 ) -> None:
     assert agent.stdout is not None
@@ -144,7 +144,7 @@ def test_a_killed_agents_knobs_are_back_within_the_time_to_live(
     assert settings(layout, group) == before
 
 
-def test_somebody_who_is_not_named_is_not_heard(state: Path, top: str, group: str) -> None:
+def test_an_unauthorized_user_is_refused(state: Path, top: str, group: str) -> None:
     with KeeperProcess(state, [top], "--allow-user", "daemon") as keeper:
         keeper.ready()
         child = os.fork()
@@ -162,7 +162,7 @@ def test_somebody_who_is_not_named_is_not_heard(state: Path, top: str, group: st
         assert "may not use" in keeper.said()
 
 
-def test_five_hundred_groups_at_once_come_and_vanish(
+def test_five_hundred_groups_are_created_and_vanish(
     layout: Layout, groups: Groups, top: str, keeper: KeeperProcess
 ) -> None:
     names = [f"{top}/many/{number}" for number in range(500)]

@@ -1,4 +1,4 @@
-"""Every knob of this machine, turned, read back and restored."""
+"""Every knob of this machine, written, read back and restored."""
 
 from __future__ import annotations
 

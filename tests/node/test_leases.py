@@ -1,4 +1,4 @@
-"""Leases over real knobs: a keeper that is killed with -9 at any step leaves nothing behind once the next one has started."""
+"""Leases over real knobs: a keeper killed with -9 at any step leaves nothing behind once the next one has started."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_everything_is_held_and_given_back(
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("ending", [False, True], ids=["holding", "giving back"])
-def test_killed_at_any_step_the_next_keeper_finds_every_knob_its_way_back(
+def test_killed_at_any_step_the_next_keeper_restores_every_knob(
     knobs: CgroupKnobs, targets: list[Target], group: str, tmp_path: Path, ending: bool, after: bool
 ) -> None:
     targets = [target for target in targets if target.knob in KILLED_WITH]
@@ -154,7 +154,7 @@ def test_killed_at_any_step_the_next_keeper_finds_every_knob_its_way_back(
     assert killed >= len(targets)
 
 
-def test_a_group_that_went_is_let_go(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
+def test_a_lease_of_a_removed_group_ends(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
     keeper, file = executor(knobs, tmp_path, group)
     target = Target(group, Knob.CPU_MAX)
     assert keeper.hold([SetKnob(target, "30000 100000", WHY)])[0].state is LeaseState.HELD
@@ -166,7 +166,9 @@ def test_a_group_that_went_is_let_go(knobs: CgroupKnobs, groups: Groups, group: 
     file.close()
 
 
-def test_a_cpuset_of_running_tasks_is_let_go(knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path) -> None:
+def test_a_lease_of_a_cpuset_with_running_tasks_ends(
+    knobs: CgroupKnobs, groups: Groups, group: str, tmp_path: Path
+) -> None:
     """On v2 it was empty, and no kernel takes that back while tasks are in it."""
     keeper, file = executor(knobs, tmp_path, group)
     target = Target(group, Knob.CPUSET_CPUS)

@@ -1,4 +1,4 @@
-"""Counters, run delay and pressure of a group that really works."""
+"""Counters, run delay and pressure of a real busy group."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_run_delay_and_pressure_of_a_crowded_group_agree(sensor: NodeSensor, gro
 
 
 @pytest.mark.slow
-def test_a_group_that_went_and_came_back_is_another(sensor: NodeSensor, groups: Groups, group: str) -> None:
+def test_a_recreated_group_is_another(sensor: NodeSensor, groups: Groups, group: str) -> None:
     """Descriptors of the first one answer ENODEV."""
     with burning(groups, group):
         until(sensor, group, lambda now: (now.cpu_us or 0) > 10_000)

@@ -1,4 +1,4 @@
-"""CPUs of one's own on real cpusets: the engine, the keeper's leases and the kernel."""
+"""Own CPUs on real cpusets: the engine, the keeper's leases and the kernel."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RealWorld(World):
         self.keeper = AwayKeeper(self.real, Clock(lambda: self.now_us, self.wall_s), (top,))  # type: ignore[arg-type]
 
 
-def test_a_pods_processes_run_on_its_cpus_and_others_beside_them(groups: Groups, group: str, layout: Layout) -> None:
+def test_a_pods_processes_run_on_its_cpus_and_others_on_the_rest(groups: Groups, group: str, layout: Layout) -> None:
     cpus = read_topology()
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")

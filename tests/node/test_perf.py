@@ -1,4 +1,4 @@
-"""Performance events of this machine's groups. What it has no counter for is told, not guessed."""
+"""Performance events of this machine's groups. Missing counters are reported as gaps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def events(root: str) -> GroupEvents:
         pytest.skip(str(error))
 
 
-def test_what_a_group_does_is_counted_and_what_others_do_is_not(
+def test_only_the_groups_own_events_are_counted(
     root: str, group: str, groups: Groups, work: subprocess.Popen[bytes]
 ) -> None:
     other = f"{group}/other"
@@ -67,7 +67,7 @@ def test_what_a_group_does_is_counted_and_what_others_do_is_not(
         assert counters.gaps() == ()
 
 
-def test_groups_that_are_gone_or_no_longer_asked_for_are_let_go(root: str, group: str, groups: Groups) -> None:
+def test_counters_of_gone_or_unrequested_groups_are_closed(root: str, group: str, groups: Groups) -> None:
     part = f"{group}/part"
     groups.make(part)
     before = len(os.listdir("/proc/self/fd"))

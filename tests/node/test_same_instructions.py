@@ -1,4 +1,4 @@
-"""Samples of this machine's own cgroups, told again to an engine in the lab, give the same instructions to the byte."""
+"""Samples of this machine's cgroups, replayed on an engine in the lab, give byte-identical instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic classes of a real device: a veth pair between two network namespaces of the test's own."""
+"""Traffic classes of a real device: a veth pair between two of the test's own network namespaces."""
 
 from __future__ import annotations
 
@@ -101,13 +101,15 @@ class TestClassesOfARealDevice(TrafficContract):
     def stands(self, namespace: str, device: str) -> Callable[[], object]:
         return lambda: Netlink(namespace).root(device)
 
-    def test_a_root_of_somebody_else_stays(self, namespace: str, knobs: TcKnobs, be: Target, device: str) -> None:
+    def test_a_configured_root_is_not_replaced(self, namespace: str, knobs: TcKnobs, be: Target, device: str) -> None:
         Netlink(namespace).make_root(device, 0x80010000, 0x10)
         with pytest.raises(Permanent, match="8001"):
             knobs.write(be, "10000 20000")
         assert Netlink(namespace).root(device) == RootQdisc("htb", 0x80010000)
 
-    def test_packets_go_by_their_source(self, namespace: str, knobs: TcKnobs, ls: Target, be: Target) -> None:
+    def test_packets_are_classified_by_their_source(
+        self, namespace: str, knobs: TcKnobs, ls: Target, be: Target
+    ) -> None:
         knobs.write(ls, "90000000 100000000")
         knobs.write(be, "10000000 100000000")
         knobs.steer(be, ["10.99.0.3", "fd00::3"])
@@ -119,7 +121,7 @@ class TestClassesOfARealDevice(TrafficContract):
         send(namespace, "10.99.0.3")
         assert (sent(knobs, ls), sent(knobs, be)) == (40, 20)
 
-    def test_packets_go_by_the_group_that_sends_them(
+    def test_packets_are_classified_by_the_sending_group(
         self, namespace: str, layout: Layout, groups: Groups, group: str, knobs: TcKnobs, ls: Target, be: Target
     ) -> None:
         if layout.unified is None:
@@ -145,7 +147,7 @@ class TestClassesOfARealDevice(TrafficContract):
         with pytest.raises(Vanished):
             marks.mark(f"{group}/gone", 1)
 
-    def test_what_best_effort_sends_is_told_by_its_class(
+    def test_best_effort_traffic_is_counted_by_its_class(
         self, namespace: str, layout: Layout, groups: Groups, group: str, knobs: TcKnobs, ls: Target, be: Target
     ) -> None:
         if layout.unified is None:
@@ -174,7 +176,7 @@ class TestClassesOfARealDevice(TrafficContract):
         finally:
             uplink.close()
 
-    def test_a_mark_goes_with_the_process_that_made_it(
+    def test_a_mark_ends_with_its_process(
         self, namespace: str, layout: Layout, groups: Groups, group: str, knobs: TcKnobs, ls: Target, be: Target
     ) -> None:
         if layout.unified is None:

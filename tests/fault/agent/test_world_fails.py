@@ -1,4 +1,4 @@
-"""Whatever is away, slow, broken or lying: the loop goes on, and nothing stays turned that should not."""
+"""Unavailable, slow, broken or inconsistent components: the loop continues, and no knob stays set that should not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def live(w: World, scenario: Callable[[AgentProcess], Awaitable[None]]) -> Agent
 # ---- the keeper
 
 
-def test_a_keeper_that_is_away_is_asked_less_and_less_and_taken_up_again() -> None:
+def test_an_unreachable_keeper_is_retried_with_backoff_and_used_again() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -55,7 +55,7 @@ def test_a_keeper_that_is_away_is_asked_less_and_less_and_taken_up_again() -> No
     live(w, scenario)
 
 
-def test_what_a_lost_agent_held_runs_out_at_the_keeper() -> None:
+def test_leases_of_a_lost_agent_expire_at_the_keeper() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -74,7 +74,7 @@ def test_what_a_lost_agent_held_runs_out_at_the_keeper() -> None:
     assert w.knobs.snapshot() == {}
 
 
-def test_a_keeper_that_hangs_costs_a_bounded_time() -> None:
+def test_a_hanging_keeper_costs_a_bounded_time() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -91,7 +91,7 @@ def test_a_keeper_that_hangs_costs_a_bounded_time() -> None:
     live(w, scenario)
 
 
-def test_an_end_without_a_keeper_ends_all_the_same() -> None:
+def test_stopping_without_a_keeper_succeeds() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -106,7 +106,7 @@ def test_an_end_without_a_keeper_ends_all_the_same() -> None:
     assert w.knobs.snapshot() == {}
 
 
-def test_a_keeper_that_gave_back_at_its_restart_holds_again_within_a_renewal() -> None:
+def test_a_restarted_keeper_holds_again_within_a_renewal() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -123,7 +123,7 @@ def test_a_keeper_that_gave_back_at_its_restart_holds_again_within_a_renewal() -
 # ---- the machine
 
 
-def test_ticks_that_fail_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_ticks_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -141,7 +141,7 @@ def test_ticks_that_fail_are_counted_and_told_once(caplog: pytest.LogCaptureFixt
     assert sum("a tick failed" in record.message for record in caplog.records) == 1
 
 
-def test_a_loop_that_fails_for_good_lets_go() -> None:
+def test_a_permanently_failing_loop_releases_everything() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -154,7 +154,7 @@ def test_a_loop_that_fails_for_good_lets_go() -> None:
     assert w.knobs.snapshot() == {}
 
 
-def test_groups_that_vanish_in_the_middle_leave_nothing_behind() -> None:
+def test_groups_that_vanish_during_a_tick_leave_nothing_behind() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -172,7 +172,7 @@ def test_groups_that_vanish_in_the_middle_leave_nothing_behind() -> None:
     assert w.keeper.executor.leases() == ()
 
 
-def test_a_clock_that_people_set_changes_only_the_dates_of_reports() -> None:
+def test_a_wall_clock_change_affects_only_report_times() -> None:
     w = world()
     w.use = dict(BUSY)
 
@@ -208,7 +208,7 @@ def test_a_monotonic_clock_that_goes_back_ends_nothing() -> None:
 # ---- who says what runs here
 
 
-def test_pods_stay_protected_while_their_source_is_away_for_long() -> None:
+def test_pods_stay_protected_while_their_source_is_unavailable() -> None:
     w = world(groups=())
     for group in ("top", "top/pod", "top/be"):
         w.knobs.add(group)
@@ -249,7 +249,7 @@ def test_a_source_that_breaks_does_not_end_the_agent() -> None:
 # ---- the cluster
 
 
-def test_without_the_cluster_the_node_stays_in_hand() -> None:
+def test_without_the_cluster_the_node_stays_under_control() -> None:
     w = world(reports=replace(CONFIG.reports, urls=("http://scheduler.example/metrics/report",)))
     w.use = dict(BUSY)
     w.post_fails = Transient("no route to host")
@@ -272,7 +272,7 @@ def test_without_the_cluster_the_node_stays_in_hand() -> None:
 # ---- services that lie
 
 
-def test_latency_of_nobody_is_not_believed() -> None:
+def test_latency_of_an_unknown_workload_is_refused() -> None:
     w = world()
 
     async def scenario(process: AgentProcess) -> None:

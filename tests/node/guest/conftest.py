@@ -1,4 +1,4 @@
-"""Cases of this folder run in a guest whose controllers are on cgroup v2, all in one boot; here each says how it went there.
+"""Cases of this folder run in a guest whose controllers are on cgroup v2, all in one boot; each case here reports its result there.
 
 A case is written as any other. On the host its body is not run: the first one boots the guest for all that were selected, and every case looks its own
 result up. Where the run is spread over processes, they share one guest.

@@ -1,4 +1,4 @@
-"""What only a kernel with every controller on cgroup v2 can show."""
+"""Behaviour that needs a kernel with every controller on cgroup v2."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_controller_is_on_v2(layout: Layout, knobs: CgroupKnobs, group: st
     assert [gap for gap in missing if gap is not None] == []
 
 
-def test_nothing_is_unknown_of_a_group(reader: CgroupReader, group: str) -> None:
+def test_every_counter_of_a_group_is_known(reader: CgroupReader, group: str) -> None:
     counters = now(reader, group)
     untold = {name for name in counters.__slots__ if getattr(counters, name) is None}
     assert untold == {"run_delay_us", "cycles", "instructions", "cpu_m_limit"}
@@ -146,7 +146,9 @@ def test_a_cpuset_that_was_empty_follows_its_parent_again(
         knobs.write(cpus, "0-8000")
 
 
-def test_a_controller_that_the_parent_keeps_is_named(knobs: CgroupKnobs, groups: Groups, group: str) -> None:
+def test_a_controller_that_the_parent_does_not_delegate_is_named(
+    knobs: CgroupKnobs, groups: Groups, group: str
+) -> None:
     inner = f"{group}/kept"
     (ROOT / inner).mkdir()
     with pytest.raises(Unsupported, match=r"memory in cgroup\.subtree_control"):
@@ -156,7 +158,7 @@ def test_a_controller_that_the_parent_keeps_is_named(knobs: CgroupKnobs, groups:
     assert knobs.read(Target(inner, Knob.MEMORY_HIGH)) == "max"
 
 
-def test_a_parent_that_holds_processes_passes_no_memory_on(knobs: CgroupKnobs, groups: Groups, group: str) -> None:
+def test_a_parent_with_processes_does_not_delegate_memory(knobs: CgroupKnobs, groups: Groups, group: str) -> None:
     with burning(groups, group):
         groups.make(f"{group}/in")
         with pytest.raises(Unsupported, match=r"cgroup\.subtree_control"):
@@ -185,7 +187,7 @@ def over(process: subprocess.Popen[bytes]) -> None:
             end.close()
 
 
-def test_more_than_memory_max_is_killed_and_counted(
+def test_exceeding_memory_max_is_killed_and_counted(
     knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str
 ) -> None:
     knobs.write(Target(group, Knob.MEMORY_MAX), str(24 * MIB))
@@ -232,7 +234,7 @@ def test_reclaim_takes_page_cache_back(knobs: CgroupKnobs, reader: CgroupReader,
     knobs.write(Target(cached, Knob.MEMORY_RECLAIM), str(1 << 30))
 
 
-def test_memory_high_pushes_a_group_back(knobs: CgroupKnobs, reader: CgroupReader, cached: str) -> None:
+def test_memory_high_throttles_a_group(knobs: CgroupKnobs, reader: CgroupReader, cached: str) -> None:
     before = now(reader, cached).memory_bytes
     assert before is not None
     knobs.write(Target(cached, Knob.MEMORY_HIGH), str(8 * MIB))
@@ -241,7 +243,7 @@ def test_memory_high_pushes_a_group_back(knobs: CgroupKnobs, reader: CgroupReade
     assert after_it < before - 4 * MIB
 
 
-def test_what_memory_min_protects_is_not_reclaimed(knobs: CgroupKnobs, reader: CgroupReader, cached: str) -> None:
+def test_memory_min_protects_from_reclaim(knobs: CgroupKnobs, reader: CgroupReader, cached: str) -> None:
     """Protection counts for reclaim from above; the parents must grant it too."""
     parent = cached.split("/")[0]
     for name in (parent, cached):
@@ -305,7 +307,7 @@ def test_a_trigger_of_one_second_fires_within_half_a_second(layout: Layout, grou
     assert waited_s < 0.5
 
 
-def test_a_memory_trigger_fires_when_a_group_is_squeezed(
+def test_a_memory_trigger_fires_under_memory_pressure(
     layout: Layout, knobs: CgroupKnobs, groups: Groups, group: str
 ) -> None:
     files = PressureFiles(layout)
@@ -322,9 +324,7 @@ def test_a_memory_trigger_fires_when_a_group_is_squeezed(
 
 
 @pytest.mark.parametrize("name", ["a b", "é/ü", "%s%n", "..x", "-rf", "🐄", "'\"\\", " "])
-def test_names_made_to_break_a_parser(
-    knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str, name: str
-) -> None:
+def test_hostile_names(knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str, name: str) -> None:
     inside = f"{group}/{name}"
     groups.make(inside)
     knobs.write(Target(inside, Knob.CPU_MAX), "20000 100000")
@@ -334,7 +334,7 @@ def test_names_made_to_break_a_parser(
         groups.kill(inside)
 
 
-def test_the_kernel_takes_no_line_feed_in_a_name(groups: Groups, group: str) -> None:
+def test_the_kernel_refuses_a_line_feed_in_a_name(groups: Groups, group: str) -> None:
     with pytest.raises(InvalidInput, match="group"):
         groups.make(f"{group}/a\nb")
     assert groups.children(group) == ()

@@ -42,7 +42,7 @@ def test_one_group_reads_the_same_on_every_layout(tmp_path: Path, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["v1", "v2"])
-def test_a_cpu_limit_is_told_in_milli_cpu(tmp_path: Path, kind: str) -> None:
+def test_a_cpu_limit_is_read_in_milli_cpu(tmp_path: Path, kind: str) -> None:
     trees = CgroupTrees(tmp_path, kind)
     trees.add("pod")
     trees.say(
@@ -52,7 +52,7 @@ def test_a_cpu_limit_is_told_in_milli_cpu(tmp_path: Path, kind: str) -> None:
         assert reader.read(["pod"])[0].cpu_m_limit == 1500
 
 
-def test_a_limit_that_changes_is_told_after_some_readings_and_cpu_use_at_once(tmp_path: Path) -> None:
+def test_a_changed_limit_is_read_after_some_readings_and_cpu_use_at_once(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     with CgroupReader(trees.layout) as reader:
@@ -71,7 +71,7 @@ def test_a_limit_that_changes_is_told_after_some_readings_and_cpu_use_at_once(tm
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_follows_another_figure_is_read_when_that_moves_or_some_readings_later(tmp_path: Path, kind: str) -> None:
+def test_a_dependent_file_is_read_when_the_other_changes_or_some_readings_later(tmp_path: Path, kind: str) -> None:
     trees = CgroupTrees(tmp_path, kind)
     trees.add("pod")
     usage, charged, inactive = (
@@ -110,7 +110,7 @@ def test_throttling_is_read_at_once_where_there_is_a_limit(tmp_path: Path, kind:
         assert found == {"limited": 9, "free": 9}
 
 
-def test_io_of_a_group_that_uses_no_cpu_says_over_how_many_readings_it_grew(tmp_path: Path) -> None:
+def test_io_of_an_idle_group_reports_over_how_many_readings_it_grew(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     trees.path("pod", "io.pressure").unlink()  # so that the files are looked for again meanwhile
@@ -127,7 +127,7 @@ def test_io_of_a_group_that_uses_no_cpu_says_over_how_many_readings_it_grew(tmp_
     assert seen[-1] == (2400, 1)  # stands still, as far as was read
 
 
-def test_memory_that_is_taken_from_a_group_that_sleeps_is_seen_at_once(tmp_path: Path) -> None:
+def test_memory_reclaimed_from_a_sleeping_group_is_seen_at_once(tmp_path: Path) -> None:
     """Whoever reclaims would else reclaim again."""
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
@@ -138,7 +138,7 @@ def test_memory_that_is_taken_from_a_group_that_sleeps_is_seen_at_once(tmp_path:
         assert reader.read(["pod"])[0].memory_bytes == 4000
 
 
-def test_pressure_of_which_the_machine_had_none_is_not_read_again(tmp_path: Path) -> None:
+def test_pressure_is_not_read_again_while_the_machine_has_none(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     with CgroupReader(trees.layout) as reader:
@@ -152,7 +152,7 @@ def test_pressure_of_which_the_machine_had_none_is_not_read_again(tmp_path: Path
         assert reader.read(["pod"], ["memory"])[0].pressure.memory == Stall(22, 12)
 
 
-def test_any_change_of_any_file_is_told_in_the_end(tmp_path: Path) -> None:
+def test_every_change_of_every_file_is_eventually_read(tmp_path: Path) -> None:
     """What is taken from the last counters is what the texts would say."""
     trees = CgroupTrees(tmp_path, "hybrid")
     trees.add("pod")
@@ -178,7 +178,7 @@ def test_any_change_of_any_file_is_told_in_the_end(tmp_path: Path) -> None:
                 assert fresh.read(["pod"]) == (replace(counters, io_span=1),), file
 
 
-def test_groups_that_are_not_there_are_left_out_and_named_ones_keep_their_order(tmp_path: Path) -> None:
+def test_missing_groups_are_left_out_and_the_others_keep_their_order(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "hybrid")
     for name in ("b", "a"):
         trees.add(name)
@@ -205,7 +205,7 @@ def test_groups_that_are_not_there_are_left_out_and_named_ones_keep_their_order(
         ("memory.stat", "\xff" * 9000, "refaults"),
     ],
 )
-def test_garbage_is_not_known_and_told_once(tmp_path: Path, file: str, text: str, field: str) -> None:
+def test_garbage_is_unknown_and_reported_once(tmp_path: Path, file: str, text: str, field: str) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     trees.add("other")
@@ -251,7 +251,7 @@ def test_garbage_in_a_pressure_file(tmp_path: Path, text: str) -> None:
         assert [gap.what for gap in reader.gaps()] == ["memory pressure"]
 
 
-def test_an_empty_io_file_is_a_group_that_moved_nothing(tmp_path: Path) -> None:
+def test_an_empty_io_file_means_no_io(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     trees.say("pod", "io.stat", "")
@@ -263,7 +263,7 @@ def test_an_empty_io_file_is_a_group_that_moved_nothing(tmp_path: Path) -> None:
         assert reader.gaps() == ()
 
 
-def test_a_file_that_cannot_be_read_costs_its_own_field_only(tmp_path: Path) -> None:
+def test_an_unreadable_file_affects_only_its_own_field(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     path = trees.path("pod", "memory.stat")
@@ -297,7 +297,7 @@ def test_counters_that_go_back_are_read_as_they_are(tmp_path: Path) -> None:
         assert reader.read(["pod"])[0].cpu_us == 3
 
 
-def test_the_root_lacks_files_and_that_is_no_gap(tmp_path: Path) -> None:
+def test_files_that_the_root_lacks_are_no_gap(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     for name in ("memory.current", "cpu.max", "pids.current", "io.stat"):
         (tmp_path / name).unlink()
@@ -336,7 +336,7 @@ def test_five_hundred_groups_at_once_with_fewer_descriptors(tmp_path: Path) -> N
     assert descriptors() == before
 
 
-def test_descriptors_of_groups_that_nobody_asks_for_are_closed(tmp_path: Path) -> None:
+def test_descriptors_of_groups_no_longer_requested_are_closed(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("a")
     trees.add("b")

@@ -45,7 +45,7 @@ def test_failures_are_raised_once_each_and_change_nothing() -> None:
     assert knobs.snapshot() == {target: "5"}
 
 
-def test_what_comes_back_stands_at_its_defaults() -> None:
+def test_a_recreated_group_has_default_values() -> None:
     knobs, target = FakeKnobs(["a", "a/b"]), Target("a/b", Knob.CPU_WEIGHT)
     knobs.set_outside(target, "7")
     knobs.remove("a")

@@ -18,7 +18,7 @@ def tree(tmp_path: Path) -> Tree:
     "group",
     ["..", "a/..", "../secret", "a/../..", ".", "a//b", "/", "/a", "a/", "a\0", "\ud800", "x" * 300, "a/" * 3000],
 )
-def test_a_path_that_is_none_is_no_group(tree: Tree, group: str) -> None:
+def test_a_malformed_path_is_not_a_group(tree: Tree, group: str) -> None:
     assert not tree.exists(group)
     with pytest.raises(OSError, match="Errno"):
         tree.read(group, "file")

@@ -91,7 +91,7 @@ def failing(code: int, file: str, times: int = 1) -> type[KernelTree]:
         (errno.EIO, Permanent),
     ],
 )
-def test_what_the_kernel_says_to_a_write(v2: CgroupTrees, code: int, kind: type[Exception]) -> None:
+def test_errors_of_a_write_are_mapped(v2: CgroupTrees, code: int, kind: type[Exception]) -> None:
     knobs = CgroupKnobs(v2.layout, failing(code, "memory.high"))
     with pytest.raises(kind, match=r"/kubepods/besteffort/pod1:memory\.high"):
         knobs.write(Target(POD, Knob.MEMORY_HIGH), "4096")
@@ -141,7 +141,7 @@ def test_an_old_kernel_lacks_what_is_newer(tmp_path: Path) -> None:
         trees.files["cpu"].update({"cpu.idle": "0\n", "cpu.cfs_burst_us": "0\n"})
 
 
-def test_where_there_is_no_group_yet_nothing_is_known_to_be_missing(tmp_path: Path) -> None:
+def test_without_any_group_no_knob_is_reported_missing(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     knobs = CgroupKnobs(trees.layout)
     assert knobs.supported(Knob.IO_MAX) is None
@@ -152,7 +152,7 @@ def test_where_there_is_no_group_yet_nothing_is_known_to_be_missing(tmp_path: Pa
     assert "CONFIG_BLK_DEV_THROTTLING" in gap.needs
 
 
-def test_a_controller_that_is_not_passed_on_is_named(v2: CgroupTrees) -> None:
+def test_a_controller_that_is_not_delegated_is_named(v2: CgroupTrees) -> None:
     for name in ("cpu.max", "cpu.weight"):
         v2.path(POD, name).unlink()
     with pytest.raises(Unsupported, match=r"cpu in cgroup\.subtree_control"):
@@ -245,7 +245,7 @@ def test_limits_of_a_device_that_is_not_there(trees: CgroupTrees) -> None:
     assert knobs.read(target) == ""
 
 
-def test_of_several_devices_one_that_is_refused_leaves_the_others_as_they_stood(trees: CgroupTrees) -> None:
+def test_a_refused_device_leaves_the_others_unchanged(trees: CgroupTrees) -> None:
     knobs, target = CgroupKnobs(trees.layout, KernelTree), Target(POD, Knob.IO_MAX)
     knobs.write(target, f"{DEVICE} rbps=8192")
     before = knobs.raw(target)
@@ -254,7 +254,7 @@ def test_of_several_devices_one_that_is_refused_leaves_the_others_as_they_stood(
     assert knobs.raw(target) == before
 
 
-def test_undoing_limits_clears_what_was_not_limited_and_brings_back_what_was(trees: CgroupTrees) -> None:
+def test_restoring_limits_clears_new_ones_and_restores_old_ones(trees: CgroupTrees) -> None:
     knobs, target = CgroupKnobs(trees.layout, KernelTree), Target(POD, Knob.IO_MAX)
     nothing = knobs.raw(target)
     knobs.write(target, f"{DEVICE} rbps=8192 wiops=5")
@@ -266,7 +266,7 @@ def test_undoing_limits_clears_what_was_not_limited_and_brings_back_what_was(tre
     assert knobs.raw(target) == nothing
 
 
-def test_weights_of_v1_that_v2_cannot_say_come_back_exactly(v1: CgroupTrees) -> None:
+def test_v1_weights_without_a_v2_form_are_restored_exactly(v1: CgroupTrees) -> None:
     knobs, target = CgroupKnobs(v1.layout, KernelTree), Target(POD, Knob.CPU_WEIGHT)
     for shares in ("2", "3", "1023", "261999"):
         v1.say(POD, "cpu.shares", f"{shares}\n")
@@ -276,7 +276,7 @@ def test_weights_of_v1_that_v2_cannot_say_come_back_exactly(v1: CgroupTrees) -> 
         assert v1.path(POD, "cpu.shares").read_text() == f"{shares}\n"
 
 
-def test_idle_restores_shares_that_v2_cannot_say(v1: CgroupTrees) -> None:
+def test_idle_restores_shares_without_a_v2_form(v1: CgroupTrees) -> None:
     knobs, idle = CgroupKnobs(v1.layout, KernelTree), Target(POD, Knob.CPU_IDLE)
     v1.say(POD, "cpu.shares", "2\n")
     raw = knobs.raw(idle)
@@ -285,7 +285,7 @@ def test_idle_restores_shares_that_v2_cannot_say(v1: CgroupTrees) -> None:
     assert v1.path(POD, "cpu.shares").read_text() == "2\n"
 
 
-def test_a_state_file_cannot_make_other_files_be_written(trees: CgroupTrees) -> None:
+def test_a_state_file_cannot_cause_writes_to_other_files(trees: CgroupTrees) -> None:
     knobs, target = CgroupKnobs(trees.layout, KernelTree), Target(POD, Knob.CPU_IDLE)
     for wrong in (
         {"cpu.idle": "1", "cgroup.kill": "1"},
@@ -303,14 +303,14 @@ def test_a_state_file_cannot_make_other_files_be_written(trees: CgroupTrees) -> 
     ("file", "text"),
     [("cpu.max", "fast\n"), ("cpu.max", ""), ("memory.max", "a lot\n"), ("cpuset.cpus", "0-\n"), ("io.weight", "\n")],
 )
-def test_garbage_in_a_file_is_told_as_such(v2: CgroupTrees, file: str, text: str) -> None:
+def test_garbage_in_a_file_is_reported(v2: CgroupTrees, file: str, text: str) -> None:
     v2.say(POD, file, text)
     with pytest.raises(Permanent, match="cannot be read"):
         CgroupKnobs(v2.layout).read(Target(POD, Knob(file)))
 
 
 @pytest.mark.parametrize("file", ["cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes", "blkio.bfq.weight"])
-def test_garbage_in_v1s_files_is_told_as_such(v1: CgroupTrees, file: str) -> None:
+def test_garbage_in_v1s_files_is_reported(v1: CgroupTrees, file: str) -> None:
     knob = {"cpu.shares": "cpu.weight", "cpu.cfs_quota_us": "cpu.max", "blkio.bfq.weight": "io.weight"}.get(
         file, "memory.max"
     )
@@ -320,7 +320,7 @@ def test_garbage_in_v1s_files_is_told_as_such(v1: CgroupTrees, file: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["a b", "a\nb", "é/ü", "%s%n", "..x", "x..", "-rf", "a:b", "🐄", "'\"\\", " "])
-def test_a_name_made_to_break_a_parser_is_a_name(trees: CgroupTrees, name: str) -> None:
+def test_a_hostile_name_is_only_a_name(trees: CgroupTrees, name: str) -> None:
     trees.add(name)
     knobs, target = CgroupKnobs(trees.layout, KernelTree), Target(name, Knob.CPU_MAX)
     raw = knobs.raw(target)
@@ -330,7 +330,9 @@ def test_a_name_made_to_break_a_parser_is_a_name(trees: CgroupTrees, name: str) 
     knobs.restore(target, raw)
 
 
-def test_a_link_in_place_of_a_group_leads_nowhere(trees: CgroupTrees, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_link_in_place_of_a_group_is_not_followed(
+    trees: CgroupTrees, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside")
     for name in ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):
         (outside / name).write_text("50000\n")
@@ -349,17 +351,17 @@ def test_a_link_in_place_of_a_group_leads_nowhere(trees: CgroupTrees, tmp_path_f
     assert (outside / "cpu.max").read_text() == "50000\n"
 
 
-def test_a_file_in_place_of_a_group_is_no_group(trees: CgroupTrees) -> None:
+def test_a_file_in_place_of_a_group_is_not_a_group(trees: CgroupTrees) -> None:
     with pytest.raises(Vanished):
         CgroupKnobs(trees.layout).read(Target(f"{POD}/cgroup.procs", Knob.CPU_MAX))
 
 
-def test_less_reclaimed_than_asked_for_is_no_fault(v2: CgroupTrees) -> None:
+def test_reclaiming_less_than_requested_is_not_an_error(v2: CgroupTrees) -> None:
     knobs = CgroupKnobs(v2.layout, failing(errno.EAGAIN, "memory.reclaim"))
     knobs.write(Target(POD, Knob.MEMORY_RECLAIM), "1048576")
 
 
-def test_both_files_of_an_io_weight_are_turned(v2: CgroupTrees) -> None:
+def test_both_files_of_an_io_weight_are_written(v2: CgroupTrees) -> None:
     """Which of them counts is a matter of the device."""
     v2.path(POD, "io.weight").with_name("io.bfq.weight").write_text("default 100\n")
     knobs, target = CgroupKnobs(v2.layout, KernelTree), Target(POD, Knob.IO_WEIGHT)
@@ -371,6 +373,6 @@ def test_both_files_of_an_io_weight_are_turned(v2: CgroupTrees) -> None:
     assert knobs.raw(target) == raw
 
 
-def test_knobs_of_other_trees_are_not_ours(v2: CgroupTrees) -> None:
+def test_knobs_of_other_trees_are_refused(v2: CgroupTrees) -> None:
     with pytest.raises(InvalidInput, match="one of a cgroup"):
         CgroupKnobs(v2.layout).write(Target(POD, Knob.SCHEMATA), "L3:0=f")

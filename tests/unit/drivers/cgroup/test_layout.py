@@ -69,7 +69,7 @@ def test_v2_alone_has_the_controllers_that_it_lists(tmp_path: Path) -> None:
     assert layout.unified is layout.by_controller["cpu"]
 
 
-def test_a_controller_that_v1_holds_is_not_v2s(tmp_path: Path) -> None:
+def test_a_controller_mounted_on_v1_is_not_on_v2(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     text = f"30 25 0:27 / {tmp_path} rw - cgroup2 c rw\n31 25 0:28 / /cg/cpu rw - cgroup c rw,cpu\n"
     layout = arrange(parse_mountinfo(text))
@@ -79,13 +79,13 @@ def test_a_controller_that_v1_holds_is_not_v2s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "no mounts here\n", "1 2 0:1 / /x rw - cgroup\n", "1 2 3 - cgroup2 x rw\n", " - \n", "\0\n"]
 )
-def test_where_there_is_no_cgroup_that_is_said(text: str) -> None:
+def test_a_machine_without_cgroups_is_unsupported(text: str) -> None:
     with pytest.raises(Unsupported, match="a cgroup file system mounted"):
         arrange(parse_mountinfo(text))
 
 
 @pytest.mark.parametrize("kind", ["v1", "joined", "v2", "hybrid"])
-def test_trees_that_are_no_mounts_are_known_by_their_folders(tmp_path: Path, kind: str) -> None:
+def test_unmounted_trees_are_recognized_by_their_folders(tmp_path: Path, kind: str) -> None:
     layout = CgroupTrees(tmp_path, kind).layout
     assert layout.kind == ("v1" if kind == "joined" else kind)
     assert {"cpu", "memory", "cpuset", "io", "pids"} <= set(layout.by_controller)

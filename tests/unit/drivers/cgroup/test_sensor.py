@@ -67,13 +67,13 @@ def test_sources_are_joined_by_group(trees: CgroupTrees, tmp_path: Path) -> None
     assert Gap("gpu 1", "a driver") in sample.gaps
 
 
-def test_who_ran_meanwhile_is_told_where_the_source_knows_it_now(trees: CgroupTrees, tmp_path: Path) -> None:
+def test_blame_is_included_where_the_source_has_it(trees: CgroupTrees, tmp_path: Path) -> None:
     assert sensor(trees, tmp_path, run_delays=Source({})).sample(["a"]).run_queue is None
     assert sensor(trees, tmp_path, run_delays=Probe({})).sample(["a"]).run_queue == RunQueueReading(77)
     assert sensor(trees, tmp_path, run_delays=Probe({}, fails=True)).sample(["a"]).run_queue is None
 
 
-def test_groups_are_asked_for_pressure_when_the_machine_had_some_since(trees: CgroupTrees, tmp_path: Path) -> None:
+def test_pressure_of_groups_is_read_when_the_machine_had_some_since(trees: CgroupTrees, tmp_path: Path) -> None:
     machine = tmp_path / "proc/pressure/io"
     machine.parent.mkdir()
     machine.write_text("some total=50\nfull total=30\n")
@@ -89,7 +89,7 @@ def test_groups_are_asked_for_pressure_when_the_machine_had_some_since(trees: Cg
     assert stall(3) == Stall(3, 0)
 
 
-def test_groups_are_asked_for_io_when_the_disks_moved_something_since(trees: CgroupTrees, tmp_path: Path) -> None:
+def test_io_of_groups_is_read_when_the_disks_had_some_since(trees: CgroupTrees, tmp_path: Path) -> None:
     machine = tmp_path / "proc/diskstats"
     machine.write_text("254 0 vda 1 0 8 0 1 0 8 0 0 0 0\n")
     node = sensor(trees, tmp_path)
@@ -105,7 +105,7 @@ def test_groups_are_asked_for_io_when_the_disks_moved_something_since(trees: Cgr
     assert moved(300) == 300
 
 
-def test_a_source_that_fails_is_a_gap_of_this_tick(trees: CgroupTrees, tmp_path: Path) -> None:
+def test_a_failing_source_is_a_gap_of_this_tick(trees: CgroupTrees, tmp_path: Path) -> None:
     broken = [Source(None, fails=True) for _ in range(3)]
     node = sensor(trees, tmp_path, run_delays=broken[0], cycles=broken[1], accelerators=broken[2])
     sample = node.sample(["a"])

@@ -21,7 +21,7 @@ def test_shares_that_others_wrote(shares: int, weight: int) -> None:
 
 
 @pytest.mark.parametrize(("weight", "bfq"), [(1, 1), (100, 100), (10_000, 1000), (500, 136)])
-def test_bfq_weights_as_systemd_has_them(weight: int, bfq: int) -> None:
+def test_bfq_weights_match_systemds(weight: int, bfq: int) -> None:
     assert t.bfq_weight_of(weight) == bfq
 
 
@@ -31,7 +31,7 @@ def test_a_bfq_weight_comes_back_as_the_same() -> None:
 
 
 @pytest.mark.parametrize(("weight", "cfq"), [(1, 10), (100, 500), (200, 1000), (10_000, 1000)])
-def test_cfq_weights_as_systemd_has_them(weight: int, cfq: int) -> None:
+def test_cfq_weights_match_systemds(weight: int, cfq: int) -> None:
     assert t.cfq_weight_of(weight) == cfq
     assert t.weight_of_cfq(500) == 100
 
@@ -51,5 +51,5 @@ def test_v1s_limits_of_devices_both_ways() -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("9223372036854771712", "max"), ("9223372036854710272", "max"), ("4096", "4096")]
 )
-def test_v1s_word_for_no_limit_depends_on_the_page(text: str, value: str) -> None:
+def test_v1s_value_for_no_limit_depends_on_the_page_size(text: str, value: str) -> None:
     assert t.memory_max_of(text) == value

@@ -28,7 +28,7 @@ def test_listing_and_walking(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["", "top", "top/mid"])
-def test_groups_nested_without_end_are_followed_so_far(tmp_path: Path, above: str) -> None:
+def test_the_depth_of_nested_groups_is_bounded(tmp_path: Path, above: str) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     start = f"{above}/" if above else ""
     trees.add(start + "/".join("g" * DEEPEST))
@@ -51,7 +51,7 @@ def test_processes_of_a_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_group_is_made_in_every_tree(tmp_path: Path, kind: str) -> None:
+def test_a_group_is_created_in_every_tree(tmp_path: Path, kind: str) -> None:
     """Plain folders get no files by themselves, so v1's cpuset cannot be filled: that undoes what was made."""
     trees = CgroupTrees(tmp_path, kind)
     with Groups(trees.layout) as groups:
@@ -65,7 +65,7 @@ def test_a_group_is_made_in_every_tree(tmp_path: Path, kind: str) -> None:
             assert len(groups.missing("pod")) == len(groups.missing("pod/a")) == len(trees.files)
 
 
-def test_a_group_that_is_missing_somewhere_is_told_where(tmp_path: Path) -> None:
+def test_the_trees_that_lack_a_group_are_listed(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "hybrid")
     (tmp_path / "memory/pod").mkdir()
     (tmp_path / "cpu/pod").mkdir()
@@ -79,7 +79,7 @@ def test_a_group_that_is_missing_somewhere_is_told_where(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("group", ["", "..", "a/../b", "a//b", "x" * 300])
-def test_what_is_no_name(tmp_path: Path, group: str) -> None:
+def test_malformed_names_are_refused(tmp_path: Path, group: str) -> None:
     with Groups(CgroupTrees(tmp_path, "v2").layout) as groups, pytest.raises(InvalidInput, match="group"):
         groups.make(group)
 

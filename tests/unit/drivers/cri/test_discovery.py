@@ -1,4 +1,4 @@
-"""Pods by a runtime that answers over a real socket, and by a tree in a folder."""
+"""Pods from a runtime over a real socket, and from a tree in a folder."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_names_labels_and_groups_come_together(pods: CriPods) -> None:
     assert (side.name, side.cpu_request_m, side.cpu_limit_m) == ("side", 488, 1500)
 
 
-def test_a_container_is_asked_about_once(pods: CriPods, runtime: FakeCri) -> None:
+def test_a_container_is_queried_once(pods: CriPods, runtime: FakeCri) -> None:
     pods.read()
     pods.read()
     assert runtime.asked.count("ContainerStatus") == 2
@@ -86,7 +86,9 @@ def test_a_pod_that_the_runtime_does_not_know_stays_protected(pods: CriPods, run
     assert [(pod.uid, pod.qos) for pod in pods.read()] == [(UIDS[0], QoSClass.LS), (UIDS[1], QoSClass.LS)]
 
 
-def test_groups_elsewhere_are_told_by_the_first_process(pods: CriPods, runtime: FakeCri, tmp_path: Path) -> None:
+def test_groups_outside_the_tree_are_found_by_the_first_process(
+    pods: CriPods, runtime: FakeCri, tmp_path: Path
+) -> None:
     runtime.sandboxes.append(FakeSandbox("s2", UIDS[5], "loose", labels={QOS_CLASS: "BE"}))
     runtime.containers.append(FakeContainer("c2", "s2", "work", pid=42))
     runtime.containers.append(FakeContainer("c3", "s2", "gone", pid=43))
@@ -105,7 +107,7 @@ def test_the_newest_ready_sandbox_counts(pods: CriPods, runtime: FakeCri) -> Non
     assert (pods.read()[0].name, pods.read()[0].phase) == ("old", Phase.OVER)
 
 
-def test_addresses_are_asked_once_and_not_of_the_nodes_own_network(pods: CriPods, runtime: FakeCri) -> None:
+def test_addresses_are_queried_once_and_not_for_host_network_pods(pods: CriPods, runtime: FakeCri) -> None:
     runtime.sandboxes[0].addresses = ("10.0.0.7", "fd00::7")
     runtime.sandboxes.append(FakeSandbox("s2", UIDS[1], "host", addresses=("192.0.2.1",), of_node=True))
     pods.read()
@@ -118,7 +120,7 @@ def test_addresses_are_asked_once_and_not_of_the_nodes_own_network(pods: CriPods
     assert pods.addresses() == {}
 
 
-def test_a_runtime_that_is_away_comes_back(pods: CriPods, runtime: FakeCri, client: CriClient) -> None:
+def test_a_runtime_that_was_unavailable_is_reconnected(pods: CriPods, runtime: FakeCri, client: CriClient) -> None:
     assert client.version() == "fake 1"
     runtime.stop()
     with pytest.raises(Transient, match=r"cri\.sock"):
@@ -142,7 +144,7 @@ def test_refusals(client: CriClient, runtime: FakeCri, code: grpc.StatusCode, ki
         client.sandboxes()
 
 
-def test_what_is_gone_is_said(client: CriClient) -> None:
+def test_vanished_sandboxes_and_containers_raise(client: CriClient) -> None:
     with pytest.raises(Vanished):
         client.network("none")
     with pytest.raises(Vanished):

@@ -27,17 +27,17 @@ def test_members_are_the_group_first_and_all_below(tree: Path) -> None:
     assert sorted(found) == sorted(ids(tree, "pods/web", "pods/web/one", "pods/web/two", "pods/web/two/deep"))
 
 
-def test_members_leave_out_what_is_named_apart(tree: Path) -> None:
+def test_members_leave_out_excluded_groups(tree: Path) -> None:
     found = GroupIndex(str(tree)).members("pods", {"pods", "pods/web/two", "pods/batch"})
     assert sorted(found) == sorted(ids(tree, "pods", "pods/web", "pods/web/one"))
 
 
-def test_a_group_that_is_not_there_has_vanished(tree: Path) -> None:
+def test_a_missing_group_raises_vanished(tree: Path) -> None:
     with pytest.raises(Vanished):
         GroupIndex(str(tree)).members("pods/gone")
 
 
-def test_paths_are_known_of_what_was_listed(tree: Path) -> None:
+def test_listed_groups_have_paths(tree: Path) -> None:
     index = GroupIndex(str(tree))
     (batch,) = ids(tree, "pods/batch")
     assert index.path(batch) is None
@@ -47,7 +47,7 @@ def test_paths_are_known_of_what_was_listed(tree: Path) -> None:
     assert index.path(ids(tree, ".")[0]) == ""
 
 
-def test_an_id_that_no_listing_finds_is_not_looked_for_again(tree: Path) -> None:
+def test_an_id_missing_from_a_listing_is_not_searched_again(tree: Path) -> None:
     index = GroupIndex(str(tree))
     index.refresh({1})
     assert index.path(1) is None

@@ -1,4 +1,4 @@
-"""The bytes as the C side lays them out, and what is made of them."""
+"""The binary layout shared with the C side, and its decoding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def constant(name: str) -> int:
     return int(value)
 
 
-def test_both_sides_mean_the_same_sizes() -> None:
+def test_the_sizes_match_the_built_object() -> None:
     assert constant("BUCKETS") == BUCKETS
     assert constant("CHANGES") == layout.CHANGES
     assert fields("watch") == layout.WATCH.size

@@ -14,7 +14,7 @@ def test_an_object_that_was_not_built_says_how_to_build_it(tmp_path: Path) -> No
         RunQueue("/sys/fs/cgroup", 2, path=tmp_path / "runqueue.bpf.o")
 
 
-def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_object_is_refused(tmp_path: Path) -> None:
     try:
         library()
     except CotenantError as error:

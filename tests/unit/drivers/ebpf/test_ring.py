@@ -1,4 +1,4 @@
-"""A ring in a file: the kernel's layout, written by hand."""
+"""A ring buffer in a file, in the kernel's layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUSY, DISCARDED = 1 << 31, 1 << 30
 
 
 class Writer:
-    """The producing side: its position stands at the second page, data from the third on, twice."""
+    """The producing side: its position is at the second page, data from the third on, twice."""
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("ring")
@@ -51,7 +51,7 @@ def ring(writer: Writer) -> Iterator[Ring]:
     ring.close()
 
 
-def test_records_come_once_in_order_and_are_given_back(writer: Writer, ring: Ring) -> None:
+def test_records_are_drained_once_in_order(writer: Writer, ring: Ring) -> None:
     assert ring.drain() == []
     writer.write(b"one")
     writer.write(b"twotwotwo")
@@ -60,7 +60,7 @@ def test_records_come_once_in_order_and_are_given_back(writer: Writer, ring: Rin
     assert ring.drain() == []
 
 
-def test_a_record_being_written_holds_up_those_after_it(writer: Writer, ring: Ring) -> None:
+def test_an_unfinished_record_delays_those_after_it(writer: Writer, ring: Ring) -> None:
     writer.write(b"done")
     writer.write(b"not yet", BUSY)
     writer.write(b"later")
@@ -68,13 +68,13 @@ def test_a_record_being_written_holds_up_those_after_it(writer: Writer, ring: Ri
     assert writer.consumed() < writer.end
 
 
-def test_a_discarded_record_is_passed_over(writer: Writer, ring: Ring) -> None:
+def test_a_discarded_record_is_skipped(writer: Writer, ring: Ring) -> None:
     writer.write(b"nothing", DISCARDED)
     writer.write(b"something")
     assert ring.drain() == [b"something"]
 
 
-def test_a_record_that_goes_round_the_end_is_whole(writer: Writer, ring: Ring) -> None:
+def test_a_record_that_wraps_around_is_complete(writer: Writer, ring: Ring) -> None:
     for number in range(40):
         data = bytes((number,)) * 300
         writer.write(data)

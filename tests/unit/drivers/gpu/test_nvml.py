@@ -1,4 +1,4 @@
-"""GPUs by an NVML that a test turns; the real one is asked to say why it is not there."""
+"""GPUs through a fake NVML; the real library is only asked whether it is supported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_use_memory_and_processes() -> None:
     ("turned", "why"),
     [({"uncorrected": 2}, "2 uncorrected"), ({"rows": (0, 1, 1, 0)}, "reset"), ({"rows": (0, 1, 0, 1)}, "failed")],
 )
-def test_broken_memory_is_not_well_and_stays_so(turned: dict[str, object], why: str) -> None:
+def test_faulty_memory_is_permanently_unhealthy(turned: dict[str, object], why: str) -> None:
     gpu, other = Gpu("GPU-a"), Gpu("GPU-b")
     reader = GpuReader(FakeNvml(gpu, other))
     assert all(each.healthy for each in reader.read())
@@ -56,7 +56,7 @@ def test_critical_errors_count_and_those_of_programs_do_not() -> None:
     assert reader.gaps()[0].needs == "Xid 79"
 
 
-def test_a_lost_gpu_does_not_cost_the_others() -> None:
+def test_a_lost_gpu_does_not_affect_the_others() -> None:
     gpu = Gpu("GPU-a", used=GIB)
     reader = GpuReader(FakeNvml(gpu, Gpu("GPU-b", percent=5)))
     reader.read()
@@ -68,7 +68,7 @@ def test_a_lost_gpu_does_not_cost_the_others() -> None:
     assert (well.healthy, well.utilisation_percent) == (True, 5)
 
 
-def test_what_a_model_does_not_tell_is_a_gap() -> None:
+def test_a_query_that_a_model_does_not_support_is_a_gap() -> None:
     gpu = Gpu("GPU-a", percent=5, fails={"TotalEccErrors": 3, "RemappedRows": 13, "GraphicsRunningProcesses": 4})
     reader = GpuReader(FakeNvml(gpu, listens=False))
     assert reader.read()[0].healthy
@@ -81,7 +81,7 @@ def test_what_a_model_does_not_tell_is_a_gap() -> None:
     ]
 
 
-def test_an_answer_that_makes_no_sense_is_an_error() -> None:
+def test_an_unexpected_error_is_permanent() -> None:
     with pytest.raises(Permanent, match="memory"):
         GpuReader(FakeNvml(Gpu("GPU-a", fails={"MemoryInfo": 999}))).read()
 
@@ -99,7 +99,7 @@ def test_a_gpu_that_cannot_be_listed_leaves_nothing_open() -> None:
     assert library.running == 0
 
 
-def test_closing_lets_go_and_reading_starts_again() -> None:
+def test_reading_after_close_starts_again() -> None:
     library = FakeNvml(Gpu("GPU-a"))
     reader = GpuReader(library)
     reader.close()
@@ -113,7 +113,7 @@ def test_closing_lets_go_and_reading_starts_again() -> None:
     assert len(reader.read()) == 1
 
 
-def test_the_real_library_says_what_it_needs_or_lists_its_gpus() -> None:
+def test_the_real_library_is_unsupported_or_lists_its_gpus() -> None:
     pytest.importorskip("pynvml")
     reader = GpuReader()
     try:

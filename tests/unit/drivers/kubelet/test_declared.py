@@ -1,4 +1,4 @@
-"""What is said of pods, laid over what was found."""
+"""Declared attributes merged into found pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOUND = NodePod(
 )
 
 
-def test_labels_and_annotations_say_class_priority_tenant_and_objective() -> None:
+def test_labels_and_annotations_give_class_priority_tenant_and_objective() -> None:
     said = DeclaredPod(
         "u",
         "shop",
@@ -52,11 +52,11 @@ def test_runtime_and_api_together_and_the_later_wins() -> None:
     assert (pod.tenant, pod.phase) == ("shop", Phase.TERMINATING)
 
 
-def test_a_pod_without_a_group_is_left_out_and_one_that_nobody_knows_stays() -> None:
+def test_a_pod_without_a_group_is_left_out_and_an_undeclared_one_stays() -> None:
     assert join([FOUND], [DeclaredPod("other", "shop", "cart")]) == (FOUND,)
 
 
-def test_words_that_cannot_be_read_count_as_absent() -> None:
+def test_malformed_labels_and_annotations_count_as_absent() -> None:
     labels = Labels.of({QOS_CLASS: "best", PRIORITY_CLASS: "high", SUB_PRIORITY: "first"})
     annotations = Labels.of({OBJECTIVE_P99_MS: "fast", RESOURCE_STATUS: "{"})
     (pod,) = join([FOUND], [DeclaredPod("u", "shop", "cart", labels, annotations)])
@@ -64,7 +64,7 @@ def test_words_that_cannot_be_read_count_as_absent() -> None:
     assert (pod.objective_p99_us, pod.own_cpus) == (None, ())
 
 
-def test_cpus_of_its_own_has_nobody_of_best_effort_work() -> None:
+def test_best_effort_pods_have_no_own_cpus() -> None:
     annotations = Labels.of({RESOURCE_STATUS: '{"cpuset": "2-3,6", "numaNodeResources": []}'})
     for qos, cpus in (("LSR", (2, 3, 6)), ("LSE", (2, 3, 6)), ("LS", (2, 3, 6)), ("BE", ())):
         (pod,) = join([FOUND], [DeclaredPod("u", labels=Labels.of({QOS_CLASS: qos}), annotations=annotations)])

@@ -1,4 +1,4 @@
-"""Whose a group is, by its path alone."""
+"""The owner of a group, from its path alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_runtimes_by_their_scopes(runtime: str) -> None:
     assert (found.runtime, found.container_id) == (runtime, ID)
 
 
-def test_a_runtimes_helper_is_no_container() -> None:
+def test_a_runtimes_monitor_is_not_a_container() -> None:
     assert read_group(f"{pod_group(UID, 'burstable', True)}/crio-conmon-{ID}.scope") is None
 
 
@@ -82,11 +82,11 @@ def test_a_root_below_another_slice() -> None:
         "/".join(["kubepods"] * 1000),
     ],
 )
-def test_everything_else_is_nobodys(group: str) -> None:
+def test_other_paths_belong_to_no_pod(group: str) -> None:
     assert read_group(group) is None
 
 
-def test_a_container_cannot_pretend_to_hold_pods() -> None:
+def test_a_container_cannot_pretend_to_contain_pods() -> None:
     mine = container_group(pod_group(UID, "besteffort", True), 7, True)
     for inside in (pod_group(UIDS[1], "", True), pod_group(UIDS[1], "burstable", False)):
         assert read_group(f"{mine}/{inside}") is None

@@ -1,4 +1,4 @@
-"""The founding layout: a folder a pod, pod.info in it."""
+"""The founding layout: one folder per pod with a pod.info file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES = "# written by the node\nnamespace=shop\nname = cart\nuid: u\nqos_class=b
 
 
 @pytest.mark.parametrize("text", [JSON, LINES])
-def test_both_ways_to_write_it(text: str) -> None:
+def test_both_formats_are_parsed(text: str) -> None:
     said = parse_pod_info(text)
     assert (said.namespace, said.name, said.uid, said.tenant) == ("shop", "cart", "u", "red")
     assert (said.kubernetes_qos, said.qos) == (KubernetesQoS.BEST_EFFORT, QoSClass.NONE)
@@ -30,7 +30,7 @@ def test_the_folder_is_the_uid_and_classes_of_koordinator_count() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "namespace=shop", '{"name": 3}', "name=cart\nqos=fast"])
-def test_what_makes_no_sense(text: str) -> None:
+def test_malformed_files_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"pod\.info"):
         parse_pod_info(text, "folder")
 

@@ -1,4 +1,4 @@
-"""Pods from a tree of a kubelet's, made in a folder."""
+"""Pods from a kubelet's tree, built in a folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_classes_containers_and_limits(tmp_path: Path, version: int, systemd: bo
     tree.close()
 
 
-def test_what_was_read_first_stays_until_the_group_is_another(tmp_path: Path) -> None:
+def test_first_readings_are_kept_until_the_group_is_recreated(tmp_path: Path) -> None:
     group = container_group(pod_group(UIDS[0], "burstable", True), 1, True)
     make(tmp_path, 2, group, V2)
     tree = KubepodsTree(layout(tmp_path, 2))
@@ -62,7 +62,7 @@ def test_what_was_read_first_stays_until_the_group_is_another(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_what_an_earlier_agent_left_turned_is_not_the_containers_limit(tmp_path: Path, version: int) -> None:
+def test_a_knob_held_by_an_earlier_agent_is_not_the_containers_limit(tmp_path: Path, version: int) -> None:
     pod = pod_group(UIDS[0], "burstable", True)
     groups = [container_group(pod, number, True) for number in (1, 2)]
     for group in groups:
@@ -80,7 +80,7 @@ def test_what_an_earlier_agent_left_turned_is_not_the_containers_limit(tmp_path:
     assert tree.read()[0].containers[0].cpu_limit_m == 1000  # what is known of a group stays
 
 
-def test_files_that_are_missing_or_garbage_say_nothing(tmp_path: Path) -> None:
+def test_missing_or_malformed_files_give_no_amounts(tmp_path: Path) -> None:
     pod = pod_group(UIDS[0], "burstable", True)
     make(tmp_path, 2, container_group(pod, 1, True), {"cpu.weight": "many", "cpu.max": "??", "memory.max": "max"})
     make(tmp_path, 2, container_group(pod, 2, True))
@@ -103,7 +103,7 @@ def test_pods_come_and_go(tmp_path: Path) -> None:
     assert [pod.uid for pod in tree.read()] == [UIDS[1]]
 
 
-def test_without_a_kubelet_it_says_so(tmp_path: Path) -> None:
+def test_without_a_kubelet_it_is_unsupported(tmp_path: Path) -> None:
     make(tmp_path, 2, "system.slice/kubepods-like.service")
     tree = KubepodsTree(layout(tmp_path, 2))
     with pytest.raises(Unsupported, match="kubepods"):
@@ -112,7 +112,7 @@ def test_without_a_kubelet_it_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_pod_that_comes_or_goes_is_noticed_without_reading_all(tmp_path: Path, version: int) -> None:
+def test_a_created_or_deleted_pod_group_is_noticed_without_a_full_reading(tmp_path: Path, version: int) -> None:
     first = pod_group(UIDS[0], "besteffort", True)
     make(tmp_path, version, first)
     tree = KubepodsTree(layout(tmp_path, version))

@@ -1,4 +1,4 @@
-"""The audit trail is bounded, and a line that is spoilt spoils no other."""
+"""The audit trail is bounded, and a corrupt line affects no other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_it_reads_as_it_was_written(tmp_path: Path) -> None:
     assert changes(tmp_path, most=1) == (change(3),)
 
 
-def test_the_older_of_two_files_goes(tmp_path: Path) -> None:
+def test_the_older_of_two_files_is_dropped(tmp_path: Path) -> None:
     trail = AuditTrail(tmp_path, most_bytes=2000)
     for number in range(100):
         trail.write([change(number)])
@@ -34,13 +34,13 @@ def test_the_older_of_two_files_goes(tmp_path: Path) -> None:
     assert 8 <= len(kept) < 30
 
 
-def test_what_cannot_be_written_is_counted(tmp_path: Path) -> None:
+def test_lines_that_cannot_be_written_are_counted(tmp_path: Path) -> None:
     trail = AuditTrail(tmp_path / "absent")
     trail.write([change(1), change(2)])
     assert trail.lost == 2
 
 
-def test_a_line_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_an_unreadable_line_is_skipped(tmp_path: Path) -> None:
     trail = AuditTrail(tmp_path)
     trail.write([change(1)])
     with (tmp_path / NAME).open("ab") as out:

@@ -1,4 +1,4 @@
-"""What the state file promises: kept before it says so, readable wherever it was cut off, nothing lost without a word."""
+"""The guarantees of the state file: durable before it returns, readable wherever it was truncated, no silent loss."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reopened(folder: Path, boot: str = BOOT) -> LeaseFile:
     return file
 
 
-def test_what_was_kept_is_found_and_what_was_dropped_is_not(tmp_path: Path) -> None:
+def test_kept_leases_are_found_and_dropped_ones_are_not(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(0), lease(1, LeaseState.INTENDED)], durable=True)
     file.keep([replace(lease(0), value="max 100000")], durable=False)
@@ -47,7 +47,7 @@ def test_what_was_kept_is_found_and_what_was_dropped_is_not(tmp_path: Path) -> N
     assert reopened(tmp_path).found.leases == (replace(lease(0), value="max 100000"),)
 
 
-def test_one_sync_a_batch_and_none_for_notes(tmp_path: Path) -> None:
+def test_one_sync_per_batch_and_none_for_progress_lines(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(number) for number in range(100)], durable=True)
     assert file.syncs == 1
@@ -58,7 +58,7 @@ def test_one_sync_a_batch_and_none_for_notes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [1, 40, 150])
-def test_a_last_line_that_was_cut_off_is_no_fault(tmp_path: Path, kept: int) -> None:
+def test_a_truncated_last_line_is_not_a_fault(tmp_path: Path, kept: int) -> None:
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(0)], durable=True)
     whole = (tmp_path / NAME).read_bytes()
@@ -70,7 +70,7 @@ def test_a_last_line_that_was_cut_off_is_no_fault(tmp_path: Path, kept: int) -> 
     assert reopened(tmp_path).found.torn is False
 
 
-def test_a_line_that_cannot_be_read_is_told_with_its_field_and_the_file_is_kept(tmp_path: Path) -> None:
+def test_an_unreadable_line_is_reported_with_its_field_and_the_file_is_kept(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(0), lease(1), lease(2)], durable=True)
     file.close()
@@ -103,7 +103,7 @@ def test_garbage_loses_no_readable_lease(tmp_path: Path, garbage: bytes) -> None
     assert len(found.faults) == 1
 
 
-def test_a_first_line_that_cannot_be_read_makes_no_lease_unreadable(tmp_path: Path) -> None:
+def test_an_unreadable_first_line_loses_no_lease(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(0)], durable=True)
     file.close()
@@ -114,7 +114,7 @@ def test_a_first_line_that_cannot_be_read_makes_no_lease_unreadable(tmp_path: Pa
     assert found.faults
 
 
-def test_a_file_of_another_version_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_of_another_version_is_not_modified(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text('{"op":"opened","version":2,"boot":"a boot","more":1}\n')
     with pytest.raises(InvalidInput, match="version: 2: expected 1"):
         LeaseFile(tmp_path, BOOT)
@@ -131,7 +131,7 @@ def test_leases_of_an_earlier_boot_are_dropped_and_counted(tmp_path: Path) -> No
     assert reopened(tmp_path, BOOT).found.leases == ()
 
 
-def test_only_one_has_the_folder(tmp_path: Path) -> None:
+def test_only_one_process_can_open_the_folder(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     assert held_by(tmp_path) == os.getpid()
     with pytest.raises(Permanent, match=f"process {os.getpid()}"):
@@ -141,7 +141,7 @@ def test_only_one_has_the_folder(tmp_path: Path) -> None:
     reopened(tmp_path)
 
 
-def test_the_file_does_not_grow_with_what_is_over(tmp_path: Path) -> None:
+def test_the_file_does_not_grow_with_ended_leases(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(0)], durable=True)
     for _ in range(40):
@@ -154,14 +154,14 @@ def test_the_file_does_not_grow_with_what_is_over(tmp_path: Path) -> None:
     assert set(reopened(tmp_path).found.leases) == {lease(0), lease(70)}
 
 
-def test_a_group_that_is_no_text_cannot_be_kept(tmp_path: Path) -> None:
+def test_a_group_name_that_is_not_text_cannot_be_kept(tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, BOOT)
     with pytest.raises(InvalidInput, match="UTF-8"):
         file.keep([replace(lease(0), target=Target("be/\udcff", Knob.CPU_MAX))], durable=True)
     file.close()
 
 
-def test_reading_does_not_take_over(tmp_path: Path) -> None:
+def test_read_only_does_not_take_the_file_over(tmp_path: Path) -> None:
     assert read_only(tmp_path).leases == ()
     file = LeaseFile(tmp_path, BOOT)
     file.keep([lease(0)], durable=True)
@@ -181,7 +181,7 @@ def test_links_in_the_folder_are_not_followed(tmp_path: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Transient, match="file"):
         LeaseFile(tmp_path / "file", BOOT)

@@ -10,7 +10,7 @@ from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Vanished
 
 
-def test_counters_that_ran_all_the_time_are_taken_as_they_are() -> None:
+def test_counters_that_ran_all_the_time_are_not_scaled() -> None:
     assert scaled(Reading(100, 100, (10, 20)), Reading(300, 300, (15, 50))) == (5, 30)
 
 
@@ -18,11 +18,11 @@ def test_counters_that_ran_half_the_time_count_twice() -> None:
     assert scaled(Reading(100, 100, (10, 20)), Reading(300, 200, (15, 50))) == (10, 60)
 
 
-def test_counters_that_did_not_run_say_nothing() -> None:
+def test_counters_that_did_not_run_are_unknown() -> None:
     assert scaled(Reading(100, 100, (10,)), Reading(300, 100, (10,))) is None
 
 
-def test_a_tree_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_tree(tmp_path: Path) -> None:
     with pytest.raises(Vanished):
         GroupEvents(str(tmp_path / "none"), (Event.TASK_CLOCK,))
     with pytest.raises(Unsupported, match="a cgroup tree"):

@@ -75,7 +75,7 @@ def test_the_machine(proc: Path) -> None:
     reader.close()
 
 
-def test_process_1_tells_the_hosts_network(proc: Path) -> None:
+def test_process_1_has_the_hosts_network(proc: Path) -> None:
     (proc / "1/net").mkdir(parents=True)
     (proc / "1/net/dev").write_text(NETWORK.replace("4000", "5000"))
     assert HostReader(str(proc)).read().network_received_bytes == 5008
@@ -109,7 +109,7 @@ def test_an_old_kernel(proc: Path) -> None:
     assert host.cpu_steal_us == 0
 
 
-def test_the_rest_may_be_missing_or_garbage(proc: Path) -> None:
+def test_other_files_may_be_missing_or_garbage(proc: Path) -> None:
     (proc / "net/dev").write_text("a\nb\neth0: many\n")
     (proc / "diskstats").unlink()
     for name in ("cpu", "memory", "io"):

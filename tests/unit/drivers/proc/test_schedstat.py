@@ -79,7 +79,7 @@ def test_a_container_that_ends_leaves_its_pods_sum(world: World) -> None:
     assert world.read(reader, "pod", "pod/main") == {"pod": 50}
 
 
-def test_a_new_task_counts_from_its_birth(world: World) -> None:
+def test_a_new_task_counts_from_its_start(world: World) -> None:
     world.holds("pod", 1)
     world.waits(0, 1)
     reader = world.reader()
@@ -89,7 +89,7 @@ def test_a_new_task_counts_from_its_birth(world: World) -> None:
     assert world.read(reader, "pod") == {"pod": 700}
 
 
-def test_a_task_that_moved_in_does_not_bring_its_past(world: World) -> None:
+def test_a_task_that_moved_in_counts_from_its_move(world: World) -> None:
     world.holds("a", 1)
     world.holds("b", 2)
     world.waits(100, 1, 2)
@@ -102,7 +102,7 @@ def test_a_task_that_moved_in_does_not_bring_its_past(world: World) -> None:
     assert world.read(reader, "a", "b") == {"a": 0, "b": 30}
 
 
-def test_a_number_that_is_used_again_is_another_task(world: World) -> None:
+def test_a_reused_task_number_is_another_task(world: World) -> None:
     world.holds("pod", 1)
     world.waits(5000, 1)
     reader = world.reader()
@@ -112,7 +112,7 @@ def test_a_number_that_is_used_again_is_another_task(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "garbage\n", "1 x 3\n", "1 2\n", "1 -2 3\n"])
-def test_garbage_is_nobodys_wait(world: World, text: str) -> None:
+def test_garbage_is_ignored(world: World, text: str) -> None:
     world.holds("pod", 1, 2)
     world.trees.path("pod", world.list).write_text("1\n2\nnone\n-4\n99\n")
     world.waits(10, 1, 2)
@@ -123,7 +123,7 @@ def test_garbage_is_nobodys_wait(world: World, text: str) -> None:
     assert world.read(reader, "pod") == {"pod": 20}
 
 
-def test_more_tasks_than_may_be_read_is_told(world: World) -> None:
+def test_more_tasks_than_the_limit_is_a_gap(world: World) -> None:
     world.holds("pod", 1, 2, 3)
     world.waits(10, 1, 2, 3)
     reader = world.reader(most_tasks=3)
@@ -151,7 +151,7 @@ def test_a_kernel_without_schedstat(world: World) -> None:
         RunDelayReader(world.trees.layout, str(world.proc / "absent"))
 
 
-def test_groups_nested_without_end_are_followed_so_far(world: World) -> None:
+def test_the_depth_of_nested_groups_is_bounded(world: World) -> None:
     world.holds("/".join("g" * (DEEPEST + 1)), 1)
     world.holds("/".join("g" * (DEEPEST + 2)), 2)
     world.waits(5, 1, 2)

@@ -29,13 +29,13 @@ def test_siblings_sockets_and_nodes(tmp_path: Path) -> None:
     )
 
 
-def test_dies_number_their_cores_by_themselves(tmp_path: Path) -> None:
+def test_dies_number_their_cores_separately(tmp_path: Path) -> None:
     cpu(tmp_path, 0, physical_package_id=0, die_id=0, core_id=0)
     cpu(tmp_path, 1, physical_package_id=0, die_id=1, core_id=0)
     assert [entry.core for entry in read_topology(str(tmp_path))] == [0, 1]
 
 
-def test_what_sysfs_does_not_say_is_the_simplest(tmp_path: Path) -> None:
+def test_missing_topology_defaults_to_the_simplest(tmp_path: Path) -> None:
     for number in (0, 1, 10):
         cpu(tmp_path, number)
     (tmp_path / "devices/system/cpu/cpufreq").mkdir()

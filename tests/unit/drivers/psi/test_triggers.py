@@ -14,17 +14,17 @@ from cotenant.model.machine.knob import Vanished
 @pytest.mark.parametrize(
     ("stall_us", "window_us"), [(0, 1_000_000), (2_000_000, 1_000_000), (5, 499_999), (5, 10_000_001)]
 )
-def test_amounts_that_no_kernel_takes(stall_us: int, window_us: int) -> None:
+def test_amounts_that_no_kernel_accepts(stall_us: int, window_us: int) -> None:
     with pytest.raises(InvalidInput):
         PressureFiles(None).trigger(HOST, Resource.CPU, stall_us, window_us)
 
 
-def test_v1_alone_tells_no_pressure_of_groups(tmp_path: Path) -> None:
+def test_v1_alone_has_no_pressure_of_groups(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="cgroup v2 tree"):
         PressureFiles(CgroupTrees(tmp_path, "v1").layout).trigger("pod", Resource.CPU, 1, 1_000_000)
 
 
-def test_a_group_that_is_gone_and_one_that_tells_nothing(tmp_path: Path) -> None:
+def test_a_missing_group_and_one_without_pressure(tmp_path: Path) -> None:
     trees = CgroupTrees(tmp_path, "v2")
     trees.add("pod")
     trees.path("pod", "io.pressure").unlink()
@@ -52,7 +52,7 @@ def test_a_host_without_pressure(tmp_path: Path) -> None:
         (None, 2_000_000, 2_000_000),
     ],
 )
-def test_a_refused_window_becomes_the_next_that_anyone_may_have(
+def test_a_refused_window_becomes_the_next_unprivileged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int | None, window_us: int, granted: int
 ) -> None:
     """The kernel's answer stands in for itself: a plain file refuses no window and cannot be waited for."""
@@ -73,7 +73,7 @@ def test_a_refused_window_becomes_the_next_that_anyone_may_have(
     os.close(writer)
 
 
-def test_a_window_that_is_refused_altogether(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_that_is_refused_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(pressure: int, full: bool, stall_us: int, window: int) -> None:
         raise OSError(errno.EINVAL, "Invalid argument")
 

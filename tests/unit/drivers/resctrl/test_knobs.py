@@ -1,4 +1,4 @@
-"""Classes of service over a tree that behaves as the kernel's."""
+"""Classes of service over a fake tree that behaves like the kernel's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def everything(tree: FakeResctrl) -> dict[str, str]:
     }
 
 
-def test_a_class_is_made_when_written_and_gone_when_restored(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
+def test_a_class_is_created_by_write_and_removed_by_restore(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
     before = everything(tree)
     raw = knobs.raw(BE)
     assert knobs.read(BE) == ""
@@ -52,7 +52,7 @@ def test_a_class_is_made_when_written_and_gone_when_restored(tree: FakeResctrl, 
     assert everything(tree) == before
 
 
-def test_a_class_that_stood_is_put_back_and_not_removed(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
+def test_an_existing_class_is_restored_and_not_removed(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
     tree.make("BE")
     tree.write("BE", "schemata", "L3:0=3ff;1=3\n")
     raw, stood = knobs.raw(BE), everything(tree)
@@ -73,12 +73,12 @@ def test_what_the_kernel_refuses_leaves_no_class_behind(tree: FakeResctrl, knobs
     assert tree.groups() == ()
 
 
-def test_the_kernels_own_words_are_told(knobs: ResctrlKnobs) -> None:
+def test_the_kernels_message_is_reported(knobs: ResctrlKnobs) -> None:
     with pytest.raises(InvalidInput, match="Mask invalid"):
         knobs.write(BE, "L3:0=5")
 
 
-def test_hardware_that_has_no_class_left_says_so(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
+def test_hardware_without_a_free_class(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
     for name in ("a", "b", "c"):
         knobs.write(Target(name, Knob.SCHEMATA), "L3:0=f")
     with pytest.raises(Permanent, match="Out of CLOSIDs"):
@@ -92,7 +92,7 @@ def test_names_that_cannot_be_groups(knobs: ResctrlKnobs, group: str) -> None:
 
 
 @pytest.mark.parametrize("raw", ["", "L3:0=f", "stood\nnonsense"])
-def test_what_raw_did_not_give_is_not_restored(tree: FakeResctrl, knobs: ResctrlKnobs, raw: str) -> None:
+def test_a_foreign_raw_value_is_not_restored(tree: FakeResctrl, knobs: ResctrlKnobs, raw: str) -> None:
     tree.make("BE")
     stood = everything(tree)
     with pytest.raises(InvalidInput):
@@ -100,7 +100,7 @@ def test_what_raw_did_not_give_is_not_restored(tree: FakeResctrl, knobs: Resctrl
     assert everything(tree) == stood
 
 
-def test_a_machine_without_it_says_what_it_needs(tmp_path: Path) -> None:
+def test_an_unsupported_machine_reports_what_it_needs(tmp_path: Path) -> None:
     knobs = ResctrlKnobs(ResctrlTree(str(tmp_path)))
     gap = knobs.supported(Knob.SCHEMATA)
     assert gap is not None
@@ -124,13 +124,13 @@ def test_hardware_of_intel_and_amd(tmp_path: Path) -> None:
     assert read_hardware(FakeResctrl(tmp_path / "none", memory=None)).bandwidth is Bandwidth.NONE
 
 
-def test_hardware_that_makes_no_sense(tree: FakeResctrl) -> None:
+def test_malformed_hardware_files(tree: FakeResctrl) -> None:
     (tree.root / "info/L3/min_cbm_bits").write_text("many\n")
     with pytest.raises(Permanent):
         read_hardware(tree)
 
 
-def test_the_policys_wish_is_taken_as_it_is(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
+def test_the_policys_value_is_written_unchanged(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
     config = cache.CacheConfig(read_hardware(tree), ls=cache.ClassCache(30, 100))
     verdict, _ = cache.decide(node(), config, cache.CacheMemory())
     for knob in verdict.knobs:
@@ -139,7 +139,7 @@ def test_the_policys_wish_is_taken_as_it_is(tree: FakeResctrl, knobs: ResctrlKno
     assert tree.groups() == ("BE", "LS")
 
 
-def test_tasks_are_moved_once_and_fall_back_when_the_class_goes(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
+def test_tasks_are_moved_once_and_fall_back_when_the_class_is_removed(tree: FakeResctrl, knobs: ResctrlKnobs) -> None:
     knobs.write(BE, "L3:0=f")
     assert assign(tree, "BE", [100, 101, 999]) == 2
     assert assign(tree, "BE", [100, 101, 102]) == 1

@@ -1,4 +1,4 @@
-"""The classes over a device in memory."""
+"""The traffic classes over an in-memory device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TestClassesInMemory(TrafficContract):
 
 
 @pytest.mark.parametrize("default", [RootQdisc("mq", 0), RootQdisc("fq_codel", 0), RootQdisc("pfifo_fast", 0)])
-def test_any_default_of_the_kernel_is_taken_over_and_comes_back(default: RootQdisc) -> None:
+def test_the_kernels_default_discipline_is_replaced_and_restored(default: RootQdisc) -> None:
     traffic = FakeTraffic("eth0")
     traffic.roots["eth0"] = traffic.default["eth0"] = default
     knobs = TcKnobs(traffic)
@@ -45,7 +45,7 @@ def test_any_default_of_the_kernel_is_taken_over_and_comes_back(default: RootQdi
     assert traffic.roots["eth0"] == default
 
 
-def test_a_root_that_somebody_configured_is_never_replaced() -> None:
+def test_a_configured_root_is_never_replaced() -> None:
     traffic = FakeTraffic("eth0")
     traffic.roots["eth0"] = RootQdisc("htb", 0x80010000)
     knobs = TcKnobs(traffic)

@@ -1,4 +1,4 @@
-"""Asking an agent: its answers, its refusals, and nobody there, each told apart."""
+"""The client's results: an answer, a refusal, and no running agent."""
 
 import json
 import socketserver
@@ -57,7 +57,7 @@ def test_answers_are_objects_and_queries_are_quoted(client: AgentClient) -> None
     assert client.is_healthy()
 
 
-def test_a_refusal_has_the_agents_words(client: AgentClient) -> None:
+def test_a_refusal_has_the_agents_message(client: AgentClient) -> None:
     with pytest.raises(Permanent, match="404: nobody here knows it"):
         client.get("/v1/explain", group="x")
     client.post("/v1/latency", {"requests": 1})
@@ -65,12 +65,12 @@ def test_a_refusal_has_the_agents_words(client: AgentClient) -> None:
         client.post("/v1/latency", {"requests": -1})
 
 
-def test_what_is_no_object_is_refused(client: AgentClient) -> None:
+def test_an_answer_that_is_not_an_object_is_refused(client: AgentClient) -> None:
     with pytest.raises(Permanent, match="not a JSON object"):
         client.get("/v1/list")
 
 
-def test_nobody_there_is_transient(tmp_path: Path) -> None:
+def test_a_missing_agent_is_transient(tmp_path: Path) -> None:
     nobody = AgentClient(f"unix:{tmp_path / 'none.sock'}")
     with pytest.raises(Transient, match="no agent answers"):
         nobody.get("/v1/state")
@@ -78,6 +78,6 @@ def test_nobody_there_is_transient(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("listen", ["", "localhost", "host:port", "a b:80", "localhost:99999", "\u00fc" * 80 + ":80"])
-def test_an_address_that_is_none_is_refused(listen: str) -> None:
+def test_a_malformed_address_is_refused(listen: str) -> None:
     with pytest.raises(InvalidInput, match="--agent"):
         AgentClient(listen).get("/v1/state")

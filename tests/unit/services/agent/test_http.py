@@ -1,4 +1,4 @@
-"""What the agent answers, and what it takes."""
+"""The agent's pages and the reports it accepts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def get(ask: Ask, process: AgentProcess, path: str, query: str = "") -> tuple[in
     return sent[0]["status"], json.loads(body) if body.startswith((b"{", b"[")) else body
 
 
-def test_state_says_who_runs_and_how(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+def test_state_lists_pods_and_their_use(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     status, page = get(ask, begun[1], "/v1/state")
     assert status == 200
     assert (page["node"], page["mode"], page["keeper_up"], page["best_effort_group"]) == ("n1", "act", True, "top/job")
@@ -97,15 +97,13 @@ def test_explain_by_group_and_by_pod(ask: Ask, begun: tuple[World, AgentProcess]
         ("/v1/nothing", "", 404),
     ],
 )
-def test_questions_that_make_no_sense(
-    ask: Ask, begun: tuple[World, AgentProcess], path: str, query: str, status: int
-) -> None:
+def test_malformed_queries(ask: Ask, begun: tuple[World, AgentProcess], path: str, query: str, status: int) -> None:
     found, trouble = get(ask, begun[1], path, query)
     assert found == status
     assert trouble["error"]
 
 
-def test_nothing_changes_by_asking(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+def test_queries_change_nothing(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         answer = ask(begun[1].pages, "/v1/holds", b"{}", method)
         assert answer.status == 405
@@ -121,7 +119,7 @@ def test_health(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     assert said == b"no tick has succeeded for 60 s\n"
 
 
-def test_a_service_tells_how_it_fares(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+def test_a_service_reports_its_latency(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     w, process = begun
     assert ask(process.pages, "/v1/latency", json.dumps(REPORT).encode()).status == 204
     assert ask(process.pages, "/v1/latency", json.dumps({**REPORT, "workload": "top/web"}).encode()).status == 204
@@ -141,7 +139,7 @@ def test_a_service_tells_how_it_fares(ask: Ask, begun: tuple[World, AgentProcess
         (b" " * (MOST_BYTES + 1), 413, LatencyOutcome.REFUSED),
     ],
 )
-def test_what_is_no_latency_report(
+def test_malformed_latency_reports(
     ask: Ask, begun: tuple[World, AgentProcess], body: bytes, status: int, outcome: LatencyOutcome
 ) -> None:
     answer = ask(begun[1].pages, "/v1/latency", body)
@@ -149,7 +147,7 @@ def test_what_is_no_latency_report(
     assert begun[1].latency_counts[outcome] == 1
 
 
-def test_a_sender_that_hangs_up_costs_a_count(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+def test_a_disconnecting_sender_is_counted(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     ask(begun[1].pages, "/v1/latency", [b"{", b""], hangs_up=True)
     assert begun[1].latency_counts[LatencyOutcome.REFUSED] == 1
     assert ask(begun[1].pages, "/v1/latency", b"", "GET").status == 405

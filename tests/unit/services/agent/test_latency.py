@@ -1,4 +1,4 @@
-"""A latency report: what is believed, and what is refused by its field."""
+"""Latency reports: what is accepted, and refusals by field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def health(report: dict[str, Any], objective_us: int | None = None) -> ServiceHe
     return read(json.dumps(report).encode()).health(objective_us)
 
 
-def test_what_the_sender_made_is_taken_as_it_is() -> None:
+def test_a_senders_percentile_is_used_unchanged() -> None:
     assert health(PLAIN, 5000) == ServiceHealth(10_000_000, 1200, 8300, 3, 0)
     assert health({**PLAIN, "age_s": 1.5}).age_us == 1_500_000
 
@@ -78,14 +78,14 @@ def test_a_wrong_report_names_its_field(report: dict[str, Any], field: str) -> N
         ({**PLAIN, "p99": 1}, "p99: unknown: expected one of workload, window_s, requests, p99_us, "),
     ],
 )
-def test_a_wrong_report_is_told_in_one_line(report: dict[str, Any], line: str) -> None:
+def test_an_invalid_report_gives_a_one_line_error(report: dict[str, Any], line: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         health(report)
     assert str(caught.value).startswith(line)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"workload": "a"}', b"\xff", b'{"p99": 1}', b"[" * 100_000])
-def test_what_is_no_report(body: bytes) -> None:
+def test_malformed_reports(body: bytes) -> None:
     with pytest.raises(InvalidInput):
         read(body)
 
@@ -114,7 +114,7 @@ def test_a_workload_is_found_by_each_of_its_names() -> None:
     assert find("jobs/two", pods) is None
 
 
-def test_of_pods_of_one_name_the_one_that_runs_is_meant() -> None:
+def test_of_pods_with_one_name_the_running_one_is_chosen() -> None:
     over, leaving, running = (
         NodePod(phase, "shop", "web-0", f"pods/{phase}", phase=phase) for phase in reversed(Phase)
     )

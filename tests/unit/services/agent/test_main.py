@@ -1,4 +1,4 @@
-"""The command: what it takes, what it prints once, and what it never loads."""
+"""The command: its arguments, the output of --once, and modules that it never imports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
         (Request(Path("/nowhere/a.yaml")), "/nowhere/a.yaml: No such file or directory: expected a readable file"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(request_: Request, line: str) -> None:
+def test_invalid_arguments_give_a_one_line_error(request_: Request, line: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         run(request_)
     assert str(caught.value).startswith(line)
@@ -74,7 +74,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
         ),
     ],
 )
-def test_once_says_why_it_would_hold_nothing(config: AgentConfig, because: str) -> None:
+def test_once_explains_why_it_would_hold_nothing(config: AgentConfig, because: str) -> None:
     w = World(config)
 
     async def lines() -> list[str]:

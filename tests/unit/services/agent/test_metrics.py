@@ -1,4 +1,4 @@
-"""/metrics: what it says of a node, that nothing unknown becomes 0, and that the dashboard asks only for what is there."""
+"""/metrics: the metrics of a node, unknown figures are left out, and the dashboard uses only existing metrics."""
 
 from __future__ import annotations
 

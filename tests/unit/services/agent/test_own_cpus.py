@@ -1,4 +1,4 @@
-"""CPUs of one's own from a pod's annotation to the knobs, and back, over a machine in memory."""
+"""Own CPUs from a pod's annotation to the knobs, and back, over an in-memory machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cpusets(w: World) -> dict[str, str]:
     return {target.group: value for target, value in w.knobs.snapshot().items() if target.knob is Knob.CPUSET_CPUS}
 
 
-def test_a_pods_cpus_stand_on_its_groups_and_go_back_when_it_leaves() -> None:
+def test_a_pods_cpus_are_set_on_its_groups_and_restored_when_it_leaves() -> None:
     w = World(replace(CONFIG, groups=()))
     source = AwaySource((found("cart", "2-3"), found("web", "")))
     w.sources["cluster"] = source
@@ -62,7 +62,7 @@ def test_a_pods_cpus_stand_on_its_groups_and_go_back_when_it_leaves() -> None:
     assert seen == [first, second, {}]
 
 
-def test_an_agent_that_was_killed_takes_its_own_lists_for_nobody_elses() -> None:
+def test_an_agent_restarted_after_a_kill_recognizes_its_own_lists() -> None:
     w = World(replace(CONFIG, groups=()))
     source = AwaySource((found("cart", "2-3"), found("web", "")))
     w.sources["cluster"] = source

@@ -1,4 +1,4 @@
-"""The process over a machine in memory: knobs turned and given back, what is asked of it."""
+"""The process over an in-memory machine: knobs held and given back, queries, triggers and reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from cotenant.services.agent.process import AgentProcess
 IDLE = Target("top/job", Knob.CPU_IDLE)
 
 
-def test_best_effort_is_held_back_and_everything_is_given_back_at_the_end() -> None:
+def test_best_effort_is_throttled_and_everything_is_given_back_at_the_end() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
     held = {}
@@ -45,7 +45,7 @@ def test_best_effort_is_held_back_and_everything_is_given_back_at_the_end() -> N
     assert w.knobs.snapshot() == {}
 
 
-def test_once_tells_what_would_be_held() -> None:
+def test_once_returns_what_would_be_held() -> None:
     """What it wanted, not what is left of that after the end."""
     w = world(mode=Mode.OBSERVE)
     w.use = {"top/web": 1500, "top/job": 2400}
@@ -55,7 +55,7 @@ def test_once_tells_what_would_be_held() -> None:
     assert w.knobs.journal == []
 
 
-def test_what_others_set_before_comes_back() -> None:
+def test_earlier_values_of_others_are_restored() -> None:
     w = world()
     before = {Target("top/job", Knob.CPU_MAX): "300000 100000", Target("top/job", Knob.CPU_WEIGHT): "50"}
     for target, value in before.items():
@@ -71,7 +71,7 @@ def test_what_others_set_before_comes_back() -> None:
     assert w.knobs.snapshot() == before
 
 
-def test_an_observer_turns_nothing_and_says_what_it_would() -> None:
+def test_observe_mode_writes_nothing_and_records_what_it_would() -> None:
     w = world(mode=Mode.OBSERVE)
     w.use = {"top/web": 1500, "top/job": 2400}
 
@@ -84,7 +84,7 @@ def test_an_observer_turns_nothing_and_says_what_it_would() -> None:
     assert IDLE in {hold.target for hold in process.agent.held_knobs()}
 
 
-def test_a_new_agent_learns_what_is_held_and_gives_back_what_it_does_not_want() -> None:
+def test_a_new_agent_gets_the_held_leases_and_gives_back_unwanted_ones() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
 
@@ -100,7 +100,7 @@ def test_a_new_agent_learns_what_is_held_and_gives_back_what_it_does_not_want() 
     live(w, scenario)
 
 
-def test_sources_know_what_is_held_before_they_are_asked() -> None:
+def test_sources_get_the_held_leases_before_their_first_query() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
     source = w.sources["kubelet"] = AwaySource()
@@ -133,7 +133,7 @@ def test_pods_of_other_sources_are_protected_too() -> None:
 # ---- life
 
 
-def test_it_ends_when_told_with_nothing_held() -> None:
+def test_it_stops_on_request_with_nothing_held() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
 
@@ -152,7 +152,7 @@ def test_it_ends_when_told_with_nothing_held() -> None:
     assert w.knobs.snapshot() == {}
 
 
-def test_a_part_that_breaks_ends_the_process_and_gives_back_first() -> None:
+def test_a_failing_task_ends_the_process_after_giving_back() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
 
@@ -202,7 +202,7 @@ def test_reports_go_to_every_receiver() -> None:
     assert b'"cpu_used":1.5' in w.posted[0][1]
 
 
-def test_evictions_go_out_and_their_answers_come_back() -> None:
+def test_evictions_are_requested_and_their_answers_recorded() -> None:
     w = world()
 
     async def scenario(process: AgentProcess) -> None:
@@ -250,7 +250,7 @@ def test_health_and_readiness_say_what_is_wrong() -> None:
 # ---- triggers
 
 
-def test_a_bell_makes_it_look_again_once_a_period_and_decide_by_what_is_seen() -> None:
+def test_a_trigger_causes_a_sample_once_per_period_and_a_decision_on_it() -> None:
     w = world()
     w.use = {"top/web": 1500}
     w.knobs.set_outside(Target("top/job", Knob.CPU_WEIGHT), "50")
@@ -274,7 +274,7 @@ def test_a_bell_makes_it_look_again_once_a_period_and_decide_by_what_is_seen() -
     assert w.knobs.snapshot()[IDLE] == "1"
 
 
-def test_a_bell_that_leads_to_a_knob_is_timed() -> None:
+def test_a_trigger_that_leads_to_a_knob_is_timed() -> None:
     quota = BestEffortCpuConfig(suppress=SuppressConfig(form=Form.QUOTA))
     w = world(policies=replace(DEFAULT_POLICIES, best_effort_cpu=quota))
     w.use = {"top/web": 3000}
@@ -311,7 +311,7 @@ def test_a_plain_group_that_appears_is_held_at_the_next_tick() -> None:
 
 
 @pytest.mark.parametrize("absent", [0, 1, 3])
-def test_a_group_that_is_made_again_under_its_name_is_held_within_two_ticks(absent: int) -> None:
+def test_a_recreated_group_is_held_within_two_ticks(absent: int) -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
 
@@ -329,7 +329,7 @@ def test_a_group_that_is_made_again_under_its_name_is_held_within_two_ticks(abse
     live(w, scenario)
 
 
-def test_a_pod_whose_group_came_is_asked_for_before_the_next_discovery() -> None:
+def test_a_new_pod_group_triggers_an_early_discovery() -> None:
     w = world(groups=(), period_ms=100, discovery_period_s=600.0)
     source = w.sources["kubelet"] = AwaySource()
     w.pod_groups_changed = lambda: source.asked == 1
@@ -354,7 +354,7 @@ def test_a_pod_whose_group_came_is_asked_for_before_the_next_discovery() -> None
 # ---- what a machine has
 
 
-def test_what_the_machine_can_divide_and_what_its_node_can_give_reach_the_policies() -> None:
+def test_cache_hardware_and_allocatable_reach_the_policies() -> None:
     hardware = CacheHardware(ways=10, cache_domains=(0,))
     w = world(policies=PolicySettings(best_effort_cpu=None, burst=None, cache=CacheConfig()))
     w.more = {"cache": hardware, "allocatable": lambda: Allocatable(cpu_m=4000, batch_cpu_m=1000)}
@@ -395,7 +395,7 @@ class Placed:
             raise self.fails
 
 
-def test_programs_that_cannot_be_placed_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_placement_failures_are_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     w = world()
     good, bad = Placed([]), Placed([], Transient("the tree is busy"))
     w.more = {"placers": (bad, good)}
@@ -443,7 +443,7 @@ def test_accelerators_and_the_cache_are_on_the_pages() -> None:
 # ---- interference, by the file
 
 
-def test_who_disturbs_a_service_is_capped_and_explained(tmp_path: Path) -> None:
+def test_an_antagonist_is_capped_and_explained(tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text("""
 mode: act

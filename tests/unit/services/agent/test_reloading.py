@@ -1,4 +1,4 @@
-"""A configuration read again while the process runs, over a machine in memory: what is kept, what begins anew, what is refused."""
+"""Reload of the configuration over an in-memory machine: what is kept, what restarts, what is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cotenant.services.agent.process import AgentProcess
 MORE = PlainGroup(group="top/more", name="jobs/more", qos=QoSClass.LS)
 
 
-def test_a_reload_that_is_wrong_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_reload_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     w = world()
 
     def wrong() -> AgentConfig:
@@ -55,7 +55,7 @@ def test_a_reload_of_groups_keeps_the_engine_and_its_history() -> None:
     live(w, scenario)
 
 
-def test_a_reload_while_a_source_is_slow_takes_no_group_away() -> None:
+def test_a_reload_during_a_slow_discovery_removes_no_group() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
     slow = w.sources["runtime"] = AwaySource()
@@ -76,7 +76,7 @@ def test_a_reload_while_a_source_is_slow_takes_no_group_away() -> None:
     live(w, scenario)
 
 
-def test_a_reload_of_the_mode_begins_anew_and_gives_back_what_is_held() -> None:
+def test_a_changed_mode_restarts_the_engine_and_gives_back_what_is_held() -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
 
@@ -91,7 +91,7 @@ def test_a_reload_of_the_mode_begins_anew_and_gives_back_what_is_held() -> None:
     live(w, scenario)
 
 
-def test_to_observe_from_now_on_lets_go(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reload_to_observe_releases_everything(caplog: pytest.LogCaptureFixture) -> None:
     w = world()
     w.use = {"top/web": 1500, "top/job": 2400}
 
@@ -115,7 +115,7 @@ def test_to_observe_from_now_on_lets_go(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @pytest.mark.parametrize("reloads", [False, True])
-def test_a_new_engine_turns_nothing_that_it_will_want_again(reloads: bool) -> None:
+def test_a_restarted_engine_keeps_knobs_that_it_wants_again(reloads: bool) -> None:
     policies = replace(
         DEFAULT_POLICIES, best_effort_cpu=BestEffortCpuConfig(SuppressConfig(form=Form.QUOTA), idle=False)
     )

@@ -1,4 +1,4 @@
-"""What the harness makes of rounds: order, seeds, discarded rounds, raw data. The site is a stand-in; tests/node has the real one."""
+"""The harness's rounds: order, seeds, discarded rounds, raw data. The site is a fake; tests/node has the real one."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def test_every_round_runs_every_arm_once_in_drawn_order_with_one_seed(tmp_path: 
     assert again.asked == experiment.asked
 
 
-def test_raw_data_has_a_line_a_block(tmp_path: Path) -> None:
+def test_raw_data_has_one_line_per_block(tmp_path: Path) -> None:
     run(tmp_path, Counting(), Calm(0.02), ExperimentSettings(2))
     lines = [json.loads(line) for line in (tmp_path / harness.RAW).read_text().splitlines()]
     assert [line["round"] for line in lines] == [0, 0, 0, 1, 1, 1]
@@ -91,7 +91,7 @@ def test_raw_data_has_a_line_a_block(tmp_path: Path) -> None:
     assert lines[0]["record"] == {"seed": lines[0]["seed"], "arm": lines[0]["arm"]}
 
 
-def test_disturbed_rounds_are_left_out_counted_and_run_again(tmp_path: Path) -> None:
+def test_disturbed_rounds_are_left_out_counted_and_repeated(tmp_path: Path) -> None:
     site = Calm(0.0, 0.5, 0.6, 0.0, 0.0)  # somebody else worked during both tries of one block of the first round
     outcome, _ = run(tmp_path, Counting({2: "its own test"}), site, ExperimentSettings(3, tries=2))
     assert outcome.figures["judged"] == [1, 3, 4]
@@ -101,7 +101,7 @@ def test_disturbed_rounds_are_left_out_counted_and_run_again(tmp_path: Path) -> 
     assert outcome.worst_foreign == 0.0
 
 
-def test_a_disturbed_block_is_tried_again_with_the_same_seed_before_its_round_is_lost(tmp_path: Path) -> None:
+def test_a_disturbed_block_is_repeated_with_the_same_seed_before_its_round_is_lost(tmp_path: Path) -> None:
     experiment = Counting()
     outcome, _ = run(tmp_path, experiment, Calm(0.0, 0.5, 0.5, 0.02, 0.0), ExperimentSettings(1, tries=3))
     arms = experiment.asked[1:]
@@ -112,13 +112,13 @@ def test_a_disturbed_block_is_tried_again_with_the_same_seed_before_its_round_is
     assert len((tmp_path / harness.RAW).read_text().splitlines()) == 5  # what was tried is kept
 
 
-def test_a_core_that_the_hypervisor_took_away_disturbs_as_others_do(tmp_path: Path) -> None:
+def test_stolen_time_disturbs_like_foreign_use(tmp_path: Path) -> None:
     outcome, _ = run(tmp_path, Counting(), Calm(stolen=0.4), ExperimentSettings(1, tries=1))
     assert outcome.rounds == 0
     assert "the hypervisor took 40% of the plant's core during" in outcome.discarded[0][1]
 
 
-def test_a_block_that_the_experiment_calls_disturbed_is_tried_again_and_its_round_left_out(tmp_path: Path) -> None:
+def test_a_block_disturbed_by_its_own_measure_is_repeated_and_its_round_left_out(tmp_path: Path) -> None:
     experiment = Counting(restless="b")
     outcome, _ = run(tmp_path, experiment, Calm(), ExperimentSettings(1, tries=2, more_rounds=0))
     assert sorted(arm for arm, _ in experiment.asked[1:]) == ["a", "b", "b", "c"]

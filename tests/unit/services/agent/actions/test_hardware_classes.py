@@ -1,4 +1,4 @@
-"""What only some machines have, over trees, devices and libraries in memory: programs get into the classes that stand, and out again."""
+"""Optional hardware classes over fake trees, devices and libraries: programs are moved into the existing classes, and out again."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def classes(tree: FakeResctrl, tasks: Any) -> tuple[CacheClasses, PolicySettings
     return CacheClasses(tree, tasks), PolicySettings(cache=CacheConfig(hardware=read_hardware(tree)))
 
 
-def test_best_effort_tasks_are_moved_into_the_class_that_stands_and_others_are_not(tree: FakeResctrl) -> None:
+def test_only_best_effort_tasks_are_moved_into_the_existing_class(tree: FakeResctrl) -> None:
     placer, policies = classes(tree, Tasks(web=(100,), job=(101,), job_container=(102, 103)))
     placer.place((WEB, JOB), policies)
     assert 101 in members(tree, "")  # no class stands: the keeper has not made it yet
@@ -85,7 +85,7 @@ def test_best_effort_tasks_are_moved_into_the_class_that_stands_and_others_are_n
     assert 100 in members(tree, "")
 
 
-def test_a_pod_that_is_best_effort_no_more_goes_back_and_others_own_groups_are_left_alone(tree: FakeResctrl) -> None:
+def test_a_pod_no_longer_best_effort_goes_back_and_foreign_groups_are_left_alone(tree: FakeResctrl) -> None:
     placer, policies = classes(tree, Tasks(web=(100,), job=(101,)))
     tree.make("BE")
     tree.make("somebodys")
@@ -97,14 +97,14 @@ def test_a_pod_that_is_best_effort_no_more_goes_back_and_others_own_groups_are_l
     assert members(tree, "somebodys") == {100}
 
 
-def test_a_group_that_went_meanwhile_costs_the_others_nothing(tree: FakeResctrl) -> None:
+def test_a_vanished_group_does_not_affect_the_others(tree: FakeResctrl) -> None:
     placer, policies = classes(tree, Tasks(job=(101,)))
     tree.make("BE")
     placer.place((POD, JOB), policies)
     assert members(tree, "BE") == {101}
 
 
-def test_use_of_the_classes_that_stand(tree: FakeResctrl) -> None:
+def test_use_of_the_existing_classes(tree: FakeResctrl) -> None:
     placer, _ = classes(tree, Tasks())
     tree.make("BE")
     (tree.root / "BE/mon_data/mon_L3_00/llc_occupancy").write_text("4096\n")
@@ -117,7 +117,7 @@ def uplink() -> tuple[Uplink, TcKnobs, FakeTraffic, Marks]:
     return Uplink(knobs, marks), knobs, traffic, marks  # type: ignore[arg-type]
 
 
-def test_programs_are_marked_and_pods_are_steered_while_the_class_stands() -> None:
+def test_programs_are_marked_and_pods_are_steered_while_the_class_exists() -> None:
     placer, knobs, traffic, marks = uplink()
     placer.place((WEB, JOB, POD), SHAPED)
     assert marks.marked == {}
@@ -148,7 +148,7 @@ def test_switched_off_nothing_is_marked() -> None:
     assert placer.best_effort_sent_bytes() is None
 
 
-def test_without_a_v2_tree_programs_cannot_be_told_apart() -> None:
+def test_without_a_v2_tree_programs_cannot_be_classified() -> None:
     knobs = TcKnobs(FakeTraffic("up0"))
     knobs.write(RATE, "1000000 500000000")
     placer = Uplink(knobs, None)
@@ -157,7 +157,7 @@ def test_without_a_v2_tree_programs_cannot_be_told_apart() -> None:
         placer.place((JOB,), SHAPED)
 
 
-def test_a_reader_of_accelerators_is_one_that_has_read() -> None:
+def test_a_working_reader_has_read_once() -> None:
     library = FakeNvml(Gpu("GPU-1", percent=40))
     (gpu,) = working_reader(library).read()
     assert gpu.utilisation_percent == 40

@@ -1,4 +1,4 @@
-"""Which keeper an agent opens, and what it does first."""
+"""The keeper that an agent opens, and what it restores first."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> KeptKnobs:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_one_process_puts_back_first_what_a_killed_one_left_whatever_its_mode(
-    mode: Mode, knobs: KeptKnobs, tmp_path: Path
-) -> None:
+def test_one_process_first_restores_leftovers_in_every_mode(mode: Mode, knobs: KeptKnobs, tmp_path: Path) -> None:
     file = LeaseFile(tmp_path, boot_id())
     LeaseExecutor({Scope.CGROUP: knobs}, file, AuditTrail(tmp_path), CLOCK, Rules(("be",))).hold([WISH])
     file.close()
@@ -73,7 +71,7 @@ def test_in_one_process_leases_may_be_lengthened_by_a_reload(knobs: KeptKnobs, t
     assert asyncio.run(start()) is LeaseState.HELD
 
 
-def test_a_dry_run_turns_nothing_and_makes_no_folder(knobs: KeptKnobs, tmp_path: Path) -> None:
+def test_a_dry_run_writes_nothing_and_creates_no_folder(knobs: KeptKnobs, tmp_path: Path) -> None:
     config = AgentConfig(mode=Mode.DRY_RUN, writable=("be",), state_dir=tmp_path / "state")
 
     async def start() -> LeaseState:

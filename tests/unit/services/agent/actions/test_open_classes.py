@@ -1,4 +1,4 @@
-"""What an agent of one and of two processes may divide beside cgroups."""
+"""The classes beside cgroups that an agent of one and of two processes can use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cotenant.services.agent.configuration.config import AgentConfig
 BOTH = PolicySettings(cache=CacheConfig(), network=NetworkConfig(device="up0", link_bits=10**9))
 
 
-def test_in_two_processes_neither_is_turned_and_that_is_told(tmp_path: Path) -> None:
+def test_with_two_processes_both_policies_are_gaps(tmp_path: Path) -> None:
     layout = CgroupTrees(tmp_path / "cgroup", "hybrid").layout
     config = AgentConfig(policies=BOTH, resctrl_root=FakeResctrl(tmp_path / "resctrl").root)
     found = open_classes(config, layout, AsyncExitStack(), single=False)
@@ -30,7 +30,7 @@ def test_in_two_processes_neither_is_turned_and_that_is_told(tmp_path: Path) -> 
     assert open_classes(quiet, layout, AsyncExitStack(), single=False).gaps == ()
 
 
-def test_in_one_process_the_cache_is_divided_where_the_machine_can(tmp_path: Path) -> None:
+def test_in_one_process_the_cache_is_partitioned_where_supported(tmp_path: Path) -> None:
     layout = CgroupTrees(tmp_path / "cgroup", "hybrid").layout
     config = AgentConfig(policies=BOTH, resctrl_root=FakeResctrl(tmp_path / "resctrl", ways=11).root)
     found = open_classes(config, layout, AsyncExitStack(), single=True)

@@ -1,4 +1,4 @@
-"""A file that is wrong is refused in one line that says where and what; a right one becomes what it says."""
+"""An invalid file gives a one-line error with the place and the expectation; a valid one becomes the configuration."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
     assert settings.evictions.per_minute == 1
 
 
-def test_nothing_said_observes_and_turns_nothing(tmp_path: Path) -> None:
+def test_defaults_observe_and_write_nothing(tmp_path: Path) -> None:
     config = read("", tmp_path)
     assert config.mode is Mode.OBSERVE
     assert config.writable == ()
@@ -132,13 +132,13 @@ ROOT = Path(__file__).parents[5]
 
 
 @pytest.mark.parametrize("name", ["examples/12-agent.toml", "deploy/node/agent.yaml"])
-def test_the_files_that_we_give_are_right(name: str) -> None:
+def test_the_shipped_files_are_valid(name: str) -> None:
     config = read_config(ROOT / name)
     assert config.mode is Mode.ACT
     assert {pod.best_effort for pod in config.pods()} == {True, False}
 
 
-def test_the_guide_tells_of_every_field() -> None:
+def test_the_guide_documents_every_field() -> None:
     guide = (ROOT / "docs" / "guide" / "agent.md").read_text()
     missing = [each.name for each in fields(AgentConfig) if f"`{each.name}`" not in guide]
     assert missing == []
@@ -157,7 +157,7 @@ def test_the_node_is_named_by_its_cluster_where_that_is_said(monkeypatch: pytest
     assert AgentConfig().node == socket.gethostname()
 
 
-def test_pools_for_evictions_can_be_told(tmp_path: Path) -> None:
+def test_pools_for_evictions_can_be_configured(tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text(
         "policies: {cpu_eviction: {pools_cpu_m: [[requests, 4000], [batch requests, 2000]], allocatable: {threshold_percent: 90, lower_percent: 80, priority_threshold: 5999}}}"

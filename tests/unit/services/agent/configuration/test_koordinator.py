@@ -96,7 +96,7 @@ def test_the_config_map_says_the_same() -> None:
     assert policies_of(read_node_slo(whole)) == policies_of(read_node_slo(data)) == policies_of(read_node_slo(SPEC))
 
 
-def test_what_it_says_nothing_of_stays() -> None:
+def test_absent_settings_are_kept() -> None:
     assert policies_of(read_node_slo({})) == DEFAULT_POLICIES
     off = policies_of(read_node_slo({"resourceUsedThresholdWithBE": {}}))  # upstream: off unless enabled
     assert off.best_effort_cpu is not None
@@ -118,13 +118,13 @@ def test_what_it_says_nothing_of_stays() -> None:
         ({"data": {"cpu-burst-config": "[]"}}, "node_slo: cpu-burst-config"),
     ],
 )
-def test_what_cannot_be_read_names_its_place(document: Any, field: str) -> None:
+def test_malformed_settings_name_their_field(document: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         policies_of(read_node_slo(document))
     assert caught.value.field == field
 
 
-def test_a_configuration_takes_it_from_a_file_and_says_what_differs(tmp_path: Path) -> None:
+def test_a_configuration_reads_it_from_a_file_and_logs_what_has_no_counterpart(tmp_path: Path) -> None:
     (tmp_path / "slo.json").write_text(json.dumps({"spec": SPEC}))
     file = tmp_path / "agent.yaml"
     file.write_text("node_slo: slo.json\npolicies: {burst: false, best_effort_cpu: {suppress: {threshold_pct: 70}}}\n")

@@ -1,4 +1,4 @@
-"""The agent's own loop and the lab's, each over a plant of its own, ask for the same to the byte."""
+"""The agent's loop and the lab's, each over its own plant, give byte-identical requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Nobody:
 
 
 @pytest.mark.slow
-def test_the_process_s_loop_and_the_lab_s_ask_for_the_same() -> None:
+def test_the_processs_loop_and_the_labs_give_the_same_requests() -> None:
     machine, server = plant()
     drive = Drive(machine, SETTINGS, (POD, *HOGS), {POD.key: server})
     drive.run(40 * SECOND)

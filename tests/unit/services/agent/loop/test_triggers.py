@@ -1,4 +1,4 @@
-"""Bells: triggers in step with the services, each ring heard once, what is gone let go."""
+"""Triggers follow the services' groups, each firing is processed once, and triggers of removed groups are closed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_a_trigger_that_fires_is_a_call() -> None:
+def test_a_fired_trigger_is_one_call() -> None:
     async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a", "b"])
         await until(lambda: bell.triggers == 2)
@@ -104,7 +104,7 @@ def test_triggers_follow_the_services() -> None:
     with_bell(scenario)
 
 
-def test_a_group_that_is_gone_is_let_go_and_asked_for_again() -> None:
+def test_a_trigger_of_a_removed_group_is_closed_and_opened_again() -> None:
     async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         bell.watch(["a"])
         await until(lambda: bell.triggers == 1)
@@ -120,7 +120,7 @@ def test_a_group_that_is_gone_is_let_go_and_asked_for_again() -> None:
     with_bell(scenario)
 
 
-def test_one_group_that_is_not_there_costs_the_others_nothing() -> None:
+def test_a_missing_group_does_not_affect_the_others() -> None:
     async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails["a"] = Vanished("no such group")
         bell.watch(["a", "b"])
@@ -129,7 +129,7 @@ def test_one_group_that_is_not_there_costs_the_others_nothing() -> None:
     with_bell(scenario)
 
 
-def test_one_group_without_pressure_costs_the_others_nothing() -> None:
+def test_a_group_without_pressure_does_not_affect_the_others() -> None:
     async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails["a"] = Unsupported("pressure of /a", "cgroup.pressure")
         bell.watch(["a", "b"])
@@ -141,7 +141,7 @@ def test_one_group_without_pressure_costs_the_others_nothing() -> None:
     with_bell(scenario)
 
 
-def test_a_machine_without_pressure_is_asked_once_a_discovery_until_it_has_it() -> None:
+def test_a_machine_without_pressure_is_retried_once_per_discovery() -> None:
     async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "abc"}
         for count in (3, 4, 5):
@@ -155,7 +155,7 @@ def test_a_machine_without_pressure_is_asked_once_a_discovery_until_it_has_it() 
     with_bell(scenario)
 
 
-def test_a_group_that_lacked_pressure_and_is_gone_keeps_no_other_from_being_tried() -> None:
+def test_a_removed_group_without_pressure_does_not_block_other_retries() -> None:
     async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Unsupported("pressure", "psi=1") for name in "ab"}
         bell.watch(["a", "b"])
@@ -169,7 +169,7 @@ def test_a_group_that_lacked_pressure_and_is_gone_keeps_no_other_from_being_trie
     with_bell(scenario)
 
 
-def test_a_keeper_that_is_away_is_asked_once_a_discovery() -> None:
+def test_an_unreachable_keeper_is_tried_once_per_discovery() -> None:
     async def scenario(bell: PressureTriggers, triggers: Triggers, heard: Heard) -> None:
         triggers.fails |= {name: Transient("nobody listens") for name in "abc"}
         for count in (1, 2):
@@ -187,7 +187,7 @@ def test_there_are_never_more_than_allowed() -> None:
     assert with_bell(scenario, most=3).asked == 3
 
 
-def test_late_waits_ring_once_a_group_and_only_if_best_effort_work_ran() -> None:
+def test_late_waits_fire_once_per_group_and_only_if_best_effort_work_ran() -> None:
     class Probe:
         def __init__(self) -> None:
             self.read_end, self.write_end = os.pipe()

@@ -1,4 +1,4 @@
-"""What the agent tells of its machine's GPUs."""
+"""The Device object of the machine's GPUs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def machine(root: Path) -> None:
         (root / "bus" / bus).symlink_to(device)
 
 
-def test_the_place_of_a_gpu_is_read_from_the_kernels_tree(tmp_path: Path) -> None:
+def test_the_place_of_a_gpu_is_read_from_sysfs(tmp_path: Path) -> None:
     machine(tmp_path)
     assert place_of(short_address("00000000:17:00.0"), tmp_path / "bus") == (1, "pci0000:16")
     assert place_of("0000:97:00.0", tmp_path / "bus") == (None, "pci0000:96")
@@ -56,7 +56,7 @@ def test_the_place_of_a_gpu_is_read_from_the_kernels_tree(tmp_path: Path) -> Non
     assert place_of("") == (None, None)
 
 
-def test_gpus_are_told_and_told_again_when_one_falls_ill() -> None:
+def test_gpus_are_reported_and_updated_when_one_becomes_unhealthy() -> None:
     nvml = FakeNvml(Gpu("GPU-a"), Gpu("GPU-b", bus="0000AAAA:BB:00.0"))
     reader = GpuReader(nvml)
     client = OneObject()

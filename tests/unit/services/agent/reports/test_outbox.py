@@ -1,4 +1,4 @@
-"""One receiver: the newest report is the one that is delivered, failures rest longer, refusals are dropped."""
+"""One receiver: the newest report is delivered, failures back off longer each time, refused reports are dropped."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_report_that_comes_while_one_is_under_way_goes_next() -> None:
     assert outbox.replaced == 1
 
 
-def test_it_rests_longer_after_each_failure_up_to_half_a_reports_life() -> None:
+def test_it_backs_off_up_to_half_a_reports_time_to_live() -> None:
     rests: list[float] = []
 
     async def scenario() -> None:
@@ -100,7 +100,7 @@ def test_it_rests_longer_after_each_failure_up_to_half_a_reports_life() -> None:
     assert rests == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
-def test_what_a_receiver_refuses_is_dropped_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_report_is_dropped_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> Outbox:
         receiver = Receiver()
         receiver.fails = Permanent("422 timestamp")

@@ -1,4 +1,4 @@
-"""What the agent tells of its machine's CPUs."""
+"""The NodeResourceTopology of the machine's CPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pod(name: str, *own: int) -> NodePod:
     return NodePod(f"uid-{name}", "ns", name, f"pods/{name}", own_cpus=own)
 
 
-def test_who_has_which_cpus_is_told_and_what_is_left() -> None:
+def test_assigned_and_free_cpus_are_reported() -> None:
     kubelet = CpuManager("static", (("uid-theirs", (6,)), ("uid-gone", (7,)), ("uid-none", ())))
     said = annotations_of(cpus(), (pod("ours", 2, 3), pod("theirs", 6), pod("shares")), (0,), kubelet)
     assert json.loads(said[POD_CPU_ALLOCS] or "") == [
@@ -38,14 +38,14 @@ def test_who_has_which_cpus_is_told_and_what_is_left() -> None:
     assert len(json.loads(said[CPU_TOPOLOGY] or "")["detail"]) == 8
 
 
-def test_what_nobody_has_is_not_told() -> None:
+def test_annotations_without_content_are_removed() -> None:
     said = annotations_of(cpus(), (), (), CpuManager())
     assert {key for key, text in said.items() if text is None} == {
         POD_CPU_ALLOCS, KUBELET_CPU_MANAGER_POLICY, NODE_RESERVATION
     }  # fmt: skip
 
 
-def test_a_zone_a_numa_node() -> None:
+def test_one_zone_per_numa_node() -> None:
     first, second = zones(cpus(), ((0, 1 << 30),))
     assert (first["name"], [each["name"] for each in first["resources"]]) == ("node-0", ["cpu", "memory"])
     assert [each["allocatable"] for each in first["resources"]] == ["4", "1Gi"]

@@ -1,4 +1,4 @@
-"""The generator against servers that stall: the stall must be in the latencies of all that fell due while it lasted."""
+"""The generator against servers that stall: the stall must show in the latencies of all requests due meanwhile."""
 
 import socket
 import threading
@@ -105,7 +105,7 @@ def test_requests_without_an_answer_count_with_the_time_they_waited() -> None:
     assert tally.each == [(at, until - at) for at in due]
 
 
-def test_how_late_the_sending_was_is_told_apart_from_the_latency() -> None:
+def test_lag_of_sending_is_separate_from_latency() -> None:
     tally, due, _ = asked(lambda connection, count: None)
     slots = tally.slots()
     assert sum(slot.lag.total for slot in slots) == sum(slot.latency.total for slot in slots) == len(due)

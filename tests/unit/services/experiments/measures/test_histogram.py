@@ -1,4 +1,4 @@
-"""Latencies by bucket: exact where small, to 1 % where large, and what was merged counts."""
+"""Latencies by bucket: exact where small, to 1 % where large, and mergeable."""
 
 import random
 from math import ceil
@@ -33,7 +33,7 @@ def test_quantiles_are_those_of_the_sample() -> None:
         assert exact <= (seen.quantile_us(share) or 0) <= exact * 1.008 + 1
 
 
-def test_nothing_seen_has_no_quantile() -> None:
+def test_an_empty_histogram_has_no_quantile() -> None:
     assert Histogram().quantile_us(0.99) is None
 
 

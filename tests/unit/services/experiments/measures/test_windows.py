@@ -1,4 +1,4 @@
-"""Which windows are calm, and what the plant's witness notes of a core that was taken away."""
+"""Calm windows, and the lateness monitor's record of a stalled core."""
 
 import json
 
@@ -37,7 +37,7 @@ def places(windows: list[Window]) -> list[int]:
         (None, 0, False),
     ],
 )
-def test_a_late_or_missing_witness_disturbs_its_window_and_the_next(
+def test_a_late_or_missing_monitor_disturbs_its_window_and_the_next(
     late_us: int | None, lag_us: int, is_calm: bool
 ) -> None:
     windows = [window(0), window(1), window(2, late_us, lag_us), window(3), window(4)]
@@ -49,11 +49,11 @@ def test_a_window_after_one_that_is_not_known_is_not_calm() -> None:
     assert calm([]) == []
 
 
-def test_how_slow_the_requests_were_does_not_decide() -> None:
+def test_calm_windows_do_not_depend_on_latency() -> None:
     assert places(calm([window(0), window(1, latency_us=9_000_000)])) == [1]
 
 
-def test_windows_of_a_load_have_no_gaps_and_the_witness_beside_them() -> None:
+def test_windows_of_a_load_have_no_gaps_and_include_the_monitor() -> None:
     slots = [Slot(7, histogram(100), histogram(1)), Slot(9, histogram(300, 400), histogram(2, 3))]
     found = joined(slots, Lateness(8, [50]).at)
     assert [(each.index, each.late_us, each.latency.total) for each in found] == [
@@ -90,11 +90,11 @@ def observed(stalls_us: dict[int, int], windows: int) -> Lateness:
     return observe(lambda: core.now_ns, core.sleep, lambda: next(asked) == windows)
 
 
-def test_the_witness_looks_from_the_next_window_on() -> None:
+def test_the_monitor_starts_at_the_next_window() -> None:
     assert observed({}, 3) == Lateness(FIRST + 1, [0, 0, 0])
 
 
-def test_a_stall_stands_in_every_window_that_it_touched() -> None:
+def test_a_stall_shows_in_every_window_that_it_touched() -> None:
     second = (FIRST + 2) * WINDOW_US
     seen = observed({second - 3_000: 8_000}, 3)  # from 3 ms before a border to 5 ms after it
     assert seen.late_us == [7_000, 5_000, 0]  # looks are due 2 ms before the border and at it
@@ -102,6 +102,6 @@ def test_a_stall_stands_in_every_window_that_it_touched() -> None:
     assert whole.late_us == [0, 2 * WINDOW_US - STEP_US + 1, WINDOW_US + 1, 1]
 
 
-def test_lateness_is_known_only_where_it_looked() -> None:
+def test_lateness_is_known_only_for_monitored_windows() -> None:
     seen = Lateness(5, [10, 20])
     assert [seen.at(index) for index in (4, 5, 6, 7)] == [None, 10, 20, None]

@@ -1,4 +1,4 @@
-"""What the antagonist experiment makes of its rounds; tests/node has a real one."""
+"""The antagonist experiment's judgement of its rounds; tests/node has a real run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def a_round(number: int, capped: str | None = "plant/batch-1", **named: str | No
     return Round(number, {ARM: Block(ARM, record, CALM)})
 
 
-def test_an_empty_top_place_and_a_wrong_one_both_count_against() -> None:
+def test_an_empty_and_a_wrong_top_place_both_count_as_wrong() -> None:
     rounds = [
         a_round(0, run_delay="plant/batch-1", psi="plant/batch-2", blame="plant/batch-1"),
         a_round(1, run_delay="plant/batch-1", psi=None, blame="plant/batch-1"),
@@ -52,7 +52,7 @@ def test_an_empty_top_place_and_a_wrong_one_both_count_against() -> None:
     assert [check.passed for check in judged.checks] == [True, False, True]
 
 
-def test_relief_is_told_of_rounds_in_which_the_guilty_one_was_capped() -> None:
+def test_relief_covers_rounds_in_which_the_guilty_group_was_capped() -> None:
     rounds = [a_round(0, run_delay="plant/batch-1"), a_round(9, capped="plant/batch-3", run_delay="plant/batch-3")]
     figures = Antagonist().judge(rounds).figures
     assert figures["capped_right"] == 1
@@ -60,12 +60,12 @@ def test_relief_is_told_of_rounds_in_which_the_guilty_one_was_capped() -> None:
     assert figures["p99_us"]["under_cap"] == 1200
 
 
-def test_a_way_that_this_machine_lacks_is_left_out_and_named() -> None:
+def test_a_method_that_this_machine_lacks_is_left_out_and_named() -> None:
     judged = Antagonist().judge([a_round(0, run_delay="plant/batch-1", psi="plant/batch-1")])
     assert judged.figures["ways"].keys() == {"run_delay", "psi"}
     assert any("no BTF" in note for note in judged.notes)
 
 
-def test_requests_are_told_apart_by_when_they_were_due() -> None:
+def test_requests_are_separated_by_due_time() -> None:
     requests = [(1_000_000, 10), (2_000_000, 500), (3_100_000, 900), (3_900_000, 20)]
     assert _p99(requests, 1_500_000, 3_000_000) == {"alone": 10, "together": 500, "under_cap": 20}

@@ -1,4 +1,4 @@
-"""What `guard` makes of blocks: calm windows are judged where there are witnesses, and slowness in them fails the check."""
+"""The judgement of `guard`: calm windows count where there are lateness monitors, and slowness in them fails the check."""
 
 from collections.abc import Callable
 
@@ -67,7 +67,7 @@ def test_slowness_in_two_calm_windows_of_a_hundred_is_enough_to_fail() -> None:
     assert not verdicts(judged(block(slow=lambda place: place in (2, 3))))["regulated / alone"]
 
 
-def test_slowness_in_disturbed_windows_only_passes_and_stands_beside() -> None:
+def test_slowness_in_disturbed_windows_only_passes_and_is_reported() -> None:
     judgement = judged(block(slow=at_disturbances))
     assert verdicts(judgement) == {"regulated / alone": True, "unregulated / alone": True}
     assert judgement.checks[0].measured == 1.0
@@ -81,7 +81,7 @@ def test_slowness_in_disturbed_windows_only_passes_and_stands_beside() -> None:
     assert any("p99 over all windows, ms: alone 0.30, unregulated 5.02, regulated 5.02" in n for n in judgement.notes)
 
 
-def test_without_a_witness_all_windows_are_judged() -> None:
+def test_without_a_lateness_monitor_all_windows_are_judged() -> None:
     judgement = judged(block(slow=at_disturbances, witness=False))
     assert not verdicts(judgement)["regulated / alone"]
     assert judgement.figures["judged"] == "all windows"
@@ -89,7 +89,7 @@ def test_without_a_witness_all_windows_are_judged() -> None:
     assert any(note.startswith("No witness") for note in judgement.notes)
 
 
-def test_a_block_with_too_little_calm_is_disturbed() -> None:
+def test_a_block_with_too_few_calm_windows_is_disturbed() -> None:
     def often(place: int) -> bool:
         return place >= 100 * LEAST_CALM
 
@@ -102,7 +102,7 @@ def test_a_block_with_too_little_calm_is_disturbed() -> None:
     assert guard.disturbed(few) == "only 300 requests were due in calm windows"
 
 
-def test_a_run_without_any_calm_shows_what_it_saw_and_proves_nothing() -> None:
+def test_a_run_without_calm_windows_is_shown_but_does_not_pass() -> None:
     restless = block(disturbed=lambda _: True)
     judgement = judged(restless, restless, restless)
     assert not any(verdicts(judgement).values())
@@ -110,7 +110,7 @@ def test_a_run_without_any_calm_shows_what_it_saw_and_proves_nothing() -> None:
     assert judgement.figures[ALONE]["all_windows"]["p99_us"] == pytest.approx(FAST_US, rel=0.01)
 
 
-def test_the_lone_tail_by_which_a_round_is_left_out_is_of_calm_windows() -> None:
+def test_the_p99_alone_that_discards_a_round_is_of_calm_windows() -> None:
     quiet = Conditions(5.0, 0.0, 0.0, None)
 
     def rounds(odd: Record) -> list[Round]:
