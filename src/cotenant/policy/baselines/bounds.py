@@ -1,9 +1,9 @@
-"""How much of the waiting demand any scheduler could place at once: two upper bounds.
+"""Upper bounds on the share of the waiting demand that any scheduler could place at once.
 
-Problem: a success rate says little without what was possible. Choice: volume (free over demanded, one resource) and a linear
-programme over node kinds, in which pods are fluid: of each request class a fraction may go to each kind of node (nodes alike in
-capacity, taints and labels), every resource of a kind is one pool, and a class goes only to kinds where one whole pod of it fits
-some node. Both bound what whole pods can do. Limits: at one instant, without departures; fragmentation within a kind is not seen.
+Problem: a success rate is meaningless without what was possible. Choice: volume (free over demanded, one resource) and a linear
+programme over node kinds, in which pods are divisible: of each request class a fraction may go to each kind of node (nodes with equal
+capacity, taints and labels), every resource of a kind is one pool, and a class may only use kinds where one whole pod of it fits
+some node. Both are upper bounds for whole pods. Limits: one instant, without departures; fragmentation within a kind is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cotenant.policy.placement.contract import Snapshot
 
 
 def volume_bound(snapshot: Snapshot, resource: int = CPU) -> float:
-    """Largest fraction, 0..1, of the pending demand for `resource` that ready nodes have free; 1 where nothing is demanded."""
+    """Upper bound, 0..1, on the placeable share of the pending demand for `resource`: what ready nodes have free; 1 without demand."""
     nodes = snapshot.nodes
     demanded = int(snapshot.shapes.request[snapshot.pending.shape, resource].sum())
     free = np.maximum(nodes.capacity - nodes.requested, 0)[nodes.ready, resource].sum()
@@ -26,7 +26,7 @@ def volume_bound(snapshot: Snapshot, resource: int = CPU) -> float:
 
 
 def lp_bound(snapshot: Snapshot, resource: int = CPU) -> float:
-    """Largest fraction, 0..1, of the pending demand for `resource` that a fluid placement reaches; never above `volume_bound`.
+    """Upper bound, 0..1, on the placeable share of the pending demand for `resource` with divisible pods; never above `volume_bound`.
 
     Raises `Unsupported` without SciPy, `Permanent` where its solver fails.
     """
@@ -92,7 +92,7 @@ def _node_kinds(snapshot: Snapshot) -> tuple[Int, int]:
 
 
 def _free(snapshot: Snapshot, kind_of: Int, kinds: int) -> Int:
-    """[J, R] what the nodes of each kind have free together."""
+    """[J, R] total free amounts of the nodes of each kind."""
     free = np.maximum(snapshot.nodes.capacity - snapshot.nodes.requested, 0)
     total = np.zeros((kinds, free.shape[1]), np.int64)
     np.add.at(total, kind_of[kind_of >= 0], free[kind_of >= 0])
@@ -111,7 +111,7 @@ def _may_stand(snapshot: Snapshot, class_shape: Int, kind_of: Int, kinds: int) -
 
 
 def _group_room(snapshot: Snapshot, class_shape: Int, kind_of: Int, kinds: int) -> Float:
-    """[J, G] how many more pods of each group the nodes of a kind may take, by the most generous limit among its shapes."""
+    """[J, G] how many more pods of each group the nodes of a kind may take, by the largest limit among its shapes."""
     groups = snapshot.nodes.group_count.shape[1]
     limit = np.zeros(groups, np.int64)
     group = snapshot.shapes.group[class_shape]

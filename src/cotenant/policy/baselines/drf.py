@@ -1,10 +1,10 @@
-"""Dominant resource fairness: whom to serve next (Ghodsi et al., NSDI 2011).
+"""Dominant resource fairness (Ghodsi et al., NSDI 2011).
 
-Problem: tenants want different mixes of resources; one number must say who has least. Choice: the dominant share, max over
+Problem: tenants want different mixes of resources; one number must rank their allocations. Choice: the dominant share, max over
 resources of allocated / cluster capacity, divided by the tenant's weight; progressive filling serves the tenant with the
-least share whose next task fits, and looks again after every placement. DRF says whom, not where: here the node is the best
-fit (least sum of normalised leftovers). A tenant's next task is its earliest that some node can still take; a tenant with
-none drops out for the round, as nothing is freed within one. Limits: tenants as users; no preemption; `PODS` has no share.
+smallest share whose next task fits, and repeats after every placement. DRF chooses the tenant, not the node: here the node is the best
+fit (least sum of normalised leftovers). A tenant's next task is its earliest that some node can still take; a tenant without
+one is skipped for the round, as nothing is freed within one. Limits: tenants as users; no preemption; `PODS` has no share.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def dominant_share(allocated: Int, total: Int, weight: Float, tenant: int) -> fl
 
 
 def progressive_filling(capacity: Int, demand: Int, weight: Float | None = None, tasks: Int | None = None) -> Int:
-    """How many whole tasks each user gets of one pool (the paper's algorithm 1).
+    """Number of whole tasks that each user gets from one pool (the paper's algorithm 1).
 
     `capacity` [R], `demand` [U, R] of one task of each user, `weight` [U] (default equal), `tasks` [U] that a user wants at most
     (default as many as fit). Every column counts here. Ties go to the lowest user. Raises `InvalidInput` for a user whose task

@@ -1,19 +1,19 @@
 """The rivals of the published GPU-sharing table: random, dot-product, clustering, packing, best-fit and FGD.
 
-Problem: to be ahead of a published table one must first reproduce it. Choice: the rules as Weng et al. (USENIX ATC 2023,
-sections 4 and 6) and their published simulator's settings have them:
+Problem: comparing with a published table requires reproducing it. Choice: the rules of Weng et al. (USENIX ATC 2023,
+sections 4 and 6) with the settings of their published simulator:
 
 - random: any node on which the pod fits, any device with enough left.
-- dot-product: least (cpu asked x cpu free / 128^2 + gpu asked x gpu free / 8^2) / 2, in whole percent; the fullest device.
+- dot-product: least (cpu requested x cpu free / 128^2 + gpu requested x gpu free / 8^2) / 2, in whole percent; the fullest device.
 - clustering: nodes that run only pods of the same kind (shared, 1, 2, 4, 8 GPUs), then those that run it among others, then idle
   nodes, then the rest; within each, in steps of a quarter, the one with least GPU left; the fullest device.
 - packing: devices already shared first, then idle devices of used nodes, then idle nodes; the fullest device.
 - best-fit: least (cpu left / 128 + gpu left / 8) / 2, in whole percent; the fullest device.
 - FGD: highest floor(100 x sigmoid(F before - F after)), F in GPUs over the most frequent classes that cover 95 % of the pods, CPU-only
-  classes included (to them all idle GPU is a fragment); the first device with that score.
+  classes included (for them all idle GPU is a fragment); the first device with that score.
 
-Ties go to the lowest row; whoever builds the rows decides what that is, and for these rules it decides a lot. Limits: means compare
-with the table, single seeds do not (its shuffles come from another generator).
+Ties go to the lowest row; the caller decides the order of rows, which matters a lot for these rules. Limits: means are comparable
+with the table, single seeds are not (its shuffles come from another generator).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from cotenant.policy.placement.gpu.state import (
     tightest_device,
 )
 
-_MOST_CPU = 128_000.0  # milli-CPU of the largest node: the simulator's yardstick
+_MOST_CPU = 128_000.0  # milli-CPU of the largest node: the simulator's unit
 _MOST_GPU = 8_000.0  # milli-GPU of the largest node
-TYPICAL_COVER = 0.95  # FGD's typical pods: the most frequent classes that together are this share of the list
+TYPICAL_COVER = 0.95  # FGD's typical pods: the most frequent classes that together reach this share of the list
 
 
 class GpuRule(IntEnum):
-    """By which rule a node is scored for a pod."""
+    """The rule that scores a node for a pod."""
 
     POTENTIAL = 0
     FGD = 1

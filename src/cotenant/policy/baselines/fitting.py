@@ -1,11 +1,11 @@
-"""Whether a pod may stand on a node, and the best-fit rule that the rivals share.
+"""Feasibility of a pod on a node, and the best-fit rule that the rivals share.
 
-Problem: every rival asks "does this shape fit that row" thousands of times a round, over all rows for one shape or over all
-shapes for one row. Choice: one compiled `scan` over pairs of rows and shapes, whose two step sizes let either side stand
-still, so the rule is written once and costs a few nanoseconds a pair. A call per pair would cost fifty, because each call
+Problem: every rival checks thousands of times per round whether a shape fits a row, over all rows for one shape or over all
+shapes for one row. Choice: one compiled `scan` over pairs of rows and shapes, whose two step sizes allow either side to be
+fixed, so the rule is written once and costs a few nanoseconds per pair. A call per pair would cost fifty, because each call
 counts references to a dozen arrays. Limits: row-local rules only (capacity, readiness, taints, selectors, group limits).
 
-`PODS` counts towards what fits but not towards scores and shares: it is a setting of the node, not a resource tenants contend for.
+`PODS` counts towards what fits but not towards scores and shares: it is a setting of the node, not a resource that tenants compete for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def scan(
 ) -> int:
     """Pairs that fit: writes every i < count for which shape `kinds[i * kind_step]` fits row `rows[i * row_step]`; returns how many.
 
-    A step of 0 holds that side at its first entry. `found` must hold `count` entries.
+    A step of 0 fixes that side at its first entry. `found` must hold `count` entries.
     """
     capacity, requested, taints, labels = nodes.capacity, nodes.requested, nodes.taints, nodes.labels
     ready, group_count = nodes.ready, nodes.group_count

@@ -1,10 +1,10 @@
 """DRF by offers, as Mesos does it (Hindman et al., NSDI 2011; shares after Ghodsi et al., NSDI 2011).
 
-Problem: the allocator does not know tasks; it can only offer resources, and a framework takes or declines. Choice: in each
-allocation cycle the agents come in random order, and each one's whole free bundle is offered to the framework (a tenant) with
-the least weighted dominant share, what it was already offered in this cycle included, that still has tasks and has not
+Problem: the allocator does not know tasks; it can only offer resources, and a framework accepts or declines. Choice: in each
+allocation cycle the agents are visited in random order, and each one's whole free bundle is offered to the framework (a tenant) with
+the smallest weighted dominant share, offers of this cycle included, that still has tasks and has not
 declined this agent. Then every framework launches its tasks, in order of arrival, each on the first agent it was offered
-(in order of the offers, so in effect a random agent) that fits. What it leaves lies idle until the next cycle. A cycle is a
+(in order of the offers, so in effect a random agent) that fits. What remains is idle until the next cycle. A cycle is a
 second; a round of five seconds holds five. An agent offered to a framework is filtered for it for 5 s, so to the round's end:
 the filter needs no memory between rounds. Limits: agents with no CPU or no memory left are not offered; a tenant's services and its
 batch are frameworks of their own, and services' offers come first, under the same rule.
@@ -24,7 +24,7 @@ from cotenant.policy.baselines.fitting import occupy, ready_capacity, scan, work
 from cotenant.policy.baselines.rounds import Tally, decision, services_then_batch
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
 
-NOT_OFFERED = "an agent with room went to another tenant; waits for the next offers"
+NOT_OFFERED = "an agent with capacity was offered to another tenant; waits for the next offers"
 
 
 @njit
@@ -41,7 +41,7 @@ def _offer(
     """Give each agent's free bundle to one tenant, -1 = none; returns how many are offered. `offered_to` [agents] is written."""
     capacity, requested = nodes.capacity, nodes.requested
     tenants, resources = allocated.shape
-    holds = allocated.copy()  # with what this cycle has offered
+    holds = allocated.copy()  # including this cycle's offers
     share = np.empty(tenants, np.float64)
     for t in range(tenants):
         share[t] = dominant_share(holds, total, weight, t)
@@ -87,7 +87,7 @@ def _launch(
     mine = np.empty(agents.shape[0], np.int64)
     found = np.empty(agents.shape[0], np.int64)
     kind = np.empty(1, np.int64)
-    refused_by = np.full(request.shape[0], -1)  # the last tenant whose offers have no room for the shape
+    refused_by = np.full(request.shape[0], -1)  # the last tenant whose offers do not fit the shape
     for t in range(tenants):
         offers = 0
         for i in range(agents.shape[0]):
@@ -129,7 +129,7 @@ class MesosOffers:
             raise InvalidInput("cycles", self.cycles, "a whole number from 1", "allocation cycles in a round")
 
     def decide(self, snapshot: Snapshot, now_s: float, rng: np.random.Generator) -> RoundDecision:
-        """One round of `cycles` allocation cycles. `rng` orders the agents in each; the time is not used."""
+        """One round of `cycles` allocation cycles. `rng` sets the order of agents in each; the time is not used."""
         nodes = working_copy(snapshot.nodes)
         pending, weight = snapshot.pending, snapshot.tenants.weight
         allocated = snapshot.tenants.allocated.copy()

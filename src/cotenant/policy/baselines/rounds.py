@@ -1,8 +1,8 @@
-"""What every round shares: services before batch, and the answer in the contract's form.
+"""What all round policies share: services before batch, and the result in the contract's form.
 
-Problem: the rivals' papers know only batch tasks; here services wait in the same queue. Choice: each rival runs its own rule
+Problem: the rivals' papers consider batch tasks only; here services wait in the same queue. Choice: each rival runs its own rule
 twice, first over the waiting services, then over the batch, so a packer also packs services and a spreader spreads them.
-Limits: a service that fits nowhere does not hold room back from the batch behind it.
+Limits: a service that fits nowhere does not hold back capacity from the batch behind it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEXT_ROUND = "waits for the next round"
 
 @dataclass(slots=True)
 class Tally:
-    """A round's answer while it grows: `row` as in `RoundDecision`; the first `placed` entries of `order` are decided."""
+    """A round's result while it is built: `row` as in `RoundDecision`; the first `placed` entries of `order` are decided."""
 
     row: Int
     order: Int
@@ -31,12 +31,12 @@ class Tally:
 
     @classmethod
     def empty(cls, pods: int) -> Tally:
-        """Nothing placed yet of `pods` waiting pods."""
+        """A result without placements for `pods` waiting pods."""
         return cls(row=np.full(pods, -1, np.int64), order=np.full(pods, -1, np.int64))
 
 
 def services_then_batch(pending: PendingArrays) -> Iterator[Int]:
-    """Indices of the waiting services, then those of the batch, each in order of arrival; empty passes are left out."""
+    """Indices of the waiting services, then those of the batch, each in order of arrival; empty passes are omitted."""
     for mask in (pending.is_service, ~pending.is_service):
         indices = np.flatnonzero(mask)
         if indices.size:
@@ -44,7 +44,7 @@ def services_then_batch(pending: PendingArrays) -> Iterator[Int]:
 
 
 def decision(snapshot: Snapshot, nodes: NodeArrays, tally: Tally, held: str = NEXT_ROUND) -> RoundDecision:
-    """The decision, with a count for each reason to wait. `nodes` is the working copy after the round.
+    """The decision, with a count per reason to wait. `nodes` is the working copy after the round.
 
     A pod that still fits somewhere waits for the policy's own reason, `held`.
     """
@@ -62,6 +62,6 @@ def decision(snapshot: Snapshot, nodes: NodeArrays, tally: Tally, held: str = NE
 
 
 def fitting_pods(nodes: NodeArrays, shapes: ShapeArrays, shape: Int) -> Mask:
-    """For each pod, given by its shape, whether some node would take it alone. Asks once a distinct shape."""
+    """For each pod, given by its shape, whether some node could take it alone. Evaluated once per distinct shape."""
     distinct, position = np.unique(shape, return_inverse=True)
     return fits_somewhere(nodes, shapes, distinct)[position]

@@ -1,6 +1,6 @@
 """Tetris: multi-resource packing that chooses the task for a machine (Grandl et al., SIGCOMM 2014).
 
-Problem: slots waste what tasks do not need, and fairness alone packs badly. Choice, after the paper's section 3: a machine
+Problem: slots waste what tasks do not need, and fairness alone packs badly. Choice, following the paper's section 3: a machine
 with free resources takes, of the tasks whose peak demand fits it in every dimension, the one with the highest a + eps p.
 
 - a, alignment: dot product of the task's demand and what the machine has free, both over the machine's capacity.
@@ -10,12 +10,12 @@ with free resources takes, of the tasks whose peak demand fits it in every dimen
 - fairness f in [0, 1): candidates come only from the ceil((1 - f) T) tenants with the least dominant shares among the T
   tenants with a task that fits this machine (ties at the border included). 0 = packing alone; near 1 = DRF's tenant.
 
-The machine chooses the task, never the task the machine: by the dot product a task would take the emptiest machine, which
-is worst fit. Machines come in random order, `tasks_per_visit` tasks a visit until nothing fits (1 = a container a heartbeat, as the
-paper's host system did; 0 = as many as fit).
+The machine chooses the task, not the task the machine: by the dot product a task would choose the emptiest machine, which
+is worst fit. Machines are visited in random order, `tasks_per_visit` tasks per visit until nothing fits (1 = one container per heartbeat, as in the
+paper's host system; 0 = as many as fit).
 
 Limits: peak demand is the request. No input locality here, so the penalty for remote input does not apply. The paper's barrier
-knob (a stage 90 % done goes first) is left out: a snapshot holds the pods that wait, not how far their stage has come. No objective.
+knob (a stage that is 90 % complete goes first) is left out: a snapshot has the waiting pods, not the progress of their stage. No objective.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _fill_machines(
     order: Int,
     placed: int,
 ) -> int:
-    """Machines in turn choose from groups of interchangeable pods; returns how many pods are placed in all.
+    """Machines choose in turn from groups of interchangeable pods; returns how many pods are placed in all.
 
     Group g has shape `kind[g]`, tenant `owner[g]`, preference `p[g]` and the pods `members[start[g]..start[g + 1]]`.
     """

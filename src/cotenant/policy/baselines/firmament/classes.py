@@ -1,8 +1,8 @@
 """Request classes: tasks that the flow network cannot tell apart.
 
-Problem: an arc for each task and machine is millions of arcs. Choice: tasks that ask for the same, may stand on the same
-nodes, share a group and look alike to the cost model are one class, with one arc to each machine that can take any of them;
-its capacity is how many fit. Limits: two classes may still overfill one machine together: hence the admission check.
+Problem: one arc per task and machine is millions of arcs. Choice: tasks with equal requests, feasible nodes, group and
+cost-model label are one class, with one arc to each machine that can take any of them;
+its capacity is the number that fits. Limits: two classes may together overfill one machine, hence the admission check.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cotenant.policy.baselines.fitting import scan
 
 
 def request_classes(shapes: ShapeArrays, shape: Int, label: Int) -> tuple[Int, Int]:
-    """Class of each task and a shape that stands for each class.
+    """Class of each task and a representative shape of each class.
 
     `shape` [T] of each task, `label` [K] a cost model's own distinction of shapes. Classes are numbered 0..C-1.
     """
@@ -36,7 +36,7 @@ def request_classes(shapes: ShapeArrays, shape: Int, label: Int) -> tuple[Int, I
 
 @njit
 def how_many_fit(nodes: NodeArrays, shapes: ShapeArrays, kinds: Int, rows: Int, most: int) -> Int:
-    """[C, M] pods of each shape in `kinds` that each of `rows` can take if it took no others, at most `most`."""
+    """[C, M] number of pods of each shape in `kinds` that each of `rows` can take without any others, at most `most`."""
     capacity, requested, request = nodes.capacity, nodes.requested, shapes.request
     group_count, group, group_limit = nodes.group_count, shapes.group, shapes.group_limit
     answer = np.zeros((kinds.shape[0], rows.shape[0]), np.int64)

@@ -7,12 +7,12 @@ After the released model, over the resources a node has (`PODS` aside):
 - class to machine: 1000 x sum of used fractions + interference x (e^occupied - 1), occupied = requested fraction of CPU, and
   interference = sum over the machine's residents of the penalty for (victim = the class, aggressor = the resident).
 
-Interference classes are four animals (after Xie and Loh, CMP-MSI 2008), told from the estimates that every scheduler gets: devils
-press (pressure >= `devil_pressure`), else rabbits suffer (sensitivity >= `rabbit_sensitivity`), else turtles do neither (both under
-half of that), else sheep. The thresholds lie near the upper quartiles that measured pairs of co-runners suggest: knobs, not truths.
+Interference classes are four animals (after Xie and Loh, CMP-MSI 2008), derived from the estimates that every scheduler gets: devils
+cause pressure (pressure >= `devil_pressure`), else rabbits are sensitive (sensitivity >= `rabbit_sensitivity`), else turtles are neither (both under
+half of that), else sheep. The thresholds are near the upper quartiles of measured pairs of co-runners: parameters, not measurements of this cluster.
 
-Choice here: the i-th new task of a round on a machine costs i x 1000 x the round's mean sum of request / capacity more, what
-the ones before it are expected to add to the used fractions: segments are convex and rounds do not herd. Limits: machines
+Choice here: the i-th new task of a round on a machine costs i x 1000 x the round's mean sum of request / capacity more, which is
+the expected addition of the tasks before it to the used fractions: segments are convex and rounds do not herd. Limits: machines
 have no inner topology here, so co-runners are all residents of the node; priority is left out, as services have rounds of
 their own; needs `Snapshot.residents`.
 """
@@ -62,7 +62,7 @@ class CoCo:
         return np.where(pressure >= self.devil_pressure, Animal.DEVIL, animal).astype(np.int64)
 
     def prices(self, now: Round) -> Prices:
-        """Costs of one round. Raises `Unsupported` where the snapshot does not say who stands where."""
+        """Costs of one round. Raises `Unsupported` where the snapshot has no residents."""
         counted = [r for r in range(now.nodes.capacity.shape[1]) if r != PODS]
         ready = now.nodes.capacity[now.nodes.ready][:, counted]
         animal = self.label(now.shapes)
@@ -70,7 +70,7 @@ class CoCo:
         capacity = now.nodes.capacity[now.rows][:, counted]
         used = _fraction(now.nodes.requested[now.rows][:, counted], capacity)
         occupied = _fraction(now.nodes.requested[now.rows, CPU], now.nodes.capacity[now.rows, CPU])
-        interference = PENALTY[animal[now.class_shape]] @ self._company(now, animal).T
+        interference = PENALTY[animal[now.class_shape]] @ self._residents_by_animal(now, animal).T
         assign = UNIT * used.sum(axis=1) + interference * np.expm1(occupied)
         waiting = UNIT + UNIT * _fraction(request, ready.min(axis=0))
         return Prices(
@@ -81,14 +81,14 @@ class CoCo:
             slope=np.rint(UNIT * _fraction(request.mean(axis=0), capacity).sum(axis=1)).astype(np.int64),
         )
 
-    def _company(self, now: Round, animal: Int) -> Int:
+    def _residents_by_animal(self, now: Round, animal: Int) -> Int:
         """[M, 4] residents of each machine by animal."""
         if now.residents is None:
-            raise Unsupported("CoCo's interference", "a snapshot that says who stands on which node (residents)")
+            raise Unsupported("CoCo's interference", "a snapshot with the pods of each node (residents)")
         count = np.zeros((now.nodes.capacity.shape[0], len(Animal)), np.int64)
         row, shape = now.residents
-        seated = row >= 0
-        np.add.at(count, (row[seated], animal[shape[seated]]), 1)
+        assigned = row >= 0
+        np.add.at(count, (row[assigned], animal[shape[assigned]]), 1)
         return count[now.rows]
 
 

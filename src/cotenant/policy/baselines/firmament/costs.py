@@ -1,10 +1,10 @@
-"""What a cost model sees of a round, what it answers, and the one rule all of them obey here.
+"""The interface of cost models, and one rule that all of them obey here.
 
 Problem: where leaving a task unscheduled costs no more than placing it, the flow leaves it, and the scheduler scores
 0 %. It happens with published costs: Quincy's unscheduled cost grows with the wait from exactly a placement's offset, so with a
-clock that stands still nothing is ever placed; a count of tasks may outgrow a constant. Choice: `above_placement` lifts all
-unscheduled costs of a round by the same amount until the least is above the dearest placement; differences between tasks,
-which decide who waits when room is short, stay. Limits: a model can no longer hold a task back for a better machine.
+clock that stands still nothing is ever placed; a count of tasks may outgrow a constant. Choice: `above_placement` raises all
+unscheduled costs of a round by the same amount until the smallest is above the most expensive placement; differences between tasks,
+which decide the order of waiting when capacity is short, are kept. Limits: a model can no longer hold a task back for a better machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Round:
     wait_s: Float  # [T] seconds since the task became ready, not negative
     class_shape: Int  # [C] a shape that stands for the class
     fits: Int  # [C, M] how many of a class a machine can take
-    residents: ResidentArrays | None  # who stands where, with what this decision has placed so far; None = not told
+    residents: (
+        ResidentArrays | None
+    )  # pods of each node, including those placed so far by this decision; None = unknown
 
 
 class CostModel(Protocol):
@@ -35,11 +37,11 @@ class CostModel(Protocol):
 
     @property
     def name(self) -> str:
-        """As reports show it."""
+        """The name in reports."""
         ...
 
     def label(self, shapes: ShapeArrays) -> Int:
-        """[K] what tells shapes apart to this model beyond requests and constraints: part of the request class."""
+        """[K] distinction of shapes by this model beyond requests and constraints: part of the request class."""
         ...
 
     def prices(self, now: Round) -> Prices:
@@ -48,7 +50,7 @@ class CostModel(Protocol):
 
 
 def above_placement(prices: Prices, fits: Int) -> Prices:
-    """`prices` with every unscheduled cost lifted by as much as it takes for the least to exceed the dearest placement."""
+    """`prices` with every unscheduled cost raised until the smallest exceeds the most expensive placement."""
     if prices.unscheduled.size == 0 or not fits.any():
         return prices
     last = prices.first + prices.slope * (fits.max(axis=0).clip(1, prices.unscheduled.size) - 1)

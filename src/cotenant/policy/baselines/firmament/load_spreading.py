@@ -28,7 +28,7 @@ class LoadSpreading:
     name: str = "load-spreading"
 
     def label(self, shapes: ShapeArrays) -> Int:
-        """Nothing but requests and constraints tells tasks apart."""
+        """Tasks differ by requests and constraints only."""
         return np.zeros(shapes.request.shape[0], np.int64)
 
     def prices(self, now: Round) -> Prices:

@@ -1,14 +1,14 @@
 """The flow network of one round, and its solution.
 
-Problem: place a round's tasks at the least total cost, where waiting has a price too. Choice: Firmament's network with request
+Problem: place a round's tasks at the least total cost, where waiting also has a cost. Choice: Firmament's network with request
 classes instead of an arc per task and machine:
 
     task -> class -> machine -> sink          placement
     task -> unscheduled aggregator of its job -> sink          waiting
 
 Every task supplies one unit and may always wait, so a feasible flow always exists; any other status of the solver is an
-error of ours and raises. OR-tools' `SimpleMinCostFlow` (cost scaling, integers) runs to optimality: an early stop is not a
-small error. Limits: one unit a task, so fit in several dimensions is only what class arcs' capacities say; no warm start.
+error of ours and raises. OR-tools' `SimpleMinCostFlow` (cost scaling, integers) runs to optimality: stopping early would not be a
+small error. Limits: one unit per task, so multi-dimensional fit is only expressed by the capacities of class arcs; no warm start.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Prices:
     enter: Int  # [T] task -> its class
     assign: Int  # [C, M] class -> machine
     first: Int  # [M] the first new task on a machine
-    slope: Int  # [M] how much more each further one costs; not negative, so that segments are convex
+    slope: Int  # [M] additional cost of each further one; not negative, so that segments are convex
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Flow:
 
 
 def build(class_of: Int, job: Int, fits: Int, prices: Prices) -> Network:
-    """Lay out a round.
+    """Build the network of a round.
 
     `class_of` [T] and `job` [T] of each task (any integers for jobs), `fits` [C, M] how many tasks of a class a machine can still
     take. Arcs of no capacity are left out. Parallel unit arcs to the sink make a machine's cost convex where it has a slope.
@@ -140,15 +140,15 @@ def solve(network: Network) -> Flow:
     flow.set_nodes_supplies(np.arange(network.supply.size), network.supply)
     status = flow.solve()
     if status != simple.Status.OPTIMAL:
-        raise Permanent(f"the flow network of {network.tasks} tasks ended as {status} though every task may wait")
+        raise Permanent(f"the flow network of {network.tasks} tasks ended as {status} although every task may wait")
     return Flow(amount=np.asarray(flow.flows(arcs), np.int64), cost=int(flow.optimal_cost()))
 
 
 def placements(network: Network, flow: Flow, class_of: Int) -> Int:
     """Machine of each task, -1 = waits.
 
-    A flow tells how many tasks of a class a machine takes; the class' placed tasks are dealt out in their own order. Which
-    of them are placed is the flow's choice: the arc task -> class says so.
+    A flow gives the number of tasks of a class per machine; the placed tasks of the class are assigned in their own order. Which
+    of them are placed is decided by the flow on the arc task -> class.
     """
     machine = np.full(network.tasks, -1, np.int64)
     amount = flow.amount[network.assign_at : network.assign_at + network.assign_class.size]

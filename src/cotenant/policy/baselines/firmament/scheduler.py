@@ -1,6 +1,6 @@
-"""Firmament's rounds: solve a network, admit what fits, leave the rest for the next round.
+"""Firmament's rounds: solve a network, admit what fits, and leave the others for the next round.
 
-Problem: hundreds of tasks arrive at once, and a flow knows one unit a task, not CPU and memory. Choice: the waiting pods,
+Problem: hundreds of tasks arrive at once, and a flow models one unit per task, not CPU and memory. Choice: the waiting pods,
 services first, each kind in order of arrival, go through networks of at most 500 tasks, each built on what the one before
 placed; after the solution every placement passes an admission check in the tasks' order, and what no longer fits waits
 for the next round. Tasks whose class fits nowhere are left out: their only path is to wait. Machines enter in random
@@ -57,7 +57,7 @@ class Firmament:
 
     costs: CostModel
     round_tasks: int = 500
-    lift: bool = True  # keep waiting dearer than any placement; False = the model's published costs
+    lift: bool = True  # keep waiting more expensive than any placement; False = the model's published costs
 
     def __post_init__(self) -> None:
         solver()
@@ -66,11 +66,11 @@ class Firmament:
 
     @property
     def name(self) -> str:
-        """As reports show it."""
+        """The name in reports."""
         return f"firmament-{self.costs.name}"
 
     def decide(self, snapshot: Snapshot, now_s: float, rng: np.random.Generator) -> RoundDecision:
-        """One decision: as many networks as the queue needs. `rng` orders the machines."""
+        """One decision: as many networks as the queue needs. `rng` sets the order of machines."""
         working = replace(snapshot, nodes=working_copy(snapshot.nodes))
         pending = snapshot.pending
         tally = Tally.empty(pending.shape.shape[0])
@@ -96,7 +96,7 @@ class Firmament:
         return decision(snapshot, working.nodes, tally, held=REJECTED)
 
     def lay_out(self, snapshot: Snapshot, tasks: Int, machines: Int, now_s: float) -> Layout:
-        """The network of one round: `tasks` index the pending pods, `machines` are rows in the order in which they enter."""
+        """The network of one round: `tasks` index the pending pods, `machines` are rows in their order in the network."""
         nodes, shapes, pending = snapshot.nodes, snapshot.shapes, snapshot.pending
         shape = pending.shape[tasks]
         class_of, class_shape = request_classes(shapes, shape, self.costs.label(shapes))
@@ -111,7 +111,7 @@ class Firmament:
 
 
 def _with_placed(snapshot: Snapshot, tally: Tally) -> Snapshot:
-    """The snapshot with the pods placed so far among its residents, where it has any: behind those that stood before."""
+    """The snapshot with the pods placed so far appended to its residents, where it has any."""
     if snapshot.residents is None or tally.placed == 0:
         return snapshot
     placed = tally.order[: tally.placed]

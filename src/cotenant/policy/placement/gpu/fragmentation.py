@@ -1,7 +1,7 @@
-"""What a node's idle GPU is worth to the pods that usually come: FGD's fragment F, and the potential Phi that our policy lowers.
+"""Value of a node's idle GPU for the usual pods: FGD's fragment F, and the potential Phi that our policy lowers.
 
-Problem: GPUs shared in fractions of many sizes strand what is left over. FGD (Weng et al., USENIX ATC 2023, section 4)
-measures it by F(s) = sum over pod classes m of p_m x (idle milli-GPU of node state s that m cannot use): all idle where the CPU,
+Problem: GPUs shared in fractions of many sizes leave unusable remainders. FGD (Weng et al., USENIX ATC 2023, section 4)
+measures them by F(s) = sum over pod classes m of p_m x (idle milli-GPU of node state s that m cannot use): all idle where the CPU,
 the model or the number of devices is short, else only the devices with less left than m asks, and places a pod where F grows
 least. Two things escape F: CPU and GPU of a node running out at different times, and the holes of the right size for which
 there are too few small pods.
@@ -12,10 +12,10 @@ Choice: Phi(s) = F(s)
                - hole x sum over devices g of floor(x_g / unit) / floor(1000 / unit)     slots of `unit` milli-GPU left
 with F in GPUs and `score = round((Phi(before) - Phi(after)) / quantum)`; the highest score wins and the rows' order decides ties.
 A pod that shares a GPU takes the device with the highest unrounded score; whole GPUs are taken in the order of the devices.
-Everything is row-local: it depends on the node's own state, the pod's shape and the known mix, so it can serve a live scheduler.
+Everything is row-local: it depends on the node's own state, the pod's shape and the known mix, so it can be used in a live scheduler.
 
-Limits: pods that leave are not foreseen (a hole is priced as if it could only be filled once); CPU-only classes are left out
-of Phi's F, where they would add the same constant to every move of the same size.
+Limits: departures are not considered (a hole is priced as if it could only be filled once); CPU-only classes are left out
+of Phi's F, where they would add the same constant to every placement of the same size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cotenant.policy.placement.gpu.state import WHOLE_GPU_MILLI, GpuNodes, GpuSh
 
 
 class GpuMix(NamedTuple):
-    """The classes of pods that usually come, as sums that make F of one node state a look-up a device.
+    """The classes of usual pods, as sums that make F of one node state one look-up per device.
 
     B models, S distinct CPU demands, L distinct shares of one device, D most devices of a node. Counts are pods, so F is exact.
     Classes that ask for one device (a share or a whole) can use a device by what is left on it; classes that ask for several
@@ -100,7 +100,7 @@ def mix_of(shapes: GpuShapes, pods: Int, models: int, devices: int, cover: float
 
 
 class DeviceSums(NamedTuple):
-    """Sums over the devices of one node, at one amount of CPU left: enough to tell F after any one pod in constant time."""
+    """Sums over the devices of one node, at one amount of CPU left: enough to compute F after any one pod in constant time."""
 
     step: int  # how many of the mix's CPU demands are met
     idle: int  # milli-GPU
@@ -171,7 +171,7 @@ def cluster_fragment_gpus(nodes: GpuNodes, mix: GpuMix) -> float:
 
 @njit
 def _balance(nodes: GpuNodes, n: int, cpu_free: int, idle: int, w: GpuWeights) -> tuple[float, float]:
-    """Return what it costs, in GPUs, that GPU is left without CPU, and CPU without GPU."""
+    """Return the cost, in GPUs, of GPU left without CPU, and of CPU left without GPU."""
     if nodes.gpu_count[n] == 0:
         return 0.0, 0.0
     r = cpu_free / nodes.cpu[n] - idle / (WHOLE_GPU_MILLI * nodes.gpu_count[n])
@@ -205,7 +205,7 @@ def phi_score(
     nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, before: float
 ) -> tuple[float, int]:
     """Return the score of shape `k` on node `n`, on which it fits, and the mask of the devices to take.
-
+    `before` is `phi` of the node. Everything but F and the slots is independent of the chosen device.
     `before` is `phi` of the node. All but F and the slots is the same whichever device is taken.
     """
     count, milli = shapes.gpu_count[k], shapes.gpu_milli[k]

@@ -1,9 +1,9 @@
-"""Nodes with several GPUs, and pods that want a share of one or some of them, as arrays.
+"""Nodes with several GPUs, and pods that request a share of one or several of them, as arrays.
 
-Problem: a pod may ask for CPU, memory, a number of GPUs, and a share of each; where it fits depends on every single device of
-a node, not on their sum. Choice: free milli-GPU a device in one small row a node, so that fit and score depend only on the
+Problem: a pod may request CPU, memory, a number of GPUs, and a share of each; where it fits depends on every single device of
+a node, not on their sum. Choice: free milli-GPU per device in one small row per node, so that fit and score depend only on the
 node's own row; a set of devices of one node is a bit mask. Limits: a pod takes the same share of each of its devices, and a
-share below a whole GPU is only asked of one device (the open-gpu-share model of Weng et al., ATC 2023).
+share below a whole GPU is only for one device (the open-gpu-share model of Weng et al., ATC 2023).
 
 Units: milli-CPU, bytes, milli-GPU (1000 = a whole device). Models are bits of a 64-bit word.
 """
@@ -18,15 +18,15 @@ from cotenant.model.compiled import njit
 
 WHOLE_GPU_MILLI = 1000
 MOST_DEVICES = 62  # a set of devices is one signed 64-bit word
-ANY_MODEL = -1  # all bits set: every model will do
+ANY_MODEL = -1  # all bits set: every model is accepted
 
 
 class GpuNodes(NamedTuple):
-    """One row a node: N nodes, at most D devices each. The `free` columns change, the others do not."""
+    """One row per node: N nodes, at most D devices each. The `free` columns change, the others do not."""
 
     cpu_free: Int  # [N] milli-CPU
     memory_free: Int  # [N] bytes
-    gpu_free: Int  # [N, D] milli-GPU a device, 0 where the node has no such device
+    gpu_free: Int  # [N, D] milli-GPU per device, 0 where the node has no such device
     cpu: Int  # [N] milli-CPU, allocatable
     memory: Int  # [N] bytes, allocatable
     gpu_count: Int  # [N] devices
@@ -34,21 +34,21 @@ class GpuNodes(NamedTuple):
 
 
 class GpuShapes(NamedTuple):
-    """One row a shape (pods with equal requests are one shape). K shapes."""
+    """One row per shape (pods with equal requests have one shape). K shapes."""
 
     cpu: Int  # [K] milli-CPU
     memory: Int  # [K] bytes
     gpu_count: Int  # [K] devices, 0 = CPU only
     gpu_milli: Int  # [K] milli-GPU of each device; below 1000 only with one device
-    models: Int  # [K] bits of the models that will do, ANY_MODEL = all
+    models: Int  # [K] bits of the accepted models, ANY_MODEL = all
 
 
 class Misfit(IntEnum):
     """Why a pod does not fit a node: the first reason in this order."""
 
     FITS = 0
-    MODEL = 1  # the node's GPU model is not among those asked for
-    DEVICES = 2  # the node has fewer devices than asked for, even when empty
+    MODEL = 1  # the node's GPU model is not among the requested ones
+    DEVICES = 2  # the node has fewer devices than requested, even when empty
     GPU = 3  # too few devices with enough left
     CPU = 4
     MEMORY = 5
@@ -110,7 +110,7 @@ def tightest_device(nodes: GpuNodes, n: int, milli: int) -> int:
 
 @njit
 def take(nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, devices: int, sign: int) -> None:
-    """Charge (`sign` = 1) or give back (-1) shape `k` on the devices of the mask, in place."""
+    """Add (`sign` = 1) or remove (-1) shape `k` on the devices of the mask, in place."""
     nodes.cpu_free[n] -= sign * shapes.cpu[k]
     nodes.memory_free[n] -= sign * shapes.memory[k]
     for i in range(nodes.gpu_count[n]):

@@ -1,17 +1,17 @@
-"""The weights of Phi for a cluster and the pods that usually come: one rule for all workloads.
+"""The weights of Phi for a cluster and its usual pods: one rule for all workloads.
 
-Problem: CPU left without GPU is waste where GPUs need more CPU than they find, and no waste where pods without GPU want more CPU
-than there is. Choice: the weights are constants; the surplus term is left out where the known mix asks for more of the CPU than
-of the GPU, as shares of what the cluster has. Only the mix is used, which FGD needs too: how many pods of each shape usually
-come; never the arrivals of a run.
+Problem: CPU left without GPU is waste where GPUs need more CPU than they find, but not where pods without GPU want more CPU
+than there is. Choice: the weights are constants; the surplus term is left out where the known mix requests more of the CPU than
+of the GPU, relative to the cluster's capacity. Only the mix is used, which FGD needs too: how many pods of each shape usually
+arrive; never the arrivals of a run.
 
 The constants were found by random search on six of the openb lists and confirmed on all twelve published ones, with the seeds
-2000 to 2005 that no table of ours reports. Halving or doubling one of them moves the default list by at most 0.1 points, with one
-exception: `unit` must suit the sizes. From 215 to 225 the hole price gains a quarter of a point, at 210 and at 230 next to nothing:
-0.22 makes the hole beside a 0.81 pod worthless, charges a 0.47 pod half a device, and counts what a 0.32 pod leaves as three slots
+2000 to 2005 that no table of ours reports. Halving or doubling one of them changes the default list by at most 0.1 points, with one
+exception: `unit` must match the sizes. From 215 to 225 the hole price gains a quarter of a point, at 210 and at 230 almost nothing:
+0.22 makes the hole beside a 0.81 pod worthless, charges a 0.47 pod half a device, and counts the remainder of a 0.32 pod as three slots
 of four.
-Limits: sizes that do not pack in such steps want another `unit`, found by trying; a mix whose CPU and GPU demand cross over time
-wants the rule applied again.
+Limits: sizes that do not pack in such steps need another `unit`, found by trying; for a mix whose CPU and GPU demand cross over time
+the rule must be applied again.
 """
 
 from __future__ import annotations

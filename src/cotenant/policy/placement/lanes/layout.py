@@ -1,8 +1,8 @@
-"""How nodes and shapes lie in memory for the lane kernels.
+"""Memory layout of nodes and shapes for the lane kernels.
 
-A node is a *row* of floats, packed from the integers on each change, so nothing drifts. A shape is a row of constants; hot shapes also stand in
-*lanes*, sixteen to a block, transposed, so that one instruction meets sixteen of them. A block lists only the resources that its shapes
-request: adding zeros changes nothing, so leaving them out does not either.
+A node is a *row* of floats, packed from the integers on each change, so nothing drifts. A shape is a row of constants; hot shapes are also stored in
+*lanes*, sixteen per block, transposed, so that one instruction processes sixteen of them. A block lists only the resources that its shapes
+request; leaving out zeros does not change the sums.
 Limits: float64 is exact for integers below 2^53; float32 compares requests and free capacity in units of 2^shift, the largest
 power of two that divides every request, and needs requests below 2^24 units.
 """
@@ -47,7 +47,7 @@ FIXED = 8
 
 
 class LaneTable(NamedTuple):
-    """The shapes' constants and who stands in which lane. K shapes, C blocks of sixteen lanes, R resources."""
+    """The shapes' constants and the shape in each lane. K shapes, C blocks of sixteen lanes, R resources."""
 
     shape_rows: Real  # [K, FIXED + 2 R]
     constants: Real  # [C, FIXED + 2 R, 16]
@@ -56,12 +56,12 @@ class LaneTable(NamedTuple):
     tenant: Int  # [16 C]
     shape: Int  # [16 C] the shape in each lane, -1 = empty
     lane: Int  # [K] the lane of each shape, -1 = none
-    bounds: Float  # [2] largest estimated use of any lane, smallest load limit: when that passes, all pass
+    bounds: Float  # [2] largest estimated use of any lane, smallest load limit: if that combination passes, all pass
     shift: Int  # [R] fit is compared in units of 2^shift (0 in float64)
 
 
 class NodeRows(NamedTuple):
-    """What the kernels read of a node. N nodes, X = 3 R + SCALARS + T columns; `packed` is padded to whole sixteens of rows."""
+    """The node data that kernels read. N nodes, X = 3 R + SCALARS + T columns; `packed` is padded to a multiple of sixteen rows."""
 
     packed: Real  # [N', X]
     allowed: Bits  # [N, C] bit j of block c: ready, tolerated, selected, group below its limit
@@ -111,7 +111,7 @@ def shape_rows(kernel: Kernel, shapes: ShapeArrays, weights: Float, precision: n
 def lane_table(
     kernel: Kernel, shapes: ShapeArrays, weights: Float, hot: Int, precision: np.dtype[Any], shift: Int
 ) -> LaneTable:
-    """Put the shapes `hot` into lanes; those that request the same resources stand together."""
+    """Put the shapes `hot` into lanes; those that request the same resources are adjacent."""
     count, resources = shapes.request.shape
     blocks = max(1, -(-len(hot) // WIDTH))
     table = LaneTable(
@@ -136,7 +136,7 @@ def lane_table(
 
 @inlined
 def fill_block(table: LaneTable, tenants: Int, block: int) -> None:
-    """Write the constants of one block from the shapes that stand in it."""
+    """Write the constants of one block from its shapes."""
     resources = table.resource.shape[1]
     for row in range(FIXED + 2 * resources):
         for j in range(WIDTH):

@@ -1,4 +1,4 @@
-"""Packing a node's row from its integers: after every change, from scratch, so that no float is ever accumulated."""
+"""Packing of a node's row from its integers: recomputed after every change, so that no float is ever accumulated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REPORTED_AT = int(Report.REPORTED_AT)
 
 @inlined
 def allows(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> bool:
-    """Every filter that does not depend on resources."""
+    """All filters that do not depend on resources."""
     if not nodes.ready[n] or nodes.taints[n] & ~shapes.tolerated[k]:
         return False
     for word in range(nodes.labels.shape[1]):
@@ -55,7 +55,7 @@ def pack_allowed(rows: NodeRows, table: LaneTable, nodes: NodeArrays, n: int, sh
 
 @inlined
 def pack_free(rows: NodeRows, table: LaneTable, nodes: NodeArrays, n: int) -> None:
-    """Recompute what a change of requests changes."""
+    """Recompute the values that depend on requests."""
     resources = nodes.capacity.shape[1]
     for r in range(resources):
         requested = nodes.requested[n, r]
@@ -76,7 +76,7 @@ def pack_held(rows: NodeRows, table: LaneTable, held: Int, n: int, tenant: int) 
 
 @inlined
 def pack_scalars(kernel: int, rows: NodeRows, nodes: NodeArrays, n: int, now_s: float) -> None:
-    """Recompute what depends on a node's sums, requests of CPU and memory, and reports."""
+    """Recompute the values that depend on a node's sums, requests of CPU and memory, and reports."""
     at = 3 * nodes.capacity.shape[1]
     cpu, memory = float(nodes.capacity[n, CPU]), float(nodes.capacity[n, MEMORY])
     use = float(nodes.sums[n, _USE_CPU])
@@ -99,7 +99,7 @@ def pack_scalars(kernel: int, rows: NodeRows, nodes: NodeArrays, n: int, now_s: 
 
 @inlined
 def pack_founding(from_ledger: bool, rows: NodeRows, nodes: NodeArrays, n: int, now_s: float) -> None:
-    """The founding score's terms that depend on the node alone (see `scores.founding`)."""
+    """The founding score's terms that depend on the node only (see `scores.founding`)."""
     at = 3 * nodes.capacity.shape[1]
     cpu_used = nodes.requested[n, CPU] / nodes.capacity[n, CPU]
     memory_used = nodes.requested[n, MEMORY] / nodes.capacity[n, MEMORY]
@@ -131,7 +131,7 @@ def pack_row(
     shapes: ShapeArrays,
     now_s: float,
 ) -> None:
-    """Recompute everything of a node's row."""
+    """Recompute all of a node's row."""
     resources = nodes.capacity.shape[1]
     for r in range(resources):
         inverse = 1.0 / nodes.capacity[n, r] if nodes.capacity[n, r] > 0 and r != PODS else 0.0

@@ -48,7 +48,7 @@ from cotenant.policy.placement.lanes.vector import (
 
 @inlined
 def load_matters(rows: NodeRows, table: LaneTable, n: int, resources: int) -> bool:
-    """Whether some lane may be over its load limit on this node."""
+    """Whether some lane may exceed its load limit on this node."""
     at = 3 * resources
     return not (rows.packed[n, at + USE] + table.bounds[0]) / rows.packed[n, at + CPU_CAPACITY] <= table.bounds[1]
 
@@ -72,13 +72,13 @@ def kube_value(capacity: Any, used: Any, request: Any, one: Any, zero: Any, hund
 
 @inlined
 def founding_value(base: Any, free: Any, fairness: Any, latency: Any, dominant: Any, violation: Any) -> Any:
-    """The founding score's sum, in the order in which the document writes it."""
+    """The founding score's sum, in the order of the document."""
     return base + free + fairness + latency - dominant - violation
 
 
 @inlined
 def judge(kernel: int, rows: NodeRows, table: LaneTable, n: int, block: int, loaded: bool) -> Any:
-    """Sixteen scores of node n, -1 where it does not pass. `loaded`: the load limits must be looked at."""
+    """Sixteen scores of node n, -1 where it does not pass. `loaded`: load limits must be checked."""
     packed, constants = rows.packed, table.constants
     resources = table.resource.shape[1]
     scalars = 3 * resources

@@ -1,8 +1,8 @@
 """Sixteen lanes as one value that compiled kernels compute with.
 
 Problem: whether LLVM turns a loop over lanes into vector instructions depends on aliasing checks and on trip counts it cannot know, and a
-row that climbs a tree is stored and loaded again at every level. Choice: a numba type that *is* an LLVM vector of sixteen floats, with the
-few operations that kernels need, so the code below reads like scalar code and stays in registers. LLVM splits the vectors into
+row that moves up a tree is stored and loaded again at every level. Choice: a numba type that *is* an LLVM vector of sixteen floats, with the
+few operations that kernels need, so that kernels read like scalar code and stay in registers. LLVM splits the vectors into
 whatever the CPU has, so this is portable. Arithmetic is IEEE, never contracted: each lane equals NumPy's elementwise result to the last
 bit. Limits: sixteen lanes, float64 or float32; offsets are not checked against bounds.
 """
@@ -258,7 +258,7 @@ def word_mask(typing: Any, word: Any) -> Any:
 
 @instruction
 def mask_word(typing: Any, mask: Any) -> Any:
-    """The mask as an integer: bit j is set where lane j is true, so 0 says that none is."""
+    """The mask as an integer: bit j is set where lane j is true, so 0 = no lane."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.zext(builder.bitcast(args[0], ir.IntType(16)), ir.IntType(64))

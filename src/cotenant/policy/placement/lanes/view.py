@@ -1,8 +1,8 @@
 """Arrays as plain pointers inside compiled loops.
 
 Problem: numba counts references: each time a kernel reads an array out of a tuple it increments and decrements an atomic counter, several
-hundred times a placement, which costs more than the placement. Choice: a numba type that holds a pointer and the shape and nothing to
-count. `viewed` turns a tuple of arrays into the same tuple of views; kernels are written once and take either.
+hundred times per placement, which costs more than the placement. Choice: a numba type that holds only a pointer and the shape, without
+reference counting. `viewed` converts a tuple of arrays into the same tuple of views; kernels are written once and accept either.
 Limits: the caller keeps the arrays alive, and they must be C-contiguous; indices are neither checked nor wrapped.
 """
 
@@ -108,7 +108,7 @@ for _index in (types.Integer, types.BaseTuple):
 
 
 def _view_type(kind: Any) -> Any:
-    """Arrays become views; tuples of arrays become the same tuple of views; the rest stays."""
+    """Arrays become views; tuples of arrays become the same tuple of views; other types are unchanged."""
     if isinstance(kind, types.Array):
         return View(kind.dtype, kind.ndim)
     if isinstance(kind, types.NamedTuple):

@@ -447,9 +447,9 @@ def test_an_owner_that_waits_is_told_of_its_reservations() -> None:
     w.see(web("second", 2500))
     told = _told(w.go())["second"]
     assert told.startswith("0/1 nodes are available: 1 Insufficient cpu")
-    assert told.endswith("Reservation r is Restricted and has 1 of cpu left, 2500m are asked.")
+    assert told.endswith("Reservation r is Restricted and has 1 of cpu left, 2500m requested.")
     assert w.reservations.about("uid-second") == (
-        "Reservation r is Restricted and has 1 of cpu left, 2500m are asked.",
+        "Reservation r is Restricted and has 1 of cpu left, 2500m requested.",
     )
     assert w.reservations.about("uid-first") == ()
     w.see(replace(reservation("once", 500), phase=Phase.AVAILABLE, node="a"))
