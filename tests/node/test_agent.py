@@ -9,12 +9,12 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.e2e.running import metric
 from tests.fakes.keeper_process import KeeperProcess
 from tests.fakes.waiting import eventually
 from tests.node.burning import burning
@@ -87,6 +87,11 @@ class AgentProcess:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{(self.folder / 'agent.log').read_text()[-3000:]}") from None
 
+    def ticks(self) -> float:
+        """How many it has begun."""
+        _, page = self.client._request("GET", "/metrics", None)
+        return metric(page.decode(), "cotenant_agent_ticks_total")
+
     def holds_something(self) -> bool:
         return bool(self.told("/v1/leases", "leases"))
 
@@ -152,17 +157,22 @@ def test_after_the_end_every_setting_is_restored(layout: Layout, groups: Groups,
         assert settings(layout, top) == before
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2, 0.5, 1.0, 2.5])
+@pytest.mark.parametrize("ticks", [0, 1, 2, 3, 6, 15])
 def test_killed_at_any_moment_the_next_start_restores_everything(
-    layout: Layout, groups: Groups, top: str, agent: AgentProcess, after_s: float
+    layout: Layout, groups: Groups, top: str, folder: Path, ticks: int
 ) -> None:
+    """Killed after so many ticks: before the first lease, while it writes the first, and while it renews."""
     before = settings(layout, top)
-    with burning(groups, f"{top}/job", 2), burning(groups, f"{top}/web"):
-        agent.start()
-        time.sleep(after_s)  # not for timing: to die in one state or another
+    agent = AgentProcess(folder, top, "--single", period_ms=100)
+    try:
+        with burning(groups, f"{top}/job", 2), burning(groups, f"{top}/web"):
+            agent.start()
+            agent.until(lambda: agent.ticks() >= ticks)
+            agent.kill()
+            agent.once()
+            assert settings(layout, top) == before
+    finally:
         agent.kill()
-        agent.once()
-        assert settings(layout, top) == before
 
 
 def test_killed_while_it_holds(layout: Layout, groups: Groups, top: str, agent: AgentProcess) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.patching import apply, json_patch, merge_patch, strategic_merge, track
 from cotenant.local.apiserver.patching.document import copied
-from cotenant.local.apiserver.patching.fieldsets import changes, common, minus, paths, union, written_object
+from cotenant.local.apiserver.patching.fieldsets import changes, difference, intersection, paths, union, written_object
 from cotenant.local.apiserver.schema.builtin import builtin_schema
 
 SCHEMA = builtin_schema("apps", "v1", "Deployment")
@@ -162,9 +162,9 @@ def test_field_sets_are_sets(a: Manifest, b: Manifest) -> None:
     left, right = (written_object(each, TREE, frozenset()) for each in (a, b))
     mine, other = set(paths(left)), set(paths(right))
     assert set(paths(union(left, right))) == mine | other
-    assert set(paths(minus(left, right))) == mine - other
-    assert set(paths(common(left, right))) == mine & other
-    assert minus(left, left) == {}
+    assert set(paths(difference(left, right))) == mine - other
+    assert set(paths(intersection(left, right))) == mine & other
+    assert difference(left, left) == {}
 
 
 @pytest.mark.slow
