@@ -1,0 +1,31 @@
+"""The division of the suite among workers: what belongs together, and what starts first."""
+
+from pathlib import Path
+
+import pytest
+from tests import distribution
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("unit", [*distribution.LONGEST, *distribution.TOGETHER])
+def test_every_named_unit_exists(unit: str) -> None:
+    assert (ROOT / unit).exists()
+
+
+def test_a_unit_is_a_module_or_a_folder_whose_modules_share_something() -> None:
+    assert distribution.unit("tests/lab/test_dag.py::test_a") == "tests/lab/test_dag.py"
+    assert distribution.unit("tests/lab/test_dag.py::TestA::test_b[x::y]") == "tests/lab/test_dag.py"
+    assert distribution.unit("tests/e2e/test_use.py::test_a") == distribution.unit("tests/e2e/test_quota.py::test_b")
+    assert distribution.unit("tests/node/guest/test_v2_knobs.py::test_a") == "tests/node/guest"
+
+
+def test_the_longest_units_start_first_and_the_rest_keeps_its_order() -> None:
+    class Item:
+        def __init__(self, nodeid: str) -> None:
+            self.nodeid = nodeid
+
+    names = ["tests/a.py::b", "tests/e2e/test_use.py::x", "tests/a.py::a", "tests/node/guest/test_v2_knobs.py::y"]
+    items = [Item(name) for name in names]
+    distribution.sort(items)  # type: ignore[arg-type]
+    assert [item.nodeid for item in items] == [names[3], names[1], names[0], names[2]]
