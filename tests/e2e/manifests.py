@@ -1,4 +1,4 @@
-"""Small manifests for tests of whole clusters: everything is placed by `cotenant`."""
+"""Small manifests for tests of whole clusters. The pods name the scheduler `cotenant`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def job(name: str, completions: int, seconds: int, **more: Any) -> dict[str, Any
 
 
 def node(name: str, cores: int = 4) -> dict[str, Any]:
-    """A ready node that nobody simulates."""
+    """A ready node without a simulated kubelet."""
     amounts = {"cpu": str(cores), "memory": "16Gi", "pods": "110"}
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
@@ -43,12 +43,12 @@ def node(name: str, cores: int = 4) -> dict[str, Any]:
 
 
 def is_running(obj: Any) -> bool:
-    """Whether a pod runs and stays."""
+    """Whether a pod runs and is not being deleted."""
     return obj["status"].get("phase") == "Running" and "deletionTimestamp" not in obj["metadata"]
 
 
 def bound_once(changes: list[Any]) -> dict[str, str]:
-    """Node by uid, from watch events; fails where a pod changed its node or went back to none."""
+    """Node by uid, from watch events; fails where a pod changed its node or lost it."""
     where: dict[str, str] = {}
     for change in changes:
         if change["type"] not in ("ADDED", "MODIFIED"):

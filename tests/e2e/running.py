@@ -1,4 +1,4 @@
-"""A `cotenant up` in a process of its own, as a person has it, and what tests ask of it.
+"""A `cotenant up` in a process of its own, and a client for its API.
 
 Everything waits by polling a condition until a deadline. Processes are found by their parent and ended by their pid. Linux (/proc).
 """
@@ -27,9 +27,9 @@ T = TypeVar("T")
 SOURCE = Path(__file__).parents[2] / "src"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
 MERGE = "application/merge-patch+json"
-READY_S = 180.0  # the first time on a machine it compiles
+READY_S = 180.0  # the first start on a machine compiles the kernels
 LAST_WORDS = "Ctrl-C ends it"
-AWAY = (OSError, http.client.HTTPException)  # the server is not there
+AWAY = (OSError, http.client.HTTPException)  # no server answers
 
 
 def eventually(what: str, found: Callable[[], T], within_s: float = 30.0, *, away: bool = False) -> T:
@@ -38,7 +38,7 @@ def eventually(what: str, found: Callable[[], T], within_s: float = 30.0, *, awa
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs (one that ended and was not waited for does not)."""
+    """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -60,11 +60,11 @@ def run(*arguments: object, within_s: float = 60.0) -> subprocess.CompletedProce
 
 
 class Refused(AssertionError):
-    """The server said no."""
+    """The server rejected a request."""
 
 
 class Client:
-    """The API by its kubeconfig: a connection for each request, so that a restarted server is no trouble."""
+    """An API client by kubeconfig. It opens a connection per request, so it works across a restart of the server."""
 
     def __init__(self, kubeconfig: Path) -> None:
         text = kubeconfig.read_text()
@@ -148,7 +148,7 @@ class Up:
 
     @property
     def said(self) -> str:
-        """All that it printed."""
+        """Its output so far."""
         return self.output.read_text()
 
     @property
@@ -156,7 +156,7 @@ class Up:
         return self.directory / "kubeconfig"
 
     def ready(self) -> Client:
-        """Wait until it says that it is."""
+        """Wait until it reports that it is ready."""
 
         def is_ready() -> bool:
             assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.said}"
@@ -170,7 +170,7 @@ class Up:
         return Client(self.kubeconfig)
 
     def children(self) -> dict[str, int]:
-        """Its scheduler's and extender's pids, by name."""
+        """The pids of its scheduler and extender, by name."""
         found = {}
         for each in Path("/proc").glob("[0-9]*"):
             try:
@@ -183,7 +183,7 @@ class Up:
         return found
 
     def page(self, what: str) -> str:
-        """The metrics of "scheduler" or "extender"."""
+        """The metrics page of "scheduler" or "extender"."""
         found = re.search(r"metrics: (\S+)" if what == "scheduler" else r"extender: (\S+)", self.said)
         assert found is not None, self.said
         where = urlsplit(found[1])
@@ -196,7 +196,7 @@ class Up:
             connection.close()
 
     def end(self, number: int = signal.SIGTERM, within_s: float = 15.0) -> int:
-        """Ask it to end; its exit status. Kills what does not end in time, and fails."""
+        """Signal it and return its exit status. Fails, and kills it, where it does not end in time or leaves children."""
         children = self.children()
         self.process.send_signal(number)
         try:
@@ -205,11 +205,11 @@ class Up:
             self.kill()
             raise AssertionError(f"it did not end within {within_s:g} s:\n{self.said}") from None
         left = {name: pid for name, pid in children.items() if is_alive(pid)}
-        assert not left, f"it left {left}"
+        assert not left, f"it left children: {left}"
         return status
 
     def kill(self) -> dict[str, int]:
-        """kill -9; returns the children that it had."""
+        """kill -9. Returns the children that it had."""
         children = self.children()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""CPUs of one's own through the real processes: a pod's annotation has its cpuset, and a restarted scheduler knows who has which."""
+"""Exclusive CPUs through the real processes: a pod's annotation has its cpuset, and a restarted scheduler knows the allocations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cpus_of(api: Client, path: str) -> set[int]:
     return found
 
 
-def test_pods_get_cpus_of_their_own_and_keep_them_over_a_restart(telling: Up) -> None:
+def test_pods_get_exclusive_cpus_and_keep_them_over_a_restart(telling: Up) -> None:
     api = Client(telling.kubeconfig)
     pods = api.namespace("own-cpus")
     told = api.items("/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies")
@@ -64,7 +64,7 @@ def test_pods_get_cpus_of_their_own_and_keep_them_over_a_restart(telling: Up) ->
         conditions = api.get(f"{pods}/waits").get("status", {}).get("conditions", [])
         return next((str(each.get("message", "")) for each in conditions if each["type"] == "PodScheduled"), "")
 
-    message = eventually("it is told", why)
+    message = eventually("the reason is reported", why)
     assert "2 Insufficient cpu" in message or "2 not enough free CPUs" in message
     os.kill(telling.children()["scheduler"], signal.SIGKILL)
     api.delete(f"{pods}/one")

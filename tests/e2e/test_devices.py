@@ -1,4 +1,4 @@
-"""GPUs on simulated nodes, through the real processes: chosen with the node, told in an annotation, never an ill one."""
+"""GPUs on simulated nodes, through the real processes: chosen with the node, written to an annotation, never an unhealthy one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_reservation_keeps_gpus_for_its_owner(gpus: Client) -> None:
     eventually("they are gone", lambda: not gpus.items(pods))
 
 
-def test_parts_and_neighbours_are_given_and_an_ill_gpu_is_not(gpus: Client) -> None:
+def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(gpus: Client) -> None:
     (device,) = eventually("the node tells of its devices", lambda: gpus.items(DEVICES))
     found = device["spec"]["devices"]
     assert [each["type"] for each in found] == ["gpu"] * 4 + ["rdma"] * 2

@@ -42,7 +42,7 @@ def asked(up: Up, method: str, path: str, body: str = "", **headers: str) -> tup
         connection.close()
 
 
-def test_a_pod_that_waits_is_explained_live_and_after_the_fact(up: Up, api: Client, namespace: str) -> None:
+def test_a_pending_pod_is_explained_live_and_afterwards(up: Up, api: Client, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(pods, pod("too-large", cpu="64"))
     eventually("it is told why", lambda: api.get(f"{pods}/too-large")["status"].get("conditions"))
@@ -66,7 +66,7 @@ def test_a_pod_that_waits_is_explained_live_and_after_the_fact(up: Up, api: Clie
     assert "is not known to this scheduler" in said
 
 
-def test_a_pod_that_was_placed_has_its_record_and_a_table_of_scores(up: Up, api: Client, namespace: str) -> None:
+def test_a_placed_pod_has_a_record_and_a_table_of_scores(up: Up, api: Client, namespace: str) -> None:
     assert asked(up, "PUT", "/debug/flags/s", "3") == (200, "successfully set debugTopNScores to 3")
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(pods, pod("small"))

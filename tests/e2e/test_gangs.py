@@ -1,4 +1,4 @@
-"""Gangs on a local cluster: a PodGroup and bare annotations, seen as a user sees them."""
+"""Gangs on a local cluster, by a PodGroup and by annotations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def waits(api: Client, path: str) -> str:
     return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def test_a_pod_group_is_placed_when_all_of_it_is_there(up: Up, api: Client, namespace: str) -> None:
+def test_a_pod_group_is_placed_once_it_is_complete(up: Up, api: Client, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     groups = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     api.create(
@@ -48,7 +48,7 @@ def test_a_pod_group_is_placed_when_all_of_it_is_there(up: Up, api: Client, name
     assert "Running" in kubectl(up, "get", "podgroups", "-n", namespace)
 
 
-def test_a_gang_that_does_not_fit_is_not_placed_in_part_and_says_why(api: Client, namespace: str) -> None:
+def test_a_gang_that_does_not_fit_is_not_placed_in_part_and_reports_why(api: Client, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     for name, cpu in (("small-0", "100m"), ("small-1", "100m"), ("huge", "1000")):
         api.create(pods, member(name, cpu, name="big", min_available="3"))

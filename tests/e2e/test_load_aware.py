@@ -1,4 +1,4 @@
-"""A hot node is passed over, the pod that finds none says why, and is placed when a node has cooled down: `cotenant up --load-aware`."""
+"""`cotenant up --load-aware`: a hot node is skipped; a pod without a node reports why, and is placed once a node has cooled down."""
 
 from __future__ import annotations
 
@@ -49,9 +49,11 @@ def condition(pod: Any) -> Any:
     return next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), {})
 
 
-def test_a_hot_node_is_avoided_and_a_pod_that_finds_none_is_told_and_waits_for_one_to_cool_down(up: Up) -> None:
+def test_a_hot_node_is_skipped_and_a_pending_pod_is_placed_once_a_node_has_cooled_down(up: Up) -> None:
     api = Client(up.kubeconfig)
-    nodes = eventually("the nodes are there", lambda: found if len(found := api.items("/api/v1/nodes")) == 3 else [])
+    nodes = eventually(
+        "the nodes are registered", lambda: found if len(found := api.items("/api/v1/nodes")) == 3 else []
+    )
     for node, share in zip(nodes, (0.9, 0.2, 0.9), strict=True):
         tell(api, node, share)
     eventually(
@@ -70,7 +72,7 @@ def test_a_hot_node_is_avoided_and_a_pod_that_finds_none_is_told_and_waits_for_o
     assert "threshold 65 %" in message
 
     tell(api, nodes[1], 0.1)
-    assert eventually("it is placed at last", lambda: api.get(second)["spec"].get("nodeName"), 60.0) == cool
+    assert eventually("it is placed", lambda: api.get(second)["spec"].get("nodeName"), 60.0) == cool
 
 
 _names = iter(f"second-{i}" for i in range(100))
@@ -79,5 +81,5 @@ _names = iter(f"second-{i}" for i in range(100))
 def _waits(api: Client) -> str:
     """A new pod's path if it is told to wait, empty if it was placed."""
     path = run_pod(api, next(_names))
-    pod = eventually("it is judged", lambda: found if condition(found := api.get(path)) else None)
+    pod = eventually("it has a condition", lambda: found if condition(found := api.get(path)) else None)
     return "" if pod["spec"].get("nodeName") else path

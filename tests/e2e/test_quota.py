@@ -1,4 +1,4 @@
-"""Elastic quotas through the real processes: what was borrowed is given back, objects are told how they stand, a bad one stops nobody."""
+"""Elastic quotas through the real processes: borrowed resources are reclaimed, objects get their status, an invalid one affects no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEDULER = "quota-e2e"
 
 @pytest.fixture
 def scheduler(up: Up) -> Iterator[None]:
-    """One more scheduler, that takes back soon."""
+    """One more scheduler, which reclaims soon."""
     log = up.directory.parent / f"{SCHEDULER}.log"
     words = ["scheduler", "--kubeconfig", str(up.kubeconfig), "--scheduler-name", SCHEDULER, "--listen", "127.0.0.1:0",
              "--no-leader-elect", "--quota-revoke-after-s", "2"]  # fmt: skip
@@ -54,7 +54,7 @@ def of_quota(name: str, of: str) -> dict[str, Any]:
     return made
 
 
-def test_what_was_borrowed_is_given_back(up: Up, api: Client, namespace: str, scheduler: None) -> None:
+def test_borrowed_resources_are_reclaimed(up: Up, api: Client, namespace: str, scheduler: None) -> None:
     path = QUOTAS.format(namespace)
     pods = f"/api/v1/namespaces/{namespace}/pods"
 
@@ -73,9 +73,9 @@ def test_what_was_borrowed_is_given_back(up: Up, api: Client, namespace: str, sc
         api.create(pods, of_quota(f"a{i}", "e2e-a"))
     api.create(pods, of_quota("lost", "e2e-bad"))
     eventually("a has all eight", lambda: len(running("e2e-a")) == 8)
-    eventually("it is told", lambda: api.get(f"{path}/e2e-a").get("status", {}).get("used") == {"cpu": "8"})
+    eventually("its status has the use", lambda: api.get(f"{path}/e2e-a").get("status", {}).get("used") == {"cpu": "8"})
     assert json.loads(annotations("e2e-a")[f"{PREFIX}runtime"]) == {"cpu": "8"}
-    eventually("the bad one is told", lambda: annotations("e2e-bad").get("cotenant.io/quota-problem"))
+    eventually("the invalid one has a reason", lambda: annotations("e2e-bad").get("cotenant.io/quota-problem"))
     assert "exceeds the maximum 3" in annotations("e2e-bad")["cotenant.io/quota-problem"]
 
     for i in range(8):

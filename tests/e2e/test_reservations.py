@@ -1,4 +1,4 @@
-"""Reservations in `cotenant up`: room is kept, found by its owner, ends in time, and lets a pod move without a gap."""
+"""Reservations in `cotenant up`: they hold resources for their owner, expire, and let a pod migrate without a gap."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def phase(api: Client, where: str) -> str:
     return found
 
 
-def test_room_is_kept_for_its_owner(api: Client, namespace: str) -> None:
+def test_resources_are_held_for_the_owner(api: Client, namespace: str) -> None:
     node = next(n for n in api.items("/api/v1/nodes") if not n["spec"].get("unschedulable"))
     name, cores = node["metadata"]["name"], int(node["status"]["allocatable"]["cpu"])
     here = {"nodeSelector": {"kubernetes.io/hostname": name}}
@@ -63,7 +63,7 @@ def test_room_is_kept_for_its_owner(api: Client, namespace: str) -> None:
     api.delete(where)
 
 
-def test_its_time_is_over_and_what_is_wrong_is_told_on_it(api: Client, namespace: str) -> None:
+def test_an_expired_and_an_invalid_reservation_report_why(api: Client, namespace: str) -> None:
     short = reserve(api, "short", "100m", ttl="1s")
     bad = reserve(api, "bad", "100m", ttl="soon")
     eventually("it has failed", lambda: phase(api, short) == "Failed")
@@ -75,7 +75,7 @@ def test_its_time_is_over_and_what_is_wrong_is_told_on_it(api: Client, namespace
     api.delete(bad)
 
 
-def test_a_pod_moves_onto_room_that_was_reserved_first(api: Client, namespace: str) -> None:
+def test_a_pod_migrates_to_reserved_resources(api: Client, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 1))
     (old,) = eventually("it runs", lambda: [p for p in api.items(pods) if is_running(p)])

@@ -1,4 +1,4 @@
-"""`cotenant up` as a person uses it, with kubectl: what is started runs, and everything tells what became of it."""
+"""`cotenant up` with kubectl: workloads run, scale and end, and events and statuses report it."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def test_a_job_completes(up: Up, api: Client, namespace: str) -> None:
     assert not status.get("failed")
 
 
-def test_a_pod_that_fits_nowhere_is_told_why(up: Up, api: Client, namespace: str) -> None:
+def test_a_pod_that_fits_nowhere_reports_why(up: Up, api: Client, namespace: str) -> None:
     api.create(f"/api/v1/namespaces/{namespace}/pods", pod("big", "1000"))
-    event = eventually("it is told", lambda: events(api, namespace, "FailedScheduling"))[0]
-    # One node is cordoned, and may be tainted as well by now.
+    event = eventually("an event reports it", lambda: events(api, namespace, "FailedScheduling"))[0]
+    # One node is cordoned, and may be tainted as well.
     assert f"0/{NODES} nodes are available" in event["message"]
     assert f"{NODES - 1} Insufficient cpu" in event["message"]
     assert event["type"] == "Warning"
@@ -131,21 +131,21 @@ def test_nodes_report_to_scheduler_and_extender(up: Up, dead: Dead) -> None:
 def test_a_dead_node_s_pods_are_replaced_and_it_comes_back(api: Client, dead: Dead) -> None:
     where = f"/api/v1/nodes/{dead.node}"
 
-    def silent() -> Any:
+    def unreachable() -> Any:
         node = api.get(where)
         taints = {(each["key"], each["effect"]) for each in node["spec"].get("taints", ())}
         ready = _ready(node)["status"] == "Unknown"
         return node if ready and ("node.kubernetes.io/unreachable", "NoExecute") in taints else None
 
-    node = eventually("the node counts as silent", silent, 75)
+    node = eventually("the node counts as unreachable", unreachable, 75)
     assert _ready(node)["reason"] == "NodeStatusUnknown"
     victim = f"{dead.pods}/{dead.pod['metadata']['name']}"
-    eventually("its pod is to go", lambda: "deletionTimestamp" in api.get(victim)["metadata"])
-    (moved,) = eventually("another runs in its place", lambda: [p for p in api.items(dead.pods) if is_running(p)])
+    eventually("its pod is being deleted", lambda: "deletionTimestamp" in api.get(victim)["metadata"])
+    (moved,) = eventually("a replacement runs", lambda: [p for p in api.items(dead.pods) if is_running(p)])
     assert moved["spec"]["nodeName"] != dead.node
     assert moved["metadata"]["uid"] != dead.pod["metadata"]["uid"]
     api.patch(where, {"metadata": {"annotations": {"cotenant.io/fail": None}}, "spec": {"unschedulable": None}})
-    eventually("the node is back", lambda: _ready(api.get(where))["status"] == "True")
+    eventually("the node is ready again", lambda: _ready(api.get(where))["status"] == "True")
     eventually("without taints", lambda: not api.get(where)["spec"].get("taints"))
     eventually("the old pod is gone", lambda: api.exchange("GET", victim)[0] == 404)
     assert is_running(api.get(f"{dead.pods}/{moved['metadata']['name']}"))

@@ -1,4 +1,4 @@
-"""The scheduler and the extender die: `cotenant up` starts them again, and the cluster goes on."""
+"""The scheduler and the extender are killed: `cotenant up` restarts them, and the cluster continues."""
 
 from __future__ import annotations
 

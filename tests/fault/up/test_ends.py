@@ -1,4 +1,4 @@
-"""The end of `cotenant up`, asked for or not: nothing acknowledged is lost, nobody is left, and the next one goes on."""
+"""`cotenant up` ends by a signal or is killed: no acknowledged write is lost, no child is left, and the next start continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIGS = "/api/v1/namespaces/busy/configmaps"
 
 
 class Writers:
-    """Threads that write until the server is gone, and remember what it acknowledged: resourceVersion by name."""
+    """Threads that write until the server is gone, and record what it acknowledged: resourceVersion by name."""
 
     def __init__(self, api: Client) -> None:
         self.acknowledged: dict[str, int] = {}
@@ -46,7 +46,7 @@ class Writers:
 
 
 def run_of(each: Any) -> tuple[str, str, str, int]:
-    """What must not change while a pod runs on."""
+    """What must not change while a pod keeps running."""
     status = each["status"]
     (container,) = status["containerStatuses"]
     return each["spec"]["nodeName"], status["startTime"], str(container["state"]), container["restartCount"]
@@ -102,12 +102,12 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> No
         writers = Writers(api)
         eventually("writes are under way", lambda: len(writers.acknowledged) > 20)
         assert len(up.children()) == 2
-        assert up.end(number) == 0  # in time, and without children
+        assert up.end(number) == 0  # in time, and no child is left
         writers.join()
         assert "Traceback" not in up.said
         for log in (directory / "logs").iterdir():
             assert "Traceback" not in log.read_text(), log.name
-    database = Database(directory)  # nobody holds it
+    database = Database(directory)  # no process holds its lock
     try:
         found = {row.name: row.revision for row in database.rows() if row.resource == "/configmaps"}
         assert found.items() >= writers.acknowledged.items()

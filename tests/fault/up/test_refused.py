@@ -1,4 +1,4 @@
-"""What `cotenant up` cannot do is one line that names the option, and nothing is left behind."""
+"""Input that `cotenant up` rejects gives one line that names the option, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_file_in_the_directory_s_place(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_read_only_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if os.geteuid() == 0:  # may write everywhere but where the kernel itself keeps the names
+    if os.geteuid() == 0:  # root may write everywhere except in sysfs
         where = Path("/sys/cotenant")
     else:
         where = tmp_path / "up"
@@ -148,7 +148,7 @@ def test_a_damaged_database(tmp_path: Path, damage: str, capsys: pytest.CaptureF
     assert str(file) in said
     assert "restore it from a copy" in said
     assert said.count("\n") == 1
-    assert file.read_bytes() == broken  # what can perhaps be rescued is left alone
+    assert file.read_bytes() == broken  # the damaged file is not modified
 
 
 @pytest.mark.parametrize("content", [b"", b"short\n", b"two words of a token", b"\xff" * 32])

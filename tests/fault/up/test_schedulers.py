@@ -83,7 +83,7 @@ def placed(api: Client, pods: str) -> int:
     return sum("nodeName" in each["spec"] for each in api.items(pods))
 
 
-def told_once(api: Client, namespace: str) -> None:
+def scheduled_once(api: Client, namespace: str) -> None:
     told = [e for e in api.items(f"/api/v1/namespaces/{namespace}/events") if e["reason"] == "Scheduled"]
     assert len({each["involvedObject"]["uid"] for each in told}) == len(told)
     assert all(each.get("count", 1) == 1 for each in told)
@@ -104,7 +104,7 @@ def holders(api: Client, since: str, among: list[Scheduler]) -> list[Scheduler |
     return found
 
 
-def test_leadership_goes_over(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
+def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
     up, api = new_cluster(tmp_path)
     with up:
         pods = api.namespace("work")
@@ -124,7 +124,7 @@ def test_leadership_goes_over(tmp_path: Path, scheduler: Callable[[], Scheduler]
         assert first.process.wait(10) == 0
         eventually("the other leads", lambda: leader(api, both) is second, 10)
         assert holders(api, since, both) == [first, None, second]
-        eventually("it places what was left", lambda: placed(api, pods) == 60)
+        eventually("it places the rest", lambda: placed(api, pods) == 60)
         assert "gave up the lease" in first.log.read_text()
 
         # Killed: another one waits until the lease expires.
@@ -135,12 +135,12 @@ def test_leadership_goes_over(tmp_path: Path, scheduler: Callable[[], Scheduler]
         submit(api, pods, [f"c{i}" for i in range(30)])
         assert leader(api, [third]) is None
         eventually("the third leads", lambda: leader(api, [third]), 30)
-        eventually("it places what was left", lambda: placed(api, pods) == 90)
+        eventually("it places the rest", lambda: placed(api, pods) == 90)
         assert len(bound_once(api.changes(pods, since))) == 90
-        told_once(api, "work")
+        scheduled_once(api, "work")
 
 
-def test_the_server_is_away(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
+def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
     up, api = new_cluster(tmp_path)
     try:
         pods = api.namespace("work")
@@ -155,7 +155,7 @@ def test_the_server_is_away(tmp_path: Path, scheduler: Callable[[], Scheduler]) 
         up.process.send_signal(signal.SIGSTOP)
         time.sleep(AWAY_S)  # the fault itself: a hang that outlasts the renew deadline
         up.process.send_signal(signal.SIGCONT)
-        eventually("it goes on", lambda: placed(api, pods) == 40, 40)
+        eventually("it continues", lambda: placed(api, pods) == 40, 40)
         submit(api, pods, [f"c{i}" for i in range(10)])
         eventually("new ones too", lambda: placed(api, pods) == 50)
         assert len(bound_once(api.changes(pods, since))) >= 40
@@ -169,11 +169,11 @@ def test_the_server_is_away(tmp_path: Path, scheduler: Callable[[], Scheduler]) 
         up = Up(tmp_path / "up", "--bare", "--port", port)
         up.ready()
         submit(api, pods, [f"d{i}" for i in range(10)])
-        eventually("it goes on after the restart", lambda: placed(api, pods) == 60, 40)
+        eventually("it continues after the restart", lambda: placed(api, pods) == 60, 40)
         now = {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in api.items(pods)}
         assert now.items() >= where.items()
         assert mine.process.poll() is None
-        told_once(api, "work")
+        scheduled_once(api, "work")
         mine.process.send_signal(signal.SIGTERM)
         assert mine.process.wait(10) == 0
         assert "Traceback" not in mine.log.read_text()
