@@ -1,9 +1,9 @@
-"""The compiled placement of a queue: one pod after another, every node, filters then score, commit.
+"""Compiled placement of a queue: pods in order, filters and score over every node, commit.
 
-Problem: a round may judge thousands of pods against hundreds of nodes every few seconds. Choice: one compiled loop in which filters and
-scores are chosen by integer codes; the arrays are changed in place, so each pod sees those before it. A shape that found no node is not
-tried again in the same round: placements only take room. Limits: what is not row-local (spread over zones, affinity between pods)
-narrows `allowed` before the call. `plain_choice` is the same judgement in NumPy, which properties hold this one against.
+Problem: a round may evaluate thousands of pods on hundreds of nodes every few seconds. Choice: one compiled loop in which filters and
+scores are selected by integer codes; the arrays are changed in place, so each pod sees those placed before it. A shape that found no node is not
+tried again in the same round, since placements only use up capacity. Limits: rules that are not row-local (spread over zones, affinity between pods)
+narrow `allowed` before the call. `plain_choice` is the NumPy form, against which property tests compare this one.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from cotenant.policy.placement.scores.packing import (
 
 
 class Fit(IntEnum):
-    """What must fit: what pods request, or what batch is predicted to use (services always request)."""
+    """What must fit: the pods' requests, or the predicted use of batch (services always by requests)."""
 
     REQUESTS = 0
     PREDICTED_USE = 1
 
 
 class Score(IntEnum):
-    """Which score ranks the nodes that pass."""
+    """The score that ranks feasible nodes."""
 
     NONE = 0
     BEST_FIT = 1
@@ -61,7 +61,7 @@ class Score(IntEnum):
 
 
 class Reject(IntEnum):
-    """Which filter turned a node down, in the order they are asked."""
+    """The filter that rejected a node, in the order of evaluation."""
 
     NOT_READY = 1
     TAINT = 2
@@ -101,10 +101,10 @@ _GROUP, _LOAD = int(Reject.GROUP), int(Reject.LOAD)
 
 @inlined
 def rejection(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, fit: int, knobs: Float) -> int:
-    """The first filter that turns node n down for shape k (a `Reject`), 0 if none does.
+    """The first filter that rejects node n for shape k (a `Reject`), 0 if none does.
 
-    A resource that the shape does not request is not asked about, so a node over its CPU still takes a pod without CPU (Kubernetes'
-    NodeResourcesFit). Asked from the last to the first, so that there is one exit and the first one's verdict stands (see `inlined`).
+    A resource that the shape does not request is not checked, so a node over its CPU still accepts a pod without CPU requests (Kubernetes'
+    NodeResourcesFit). Evaluated from the last to the first, so that there is one exit and the first filter's result remains (see `inlined`).
     """
     ready = nodes.ready[n]
     cpu_capacity, memory_capacity = nodes.capacity[n, CPU], nodes.capacity[n, MEMORY]
@@ -145,7 +145,7 @@ def rejection(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, fit: int, 
 
 @njit
 def reject_rows(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, knobs: Float, out: Int) -> None:
-    """The verdict on every node for shape k into `out[N]` (a `Reject`, 0 = passes)."""
+    """The result of `rejection` on every node for shape k, into `out[N]` (a `Reject`, 0 = feasible)."""
     for n in range(nodes.capacity.shape[0]):
         out[n] = rejection(nodes, n, shapes, k, fit, knobs)
 
@@ -156,7 +156,7 @@ def score_rows(
 ) -> None:
     """The score of every node for shape k into `out[N]`; the highest wins.
 
-    The choice of score stands outside the loops: inside, its branches would keep reference counts alive (see `inlined`).
+    The selection of the score is outside the loops: inside, its branches would keep reference counts alive (see `inlined`).
     """
     size = nodes.capacity.shape[0]
     if score == _INTERFERENCE:
@@ -197,7 +197,7 @@ def score_rows(
 def winner(
     verdicts: Int, scores: Float, allowed: Mask, random_ties: bool, sample: int, cursor: Int, rng: np.random.Generator
 ) -> int:
-    """The best of the rows that pass (`verdicts` 0, and `allowed` where it is not empty), -1 if none does; the rest as in `choose`."""
+    """The best feasible row (`verdicts` 0, and `allowed` where it is not empty), -1 if there is none; other parameters as in `choose`."""
     size = verdicts.shape[0]
     narrowed = allowed.shape[0] > 0
     start = cursor[0] if sample > 0 else 0
@@ -240,10 +240,10 @@ def choose(
     verdicts: Int,
     scores: Float,
 ) -> int:
-    """The best node for shape k, -1 if none passes.
+    """The best node for shape k, -1 if none is feasible.
 
-    `sample` > 0 stops after that many passing nodes, starting where the last call stopped (`cursor[0]`), as kube-scheduler does.
-    `allowed` is empty (every node) or one bool a node. Ties: the lowest row, or uniformly at random. `verdicts[N]` and `scores[N]` are scratch.
+    `sample` > 0 stops after that many feasible nodes, starting where the last call stopped (`cursor[0]`), as kube-scheduler does.
+    `allowed` is empty (every node) or one bool per node. Ties: the lowest row, or uniformly at random. `verdicts[N]` and `scores[N]` are scratch.
     """
     size = nodes.capacity.shape[0]
     reject_rows(nodes, shapes, k, fit, knobs, verdicts)
@@ -306,7 +306,7 @@ def place_queue(
 
 
 def sample_size(nodes: int) -> int:
-    """How many passing nodes kube-scheduler scores: all below 100, else max(100, (50 - N/125) % of N, at least 5 %)."""
+    """Number of feasible nodes that kube-scheduler scores: all below 100, else max(100, (50 - N/125) % of N, at least 5 %)."""
     if nodes < 100:
         return nodes
     return max(100, nodes * max(5, 50 - nodes // 125) // 100)
