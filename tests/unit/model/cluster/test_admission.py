@@ -37,7 +37,7 @@ def test_batch_resources_are_for_best_effort() -> None:
     assert rules(Declared(QoSClass.LS, PriorityClass.BATCH, None, Amounts.of({BATCH_MEMORY: 0}))) == []
 
 
-def test_every_broken_rule_is_told_at_once() -> None:
+def test_every_violated_rule_is_returned() -> None:
     new, old = pod("LSR", "mid", 500, sub="1"), pod("LS", "prod", 500, sub="2")
     assert rules(new, old) == [
         "qos-immutable",

@@ -48,7 +48,7 @@ def test_labels() -> None:
     assert [c.label for c in PriorityClass] == ["koord-prod", "koord-mid", "koord-batch", "koord-free", ""]
 
 
-def test_the_label_goes_before_the_priority() -> None:
+def test_the_label_takes_precedence_over_the_priority() -> None:
     assert raw_class("koord-batch", 9500) is BATCH
     assert raw_class(None, 9500) is PROD
     assert raw_class("", 9500) is PROD

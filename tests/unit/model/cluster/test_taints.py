@@ -30,7 +30,7 @@ def test_without_value_equal_means_an_empty_value() -> None:
     assert Toleration("dedicated").tolerates(Taint("dedicated"))
 
 
-def test_the_first_repelling_taint_is_told() -> None:
+def test_the_first_repelling_taint_is_returned() -> None:
     soft, hard = Taint("soft", "", Effect.PREFER_NO_SCHEDULE), Taint("hard", "x", Effect.NO_EXECUTE)
     assert first_repelling([soft, GPU, hard], []) == GPU
     assert first_repelling([soft, GPU, hard], [Toleration("gpu", Match.EXISTS)]) == hard

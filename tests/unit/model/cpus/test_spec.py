@@ -68,7 +68,7 @@ def test_what_is_no_status_is_refused(text: str) -> None:
         ResourceStatus.parse(text)
 
 
-def test_numa_wishes() -> None:
+def test_numa_topology_spec() -> None:
     assert NumaTopologySpec.parse('{"numaTopologyPolicy":"SingleNUMANode","singleNUMANodeExclusive":"Required"}') == (
         NumaTopologySpec(TopologyPolicy.SINGLE_NUMA_NODE, True)
     )

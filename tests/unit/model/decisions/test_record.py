@@ -42,7 +42,7 @@ def test_a_placement_tells_every_part_of_the_scores() -> None:
     )
 
 
-def test_waiting_says_why() -> None:
+def test_a_waiting_pods_headline_gives_the_reason() -> None:
     no_room = DecisionRecord("ns/p", 0.0, 2, None, (Rejection("fit", "Insufficient cpu", 2),))
     assert no_room.headline() == "0/2 nodes are available: 2 Insufficient cpu."
     assert no_room.lines()[0].endswith(no_room.headline())

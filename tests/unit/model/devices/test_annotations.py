@@ -107,7 +107,7 @@ def test_which_types_go_together() -> None:
             parse_joint(text)
 
 
-def test_partition_wishes_and_tables() -> None:
+def test_partition_specs_and_tables() -> None:
     assert parse_partition_spec("{}") == PartitionSpec()
     assert parse_partition_spec('{"allocatePolicy":"Restricted","ringBusBandwidth":"400G"}') == PartitionSpec(
         True, 400_000_000_000

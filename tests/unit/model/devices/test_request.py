@@ -36,7 +36,7 @@ def test_every_spelling_of_two_whole_gpus_is_the_same() -> None:
         ({GPU_SHARED: 1}, f"add {GPU_MEMORY}"),
     ],
 )
-def test_what_does_not_go_together_is_told_with_what_would(asked: dict[str, int], hint: str) -> None:
+def test_invalid_combinations_come_with_the_nearest_valid_one(asked: dict[str, int], hint: str) -> None:
     with pytest.raises(InvalidInput, match="a valid combination of resources") as refused:
         check_request(Amounts.of(asked))
     assert refused.value.hint == hint

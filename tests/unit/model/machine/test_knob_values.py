@@ -72,7 +72,7 @@ def test_bandwidth_as_milli_cpu() -> None:
     assert CpuMax(3333, 10_000).cpu_m == 333
 
 
-def test_a_device_without_limits_says_nothing() -> None:
+def test_a_device_without_limits_is_unlimited() -> None:
     clear, limited = parse_io_max("8:0\n8:16 wiops=9")
     assert clear.unlimited
     assert not limited.unlimited

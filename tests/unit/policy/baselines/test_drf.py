@@ -66,7 +66,7 @@ def test_what_a_tenant_holds_already_counts(snapshot, rng) -> None:
     assert [(decision.row[:8] == 0).sum(), (decision.row[8:] == 0).sum()] == [0, 4]
 
 
-def test_a_tenant_whose_next_task_is_too_large_goes_on_with_what_fits(snapshot, rng) -> None:
+def test_a_tenant_whose_next_task_is_too_large_continues_with_tasks_that_fit(snapshot, rng) -> None:
     cluster = snapshot([(4, 4)], [(8, 8), (1, 1)], [0, 1, 1], tenant=[0, 0])
     decision = DominantResourceFairness().decide(cluster, 0.0, rng)
     assert decision.row.tolist() == [-1, 0, 0]

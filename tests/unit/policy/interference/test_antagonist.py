@@ -105,7 +105,7 @@ def test_outliers_far_apart_are_not_an_anomaly() -> None:
         assert not node.verdict.knobs
 
 
-def test_who_ran_all_the_time_is_below_the_least_score() -> None:
+def test_a_suspect_that_always_runs_is_below_the_minimum_score() -> None:
     node = Node()
     node.seconds(15, 1000)
     node.seconds(4, 6000)
@@ -113,7 +113,7 @@ def test_who_ran_all_the_time_is_below_the_least_score() -> None:
     assert "no pod is capped" in node.told()
 
 
-def test_a_service_stopped_by_its_own_quota_blames_nobody() -> None:
+def test_a_service_throttled_by_its_own_quota_blames_no_pod() -> None:
     node = Node()
     node.seconds(5, 1000, 0)
     node.seconds(10, 9000, 900, throttled_ppm=500_000)
@@ -121,7 +121,7 @@ def test_a_service_stopped_by_its_own_quota_blames_nobody() -> None:
     assert "its own quota in 50% of its periods" in node.told()
 
 
-def test_a_service_that_hardly_runs_says_nothing() -> None:
+def test_a_service_that_hardly_runs_gives_no_sample() -> None:
     node = Node()
     node.seconds(5, 1000, 0)
     node.seconds(10, 9000, 900, cpu_m=200)
@@ -137,7 +137,7 @@ def test_without_a_threshold_nothing_is_judged_before_the_usual_is_known() -> No
     assert "as usual" in node.told()
 
 
-def test_a_cap_is_let_go_in_time_and_what_it_brought_is_told() -> None:
+def test_a_cap_ends_in_time_and_its_effect_is_reported() -> None:
     node = Node().caught()
     node.seconds(9, 1000, 90)
     assert node.verdict.knobs
@@ -154,7 +154,7 @@ def test_one_whose_cap_did_not_help_is_spared_for_a_while() -> None:
         assert "pods/busy" not in wishes(node.second(6000, 900))
 
 
-def test_who_had_to_be_capped_three_times_should_leave() -> None:
+def test_a_pod_capped_three_times_is_evicted() -> None:
     node = Node()
     for _ in range(3):
         assert not node.verdict.evictions
@@ -187,14 +187,14 @@ def test_places_can_be_asked_for_without_an_anomaly() -> None:
     assert suspects(web, replace(QUICK, threshold_ppm=None), node.memory) == ()
 
 
-def test_who_ran_while_it_waited_is_capped_by_direct_blame() -> None:
+def test_the_pod_that_ran_during_the_wait_is_capped_by_direct_blame() -> None:
     node = Node(DIRECT)
     node.seconds(4, 6000, 10, blame=(Blame("pods/web/c", "pods/busy/c", 600), Blame("pods/web", "system", 400)))
     assert wishes(node.verdict) == {"pods/busy": "10000 100000"}
     assert "share of the waiting of 0.60" in node.told()
 
 
-def test_waiting_for_ones_own_tasks_is_nobodys_fault() -> None:
+def test_waiting_for_its_own_tasks_blames_no_pod() -> None:
     node = Node(DIRECT)
     node.seconds(9, 6000, 900, blame=(Blame("pods/web", "pods/web", 100_000),))
     assert not node.verdict.knobs
@@ -208,7 +208,7 @@ def test_where_the_system_is_to_blame_no_pod_pays_for_it() -> None:
     assert "0.10, below 0.35" in node.told()
 
 
-def test_where_another_service_is_to_blame_nobody_is_capped() -> None:
+def test_where_another_service_is_to_blame_no_pod_is_capped() -> None:
     node = Node(DIRECT)
     node.busy = pod("busy", QoSClass.LS)
     node.seconds(9, 6000, 900, blame=(Blame("pods/web", "pods/busy", 900),))

@@ -60,7 +60,7 @@ def test_a_service_without_the_signal_gives_no_sample() -> None:
     assert slices[0].victims == ()
 
 
-def test_blame_is_told_by_pods_with_what_is_below_them() -> None:
+def test_blame_is_summed_by_pod_with_descendants() -> None:
     blame = (
         Blame("pods/s/container", "pods/g/container", 10),
         Blame("pods/s/container", "pods/g", 5),

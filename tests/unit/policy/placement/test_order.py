@@ -54,7 +54,7 @@ def test_a_hopeless_job_waits_behind_those_that_can_still_make_it_but_is_aged() 
     assert order_of(Order.SLACK, waited) == [0, 1]
 
 
-def test_the_largest_service_is_seated_first_under_slack() -> None:
+def test_the_largest_service_is_placed_first_under_slack() -> None:
     pending = queue([0.0, 0.0], [np.inf, np.inf], [0.0, 0.0], [True, True])
     assert order_of(Order.SLACK, pending, cores=[2, 16]) == [1, 0]
 

@@ -31,7 +31,7 @@ def test_the_first_two_terms_add_up_to_the_runtime() -> None:
     assert [round(runtime / 1000) for runtime in runtimes] == [5, 20, 35, 40]
 
 
-def test_it_says_in_words_what_is_lent_shared_kept_and_scaled() -> None:
+def test_the_text_gives_lent_shared_reserved_and_scaled_amounts() -> None:
     tree = founding()
     assert (
         explain(tree, "A")[0].text

@@ -33,7 +33,7 @@ def test_pods_that_budgets_protect_stay_where_others_can_go() -> None:
     assert (told.victims, told.violations) == ((pods[0], pods[1]), 1)
 
 
-def test_where_it_cannot_help_nobody_goes() -> None:
+def test_without_effect_no_pod_is_preempted() -> None:
     pods = [pod("a", 50, 9), pod("b", 50, 0, preemptible=False)]
     told = preempt(holding(*pods), "q", pod("new", 10, 5), pods)
     assert told.victims == ()

@@ -33,7 +33,7 @@ def test_b_gets_its_minimum_back_from_a_by_whole_jobs() -> None:
     assert reclaim(tree, "b", cpu(1), jobs[:1]).reason.text == "b requests more than its guarantee: 1m of cpu"
 
 
-def test_who_is_over_by_the_larger_share_gives_first() -> None:
+def test_the_largest_relative_excess_is_reclaimed_first() -> None:
     jobs = [job("c1", "c", 25, 0, 9), job("a1", "a", 25, 9), job("a2", "a", 25, 9, 1), job("a3", "a", 25, 9, 2)]
     tree = running(*jobs, a=30, b=40, c=10)
     tree.ask("b", cpu(20))
@@ -48,7 +48,7 @@ def test_a_job_that_turns_out_not_to_be_needed_stays() -> None:
     assert reclaim(tree, "b", cpu(50), jobs).jobs == (jobs[1],)
 
 
-def test_who_is_within_its_runtime_or_may_not_be_preempted_gives_nothing() -> None:
+def test_quotas_within_their_runtime_and_non_preemptible_jobs_are_not_reclaimed() -> None:
     jobs = [job("a1", "a", 50), job("c1", "c", 50, preemptible=False)]
     tree = running(*jobs, a=50, b=50, c=0)
     tree.ask("b", cpu(50))
@@ -57,7 +57,7 @@ def test_who_is_within_its_runtime_or_may_not_be_preempted_gives_nothing() -> No
     assert told.reason.text == "b cannot reclaim its guarantee: no borrower can free it: 50m of cpu"
 
 
-def test_where_there_is_room_nobody_goes() -> None:
+def test_with_headroom_no_job_is_evicted() -> None:
     jobs = [job("a1", "a", 50)]
     tree = running(*jobs, a=20, b=50)
     tree.ask("b", cpu(50))

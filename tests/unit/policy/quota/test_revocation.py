@@ -57,7 +57,7 @@ def test_the_founding_story_a_gives_back_what_it_borrowed_from_b() -> None:
     tree.validate()
 
 
-def test_who_uses_nothing_of_what_cannot_fit_stays() -> None:
+def test_pods_that_do_not_use_the_overused_resource_stay() -> None:
     gpus = Amounts.of({"nvidia.com/gpu": 8})
     kept = QuotaPod("kept", gpus, 0, preemptible=False)
     loose = QuotaPod("loose", Amounts.of({"nvidia.com/gpu": 1, "cpu": 1}), 5)

@@ -14,7 +14,7 @@ def test_units_that_do_not_divide_go_to_the_largest_remainders_then_by_position(
     assert apportion(1, [1, 1, 1], [1, 2, 1]) == [0, 1, 0]
 
 
-def test_who_needs_less_than_its_share_returns_the_rest() -> None:
+def test_members_that_need_less_than_their_share_return_the_difference() -> None:
     assert apportion(90, [10, 100, 100], [1, 1, 1]) == [10, 40, 40]
     assert apportion(90, [10, 20, 100], [100, 1, 1]) == [10, 20, 60]
 

@@ -5,7 +5,7 @@ import numpy as np
 from cotenant.policy.rebalance.victims import victims
 
 
-def test_only_who_missed_long_enough_and_has_rested_moves_and_the_largest_miss_goes_first() -> None:
+def test_long_misses_outside_the_back_off_move_largest_first() -> None:
     missed = np.array([0, 1, 2, 3, 5, 2])
     ratio = np.array([0.5, 2.0, 1.2, 1.1, 9.0, 1.2])
     cores = np.array([16.0, 16.0, 4.0, 8.0, 4.0, 4.0])

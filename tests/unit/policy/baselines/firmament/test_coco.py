@@ -85,7 +85,7 @@ def test_what_a_decision_has_placed_counts_as_company_in_its_next_network(snapsh
     assert policy.decide(cluster, 0.0, rng).row.tolist() == [0, 0]
 
 
-def test_without_residents_the_model_says_what_it_needs(snapshot, rng) -> None:
+def test_without_residents_the_model_is_unsupported(snapshot, rng) -> None:
     cluster = five_kinds(snapshot, [CALM])
     blind = Snapshot(cluster.nodes, cluster.shapes, cluster.pending, cluster.tenants)
     assert isinstance(cluster.residents, ResidentArrays)

@@ -47,7 +47,7 @@ def test_a_crowd_on_a_full_machine_does_not_make_waiting_cheaper(snapshot, rng, 
 
 
 @every_model
-def test_who_has_waited_longest_goes_first_where_room_is_short(snapshot, rng, model: CostModel) -> None:
+def test_the_longest_wait_goes_first_when_capacity_is_short(snapshot, rng, model: CostModel) -> None:
     cluster = snapshot([(1, 1)], [(1, 1)], [0, 0, 0], ready_s=[50.0, 0.0, 90.0])
     assert Firmament(model).decide(cluster, 100.0, rng).row.tolist() == [-1, 0, -1]
 
@@ -61,7 +61,7 @@ def test_two_classes_that_overfill_a_machine_meet_the_admission_check(snapshot, 
     assert decision.reasons == {NO_ROOM: 1}
 
 
-def test_a_rejected_task_that_fits_elsewhere_is_told_so(snapshot) -> None:
+def test_a_rejected_task_that_fits_elsewhere_has_that_reason(snapshot) -> None:
     # Quincy holds the machines equal, so in some orders both tasks go to one; the rejected one fits the other
     told = 0
     for seed in range(20):

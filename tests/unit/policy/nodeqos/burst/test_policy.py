@@ -55,7 +55,7 @@ def test_a_throttled_container_s_quota_rises_step_by_step_with_its_pod_s() -> No
     assert seen[-1] == "600000 100000"
 
 
-def test_a_busy_pool_lowers_it_again_and_at_the_limit_nothing_is_wished() -> None:
+def test_a_busy_pool_lowers_the_quota_and_at_the_limit_nothing_is_set() -> None:
     state = at(0, limited(throttled_ppm=1), used_m=9000, p_c="240000 100000")
     assert values(decide(state, BurstConfig(policy=BurstPolicy.QUOTA), BurstMemory())[0]) == {}
     state = at(0, limited(throttled_ppm=1), used_m=9000, p_c="600000 100000")
@@ -65,7 +65,7 @@ def test_a_busy_pool_lowers_it_again_and_at_the_limit_nothing_is_wished() -> Non
     assert [term.value for term in verdict.knobs[0].reason.terms] == [200_000, 280_000]
 
 
-def test_the_burst_that_is_wished_is_one_that_the_kernel_takes() -> None:
+def test_the_desired_burst_is_capped_to_the_quota() -> None:
     verdict, _ = decide(at(0, limited(), p="200000 100000"), BurstConfig(policy=BurstPolicy.STATIC), BurstMemory())
     assert values(verdict) == {"/pods/p/c:cpu.max.burst": "200000", "/pods/p:cpu.max.burst": "200000"}
     assert "of the requested 2000000 us" in verdict.knobs[0].reason.text
@@ -116,7 +116,7 @@ def test_pods_with_cpus_of_their_own_and_best_effort_pods_do_not_burst(fields: d
     assert bool(verdict.knobs) is burstable
 
 
-def test_a_pod_says_otherwise_and_nonsense_leaves_the_node_s_settings() -> None:
+def test_an_annotation_overrides_the_node_and_an_invalid_one_is_ignored() -> None:
     said = Labels.of({ANNOTATION: '{"policy": "none"}'})
     assert not decide(at(0, limited(throttled_ppm=1, annotations=said)), AUTO, BurstMemory())[0].knobs
     wrong = Labels.of({ANNOTATION: '{"policy": "always"}'})
@@ -189,6 +189,6 @@ def test_it_reads_the_quotas_of_limited_containers_and_their_pods() -> None:
     assert reads(at(0, limited(limit_m=0))) == ()
 
 
-def test_machines_without_the_knobs_get_no_wishes() -> None:
+def test_unsupported_knobs_are_not_set() -> None:
     state = node([limited(throttled_ppm=1), in_use("web", 1)], supported=frozenset())
     assert not decide(state, AUTO, BurstMemory())[0].knobs

@@ -60,7 +60,7 @@ def test_the_quota_is_the_issues_own_example_and_its_terms_add_up() -> None:
         ("320000 100000", 20_000, 2000, "raised to the minimum"),
     ],
 )
-def test_the_quota_shrinks_at_once_grows_by_steps_and_ignores_trifles(standing, web_m, quota_us, why) -> None:
+def test_the_quota_shrinks_at_once_grows_in_steps_and_has_a_dead_band(standing, web_m, quota_us, why) -> None:
     state = shared(web_m=web_m, knobs={Target(GROUP, Knob.CPU_MAX): standing})
     verdict = first(state, QUOTA)
     assert values(verdict)[f"/{GROUP}:cpu.max"] == f"{quota_us} 100000"
@@ -69,7 +69,7 @@ def test_the_quota_shrinks_at_once_grows_by_steps_and_ignores_trifles(standing, 
     assert sum(term.value for term in reason.terms) == quota_us // 100
 
 
-def test_without_a_reading_the_last_wish_counts_as_what_stands() -> None:
+def test_without_a_reading_the_last_desired_value_counts_as_current() -> None:
     _, memory = decide(shared(web_m=8000), QUOTA, BestEffortCpuMemory())
     verdict, _ = decide(shared(web_m=0), QUOTA, memory)
     assert values(verdict)[f"/{GROUP}:cpu.max"] == "290000 100000"
@@ -93,7 +93,7 @@ def test_a_list_that_was_not_read_this_time_is_held_on() -> None:
     assert values(verdict)[str(child)] == "0-3"
 
 
-def test_where_the_guard_allows_less_than_the_cpuset_a_quota_stands_beside_it() -> None:
+def test_a_quota_is_added_where_the_guard_allows_less_than_the_cpuset() -> None:
     verdict = first(shared(told=health(960)), CPUSET)
     assert values(verdict)[f"/{GROUP}:cpuset.cpus"] == "0-1"
     assert values(verdict)[f"/{GROUP}:cpu.max"] == "160000 100000"
@@ -163,14 +163,14 @@ def test_before_the_first_interval_what_was_set_stays() -> None:
     assert values(first(unknown, CPUSET)) == {f"/{GROUP}:cpu.idle": "1"}
 
 
-def test_no_best_effort_work_wants_nothing_and_says_so() -> None:
+def test_without_best_effort_work_nothing_is_set() -> None:
     verdict, memory = decide(node([in_use("web", 1000)]), CPUSET, BestEffortCpuMemory())
     assert not verdict.knobs
     assert verdict.reasons[-1].text == "no best-effort work on this node"
     assert memory.wanted == ()
 
 
-def test_the_idle_class_is_for_somebody_s_sake() -> None:
+def test_the_idle_class_is_used_only_with_pods_to_protect() -> None:
     alone = node([in_use("batch", 1000, QoSClass.BE)])
     assert not [wish for wish in first(alone, CPUSET).knobs if wish.target.knob is Knob.CPU_IDLE]
 

@@ -47,7 +47,7 @@ def test_the_owner_runs_on_its_cpus_and_services_on_the_others() -> None:
     assert verdict.reasons[0].text == "ns/own has own CPUs 2-3"
 
 
-def test_nothing_is_wanted_and_read_while_nobody_has_any() -> None:
+def test_without_own_cpus_nothing_is_set_or_read() -> None:
     seen = state(WEB, BATCH)
     assert (first(seen).knobs, reads(seen)) == ((), ())
 
@@ -80,7 +80,7 @@ def test_without_a_cpu_left_everybody_runs_everywhere() -> None:
     assert "no CPU is left to share" in verdict.reasons[-1].text
 
 
-def test_a_list_that_somebody_else_narrowed_is_left_alone_and_ours_is_not_taken_for_theirs() -> None:
+def test_lists_narrowed_by_other_writers_are_kept_and_ours_are_recognised() -> None:
     theirs = state(owner("own", 2), WEB, knobs=lists(pods__web="6-7"))
     verdict, memory = decide(theirs, OwnCpusConfig(), OwnCpusMemory())
     assert values(verdict) == {"pods/own": "2"}

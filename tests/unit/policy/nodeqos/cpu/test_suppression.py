@@ -35,7 +35,7 @@ def test_the_common_group_s_own_figure_counts_rather_than_its_pods() -> None:
     assert got.cpu_m == 10_400
 
 
-def test_a_floor_says_that_it_is_one_and_its_terms_add_up() -> None:
+def test_the_floor_is_named_in_the_reason_and_terms_add_up() -> None:
     got = allowance(node([in_use("web", 15_000)]), SuppressConfig(least_pct=10))
     assert got is not None
     assert got.cpu_m == 1600 == sum(term.value for term in got.reason.terms)

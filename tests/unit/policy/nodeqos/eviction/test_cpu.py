@@ -67,7 +67,7 @@ def test_the_first_sample_has_no_rates_and_is_no_sample() -> None:
     assert "too few" in verdict.reasons[0].text
 
 
-def test_nothing_configured_says_so() -> None:
+def test_without_triggers_the_reason_says_so() -> None:
     verdict, _ = decide(node(), CpuEvictionConfig(), CpuEvictionMemory())
     assert [reason.text for reason in verdict.reasons] == ["no trigger is configured"]
 
@@ -108,7 +108,7 @@ def test_leaving_pods_are_counted_on_for_a_minute() -> None:
     assert run(state, config, 62) == [(61, "uid-b")]
 
 
-def test_pools_that_are_not_known_evict_nobody() -> None:
+def test_unknown_pools_evict_no_pod() -> None:
     config = CpuEvictionConfig(allocatable=AllocatableTrigger(80, 70, 7999))
     verdict, _ = decide(node([using(pod("a", cpu_m=1000))]), config, CpuEvictionMemory())
     assert "not known" in verdict.reasons[0].text

@@ -62,7 +62,7 @@ def test_requests_beyond_what_the_node_still_has() -> None:
     assert not decide(told, plenty, MemoryEvictionMemory())[0].evictions  # what is configured wins
 
 
-def test_memory_that_is_not_known_evicts_nobody() -> None:
+def test_unknown_memory_evicts_no_pod() -> None:
     state = node([using(pod("a"), working_set_bytes=GB)], memory_total_bytes=0)
     verdict, _ = decide(state, BEST_EFFORT, MemoryEvictionMemory())
     assert not verdict.evictions

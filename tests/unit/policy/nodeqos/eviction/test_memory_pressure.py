@@ -55,7 +55,7 @@ def test_a_service_that_stalls_for_a_minute_counts_without_more() -> None:
     assert run(node([service, be("a", 9, refaults=0)]), 61) == [(60, "uid-a")]
 
 
-def test_who_feels_no_pressure_stays() -> None:
+def test_pods_without_pressure_are_not_evicted() -> None:
     assert run(thrashing(be("large", 90, stall_ppm=0), be("small", 1)), 31) == [(30, "uid-small")]
     assert run(thrashing(be("large", 90, stall_ppm=0)), 31) == []
 
@@ -66,11 +66,11 @@ def test_guaranteed_memory_does_not_count_as_size() -> None:
     assert run(guarded, 31) == [(30, "uid-b")]
 
 
-def test_where_nobody_grew_and_nobody_has_more_than_half_the_largest_goes() -> None:
+def test_without_growth_or_a_majority_the_largest_is_evicted() -> None:
     assert run(thrashing(be("a", 8), be("b", 9), be("c", 7)), 31) == [(30, "uid-b")]
 
 
-def test_growth_is_told_against_the_average_before() -> None:
+def test_growth_is_measured_against_the_previous_average() -> None:
     config = replace(ON, largest_ppm=1_000_000)
     memory = MemoryPressureMemory()
     for second in range(1, 31):
@@ -87,7 +87,7 @@ def test_a_pod_may_refuse_this_trigger() -> None:
     assert run(thrashing(use, be("b", 1)), 31) == [(30, "uid-b")]
 
 
-def test_averages_are_of_those_who_are_here() -> None:
+def test_averages_cover_current_pods_only() -> None:
     _, memory = decide(thrashing(be("a", 9)), ON, MemoryPressureMemory(averages=(("uid-gone", 1),)))
     assert [uid for uid, _ in memory.averages] == ["uid-a"]
 

@@ -81,7 +81,7 @@ def test_the_general_order_is_eviction_priority_then_priority_then_sub_priority_
     assert left([goal(Trigger.CPU_USED, 10**9)], pods) == order
 
 
-def test_satisfaction_takes_first_who_uses_most_of_what_it_asked_for() -> None:
+def test_satisfaction_evicts_the_highest_use_of_request_first() -> None:
     pods = [seen(pod("idle", cpu_m=1000), 100), seen(pod("busy", cpu_m=100), 90), seen(pod("asks-nothing"), 5000)]
     assert left([goal(Trigger.CPU_SATISFACTION, 10**9, Currency.REQUESTED_BATCH)], pods) == ["busy", "idle"]
 
@@ -93,7 +93,7 @@ def test_a_victim_counts_for_every_goal_and_is_taken_once() -> None:
     assert left(goals[1:], pods) == ["a"]
 
 
-def test_who_leaves_already_is_counted_on_until_it_is_overdue() -> None:
+def test_terminating_pods_count_until_they_are_overdue() -> None:
     going, staying = pod("going", phase=Phase.TERMINATING), pod("staying")
     pods = [seen(going), seen(staying)]
     assert left([goal(Trigger.MEMORY_BEST_EFFORT, 10)], pods) == []
@@ -101,7 +101,7 @@ def test_who_leaves_already_is_counted_on_until_it_is_overdue() -> None:
     assert [one.uid for one, _ in overdue.victims] == [staying.uid]
 
 
-def test_who_frees_nothing_is_passed_over_unless_the_order_is_strict() -> None:
+def test_pods_that_free_nothing_are_skipped_unless_the_order_is_strict() -> None:
     mid = pod("mid", QoSClass.LS, priority=7000, priority_class=PriorityClass.MID, cpu_m=10, labels=IN)
     pods = [seen(pod("other", priority=5000, cpu_m=10, labels=IN)), seen(mid)]
     wanted = [goal(Trigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_MID)]
@@ -109,7 +109,7 @@ def test_who_frees_nothing_is_passed_over_unless_the_order_is_strict() -> None:
     assert left(wanted, pods, strict_order=True) == ["other", "mid"]
 
 
-def test_what_nobody_can_free_is_said() -> None:
+def test_a_remaining_shortfall_is_reported() -> None:
     choice = choose([goal(Trigger.MEMORY_BEST_EFFORT, 25)], [seen(pod("a")), seen(pod("unknown"), None)])
     assert choice.short == ((Trigger.MEMORY_BEST_EFFORT, Currency.USED, 15),)
     assert [one.key for one, _ in choice.victims] == ["test/a"]

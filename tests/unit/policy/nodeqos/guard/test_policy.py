@@ -31,12 +31,12 @@ def run(states: list[NodeState], memory: GuardMemory | None = None) -> tuple[lis
     return ceilings, memory
 
 
-def test_nobody_to_protect_means_no_limit_and_no_memory() -> None:
+def test_without_pods_to_protect_there_is_no_limit_and_no_state() -> None:
     (ceiling,), memory = run([node([in_use("batch", 5000, QoSClass.BE)])])
     assert (ceiling.cpu_m, ceiling.mode, ceiling.protects, memory) == (16_000, GuardMode.OFF, False, GuardMemory())
 
 
-def test_who_is_over_is_not_protected_any_more() -> None:
+def test_ended_pods_are_not_protected() -> None:
     over = in_use("web", 0, health=health(5000), objective_p99_us=OBJECTIVE_US, phase=Phase.OVER)
     (ceiling,), _ = run([node([over, in_use("batch", 8000, QoSClass.BE)])])
     assert ceiling.mode is GuardMode.OFF
@@ -62,7 +62,7 @@ def test_close_to_the_objective_nothing_grows_and_nothing_is_cut() -> None:
     assert {(each.cpu_m, each.mode) for each in ceilings} == {(4000, GuardMode.HOLD)}
 
 
-def test_growth_waits_for_calm_and_goes_a_tenth_of_the_node_every_two_seconds() -> None:
+def test_growth_waits_for_calm_and_is_a_tenth_of_the_node_every_two_seconds() -> None:
     _, memory = run([at(0, health(960))])
     ceilings, _ = run([at(second, health(500)) for second in range(1, 17)], memory)
     assert [each.cpu_m for each in ceilings[:9]] == [4000] * 9
@@ -147,7 +147,7 @@ def test_errors_burned_of_late_forbid_growth_although_the_latency_is_back() -> N
 @pytest.mark.parametrize(
     ("group", "cuts"), [("pods/web", True), ("pods/web/c", True), ("", True), ("pods/batch", False)]
 )
-def test_an_alarm_of_whoever_is_protected_cuts_without_a_new_sample(group: str, cuts: bool) -> None:
+def test_an_alarm_of_a_protected_pod_cuts_without_a_new_sample(group: str, cuts: bool) -> None:
     _, memory = run([at(0, health(500))])
     alarmed = replace(at(0, health(500)), at_us=300_000, alarms=(Alarm(300_000, group, "cpu", 150_000),))
     (ceiling,), _ = run([alarmed], memory)
@@ -167,7 +167,7 @@ def stolen(second: float, steal_ppm: int, **signals: int) -> NodeState:
     return replace(state, host=replace(state.host, steal_ppm=steal_ppm))
 
 
-def test_late_requests_while_the_hypervisor_takes_cpus_cut_only_who_is_waited_for() -> None:
+def test_during_cpu_steal_late_requests_cut_only_with_waiting_behind_best_effort() -> None:
     calm = at(0, health(500))
     (_, held), _ = run([calm, stolen(1, 50_000, run_delay_ppm=0)])
     assert held.mode is GuardMode.HOLD
@@ -185,7 +185,7 @@ def test_an_alarm_of_memory_is_not_about_cpu() -> None:
     assert ceiling.mode is GuardMode.GROW
 
 
-def test_the_worst_off_decides_and_who_left_is_forgotten() -> None:
+def test_the_worst_signal_decides_and_pods_that_left_are_dropped() -> None:
     fine = in_use("fine", 1000, health=health(100), objective_p99_us=OBJECTIVE_US)
     bad = in_use("bad", 1000, health=health(990), objective_p99_us=OBJECTIVE_US)
     batch = in_use("batch", 8000, QoSClass.BE)
@@ -196,7 +196,7 @@ def test_the_worst_off_decides_and_who_left_is_forgotten() -> None:
     assert [burn.uid for burn in memory.burns] == ["uid-fine"]
 
 
-def test_a_clock_that_goes_back_neither_grows_nor_fails() -> None:
+def test_a_clock_that_goes_back_causes_no_growth_and_no_error() -> None:
     _, memory = run([at(100, health(960))])
     (ceiling,), _ = run([at(50, health(500))], memory)
     assert (ceiling.mode, ceiling.cpu_m) == (GuardMode.HOLD, 4000)

@@ -107,7 +107,7 @@ def test_without_a_group_for_all_each_best_effort_pod_has_the_limit() -> None:
     ]
 
 
-def test_best_effort_that_stands_elsewhere_is_counted_and_limited_too() -> None:
+def test_best_effort_outside_the_common_group_is_counted_and_limited() -> None:
     both = state(1, 200_000, written=60 * MB)
     elsewhere = using(pod("b2"), io_read_bps=0, io_written_bps=40 * MB)
     verdict, _ = decide(replace(both, pods=(*both.pods, elsewhere)), FOLLOW, IoMemory())

@@ -55,7 +55,7 @@ def test_the_terms_add_up_to_the_ceiling() -> None:
 
 
 @pytest.mark.parametrize("state", [sending(None, 1), sending(1, None), node(network_sent_bps=1)])
-def test_where_it_is_not_known_the_configuration_stands(state: NodeState) -> None:
+def test_with_unknown_traffic_the_configured_ceiling_applies(state: NodeState) -> None:
     config = NetworkConfig("eth0", GBIT, "50M", 30)
     assert rates(state, config)["eth0/be"] == "50000000 300000000"
 
@@ -93,7 +93,7 @@ def test_configurations(make: object) -> None:
         make()  # type: ignore[operator]
 
 
-def test_a_machine_without_the_knob_is_told_once_a_knob() -> None:
+def test_an_unsupported_knob_is_reported_once() -> None:
     verdict, _ = decide(replace(sending(0, 0), supported=frozenset()), CONFIG, NetworkMemory())
     assert verdict.knobs == ()
     assert "tc.rate is desired for 2 groups" in verdict.reasons[-1].text

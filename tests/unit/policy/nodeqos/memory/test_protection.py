@@ -88,7 +88,7 @@ def test_defaults_leave_everything_alone() -> None:
     assert wishes(node([using(pod("a", QoSClass.LS, memory_bytes=GB))]), MemoryQosConfig()) == {}
 
 
-def test_a_pod_says_otherwise_by_annotation() -> None:
+def test_an_annotation_overrides_the_class() -> None:
     def with_annotation(text: str) -> dict[Target, str]:
         one = pod("a", QoSClass.LS, memory_bytes=GB, annotations={MEMORY_QOS: text}, group="a")
         return wishes(node([using(one)]), MemoryQosConfig(ls=ClassMemory(low_percent=50)))

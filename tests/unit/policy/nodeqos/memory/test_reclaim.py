@@ -74,7 +74,7 @@ def test_small_stalls_add_up_within_an_interval() -> None:
     assert limits[4] > 1000 * MIB  # 4 x 2.6 ms
 
 
-def test_a_limit_that_somebody_else_set_starts_it_again() -> None:
+def test_a_limit_set_by_another_writer_restarts_the_controller() -> None:
     _, memory = decide(state(0), ON, ReclaimMemory())
     kept, memory = decide(state(1, knobs={HIGH: str(1000 * MIB)}, current=900 * MIB), ON, memory)
     assert kept.knobs[0].value == str(1000 * MIB)
@@ -110,7 +110,7 @@ def test_asking_back_once_leaves_no_limit() -> None:
     assert all(ttl < 6 * SECOND for *_, ttl in asked)
 
 
-def test_who_is_gone_is_forgotten() -> None:
+def test_pods_that_left_are_dropped() -> None:
     _, memory = decide(state(0), ON, ReclaimMemory())
     assert decide(node(), ON, memory)[1] == ReclaimMemory()
 

@@ -49,7 +49,7 @@ def test_a_required_bind_policy_refuses_what_is_no_whole_core() -> None:
     assert "2 or 4 would be" in got.nearest
 
 
-def test_a_required_bind_policy_refuses_a_broken_core_and_a_preferred_one_says_so() -> None:
+def test_a_required_bind_policy_rejects_a_partial_core_and_a_preferred_one_reports_it() -> None:
     ledger = CpuLedger.empty(machine(sockets=1, cores=2)).given(CpuHolding("a", 1 << 0))
     got = take(ledger, CpuAsk(2, BindPolicy.SPREAD, bind_required=True))
     assert isinstance(got, CpuChoice)

@@ -47,7 +47,7 @@ def test_what_pod_and_node_demand_together(
     assert (got.count, got.bind, got.bind_required) == (4, bind, required)
 
 
-def test_contradictions_of_pod_and_node_are_told() -> None:
+def test_conflicts_of_pod_and_node_are_reported() -> None:
     got = cpu_ask(2000, ResourceSpec(BindPolicy.SPREAD), NodeBindPolicy.FULL_CORES_ONLY)
     assert isinstance(got, Refusal)
     assert got.nearest == "node FullPCPUsOnly, pod SpreadByPCPUs"

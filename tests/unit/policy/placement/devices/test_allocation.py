@@ -58,7 +58,7 @@ def test_linked_gpus_go_before_those_under_one_switch() -> None:
     assert minors(DeviceLedger.of(gpus(4, links="aaaa")), ask({NVIDIA_GPU: 2})) == (0, 1)
 
 
-def test_a_required_scope_is_kept_or_the_nearest_miss_is_told() -> None:
+def test_a_required_scope_is_enforced_or_the_nearest_miss_is_reported() -> None:
     ledger = used((0, 10), (4, 10))
     numa = (DeviceHint(DeviceType.GPU, scope=Scope.NUMA),)
     assert minors(ledger, ask({NVIDIA_GPU: 3}, hints=numa)) == (1, 2, 3)
