@@ -28,6 +28,7 @@ from cotenant.policy.nodeqos.eviction.goals import (
     Goal,
     Trigger,
     UsedTrigger,
+    cooling_down,
     cpu_pools,
     judge_requests,
     used_goal,
@@ -92,9 +93,8 @@ def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemor
     )
     if config.satisfaction is None and config.allocatable is None and config.used is None:
         return Verdict((Reason(RULE, "no trigger is configured"),)), memory
-    if memory.evicted_at_us is not None and state.at_us - memory.evicted_at_us < config.cooldown_us:
-        remaining = config.cooldown_us - (state.at_us - memory.evicted_at_us)
-        return Verdict((Reason(RULE, f"cooling down for {seconds(remaining)} after the last eviction"),)), memory
+    if (wait := cooling_down(RULE, memory.evicted_at_us, state.at_us, config.cooldown_us)) is not None:
+        return Verdict((wait,)), memory
     candidates = [
         one
         for entry in state.pods

@@ -20,7 +20,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.nodeqos.percentages import check_percent
-from cotenant.policy.nodeqos.wording import cpu, size
+from cotenant.policy.nodeqos.wording import cpu, seconds, size
 
 PRIORITY_MAX = BANDS[PriorityClass.MID][1]  # 7999: never production
 RELEASE_BUFFER_PERCENT = 2  # the lower mark where none is given
@@ -230,6 +230,13 @@ def judge_requests(
         return Reason(f"evict:{trigger}", "the node's lendable resources are not known")
     goal = allocatable_goal(trigger, marks, pools, requested, unit)
     return goal or Reason(f"evict:{trigger}", "requests are within the threshold of every pool")
+
+
+def cooling_down(rule: str, evicted_at_us: int | None, at_us: int, cooldown_us: int) -> Reason | None:
+    """Why nothing is evicted so soon after the last eviction; None once the cool-down has passed."""
+    if evicted_at_us is None or at_us - evicted_at_us >= cooldown_us:
+        return None
+    return Reason(rule, f"cooling down for {seconds(cooldown_us - (at_us - evicted_at_us))} after the last eviction")
 
 
 def _check_marks(field: str, threshold: int, lower: int | None) -> None:

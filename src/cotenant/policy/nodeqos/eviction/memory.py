@@ -23,13 +23,14 @@ from cotenant.policy.nodeqos.eviction.goals import (
     Goal,
     Trigger,
     UsedTrigger,
+    cooling_down,
     judge_requests,
     memory_pools,
     used_goal,
 )
 from cotenant.policy.nodeqos.eviction.leaving import NONE_LEAVING, PATIENCE_US, Leaving
 from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, candidate, choose, requested_by_pool, shortfalls
-from cotenant.policy.nodeqos.wording import seconds, size
+from cotenant.policy.nodeqos.wording import size
 
 RULE = "evict-memory"
 
@@ -67,9 +68,8 @@ def decide(
     memory = MemoryEvictionMemory(memory.evicted_at_us, memory.leaving.seen(state))
     if config.best_effort is None and config.allocatable is None and config.used is None:
         return Verdict((Reason(RULE, "no trigger is configured"),)), memory
-    if memory.evicted_at_us is not None and state.at_us - memory.evicted_at_us < config.cooldown_us:
-        remaining = config.cooldown_us - (state.at_us - memory.evicted_at_us)
-        return Verdict((Reason(RULE, f"cooling down for {seconds(remaining)} after the last eviction"),)), memory
+    if (wait := cooling_down(RULE, memory.evicted_at_us, state.at_us, config.cooldown_us)) is not None:
+        return Verdict((wait,)), memory
     candidates = [
         one
         for entry in state.pods
