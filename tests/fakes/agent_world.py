@@ -26,11 +26,11 @@ from cotenant.model.machine.counters import (
     Pressure,
     Stall,
 )
-from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, Scope, SetKnob
+from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAnswer, Scope, SetKnob
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.components import Clocks, Components
-from cotenant.services.agent.configuration.config import AgentConfig, Amounts, PlainGroup
+from cotenant.services.agent.configuration.config import AgentConfig, PlainGroup, WrittenAmounts
 from cotenant.services.agent.loop.triggers import TriggerSource
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.keeper.dry_run import NoStateFile
@@ -63,7 +63,7 @@ class AwayKeeper:
         await self._reach()
         return self.executor.give_back(requests)
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         await self._reach()
         return self.executor.leases()
 
@@ -224,7 +224,9 @@ def _zero(group: str) -> GroupCounters:
     )
 
 
-WEB = PlainGroup(group="top/web", name="shop/web", qos=QoSClass.LS, objective_p99_ms=5.0, requests=Amounts(cpu="1"))
+WEB = PlainGroup(
+    group="top/web", name="shop/web", qos=QoSClass.LS, objective_p99_ms=5.0, requests=WrittenAmounts(cpu="1")
+)
 JOB = PlainGroup(group="top/job", name="jobs/one", qos=QoSClass.BE)
 CONFIG = AgentConfig(node="n1", mode=Mode.ACT, writable=("top",), groups=(WEB, JOB), listen="")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tests.fakes.fake_knobs import FakeKnobs
 
 from cotenant.model.errors import Transient
-from cotenant.model.machine.knob import Lease, Target, Vanished
+from cotenant.model.machine.knob import KnobLease, Target, Vanished
 from cotenant.services.keeper.executor import LeaseStore
 
 
@@ -79,9 +79,9 @@ class FusedMemory:
         self._memory = memory
         self._fuse = fuse
         self.full = False
-        self._owed: list[tuple[tuple[Lease, ...], tuple[Target, ...]]] = []
+        self._owed: list[tuple[tuple[KnobLease, ...], tuple[Target, ...]]] = []
 
-    def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
+    def keep(self, leases: Sequence[KnobLease], *, durable: bool) -> None:
         self._fuse.burn(done=False)
         if self.full and durable:
             raise Transient("no space left on device")

@@ -12,7 +12,7 @@ from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.engine.cluster import Cluster
 from cotenant.services.scheduler.http import Pages
-from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState, routes
@@ -75,4 +75,4 @@ def server(c: Cluster, tmp_path: Path | None = None) -> Server:
     async def report(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nobody reports here")
 
-    return Server(Pages(HealthPages(Metrics("p").page), report=report, debug=debug), c, debugging)
+    return Server(Pages(HealthPages(SchedulerMetrics("p").page), report=report, debug=debug), c, debugging)

@@ -13,10 +13,10 @@ import pytest
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.perf.group_events import GroupCycles, GroupEvents
-from cotenant.drivers.perf.opening import Event
+from cotenant.drivers.perf.opening import PerfEvent
 from cotenant.model.errors import Unsupported
 
-EVENTS = (Event.TASK_CLOCK, Event.CONTEXT_SWITCHES, Event.PAGE_FAULTS, Event.MIGRATIONS)
+EVENTS = (PerfEvent.TASK_CLOCK, PerfEvent.CONTEXT_SWITCHES, PerfEvent.PAGE_FAULTS, PerfEvent.MIGRATIONS)
 WORK = """
 import sys, time
 sys.stdin.readline()

@@ -31,4 +31,6 @@ def agent(
     """
     from cotenant.services.agent import main
 
-    return main.run(main.Request(config=config, single=single, mode=mode, once=once, json=json, log_level=log_level))
+    return main.run(
+        main.AgentArguments(config=config, single=single, mode=mode, once=once, json=json, log_level=log_level)
+    )

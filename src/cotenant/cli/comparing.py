@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CompareArguments:
     """The command's arguments as typed; None = not given."""
 
     workload: str
@@ -53,7 +53,7 @@ class Request:
     json: bool = False
 
 
-def compare(request: Request) -> int:
+def compare(request: CompareArguments) -> int:
     """Run the comparison; returns the exit status."""
     plan, scenario = make_plan(request)
     names = _names(request)
@@ -102,7 +102,7 @@ def compare(request: Request) -> int:
     return 1 if outcome.failures else 0
 
 
-def _names(request: Request) -> dict[str, str]:
+def _names(request: CompareArguments) -> dict[str, str]:
     """The names of error fields as typed: on the command line or in the workload's file."""
     names = dict(COMPARE)
     if is_workload_file(request.workload):
@@ -124,7 +124,7 @@ def _failing(*writes: Callable[[], None]) -> list[str]:
     return wrong
 
 
-def make_plan(request: Request, load: Callable[[str], Scenario] = registry.scenario) -> tuple[Plan, Scenario]:
+def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = registry.scenario) -> tuple[Plan, Scenario]:
     """Build a plan and its scenario, found by `load`, from the arguments. Raises `InvalidInput`."""
     file = None
     read: WorkloadFile | None = None
@@ -177,7 +177,7 @@ def make_plan(request: Request, load: Callable[[str], Scenario] = registry.scena
     return plan, scenario
 
 
-def command(request: Request, folder: Path) -> list[str]:
+def command(request: CompareArguments, folder: Path) -> list[str]:
     """The arguments that repeat this comparison, without the program's name."""
     words = ["lab", "compare", "--workload", request.workload]
     given = {

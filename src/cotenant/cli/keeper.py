@@ -47,7 +47,7 @@ def keeper(
     from cotenant.services.keeper import main
 
     return main.run(
-        main.Request(
+        main.KeeperArguments(
             roots=root,
             state_dir=state_dir,
             socket=socket,

@@ -61,7 +61,7 @@ def compare(
     """
     from cotenant.cli import comparing
 
-    request = comparing.Request(
+    request = comparing.CompareArguments(
         workload=workload,
         traces=traces,
         policies=policies,

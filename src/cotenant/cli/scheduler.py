@@ -82,7 +82,7 @@ def scheduler(
     from cotenant.services.scheduler import main
 
     return main.run(
-        main.Request(
+        main.SchedulerArguments(
             kubeconfig=kubeconfig,
             context=context,
             scheduler_name=scheduler_name,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.comparing import Request, make_plan
+from cotenant.cli.comparing import CompareArguments, make_plan
 from cotenant.cli.lab import FORMATS
 from cotenant.cli.main import main
 from cotenant.lab import registry, storage
@@ -416,10 +416,12 @@ def fake_scenario(_: str) -> Scenario:
 def test_a_workload_file_gives_what_the_command_line_does_not(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\nnode_qos: no\n")
-    plan, _ = make_plan(Request(str(file)), load=fake_scenario)
+    plan, _ = make_plan(CompareArguments(str(file)), load=fake_scenario)
     assert (plan.policies, plan.seeds, plan.loads) == (("random",), (0, 1, 2), (0.7, 0.8))
     assert (plan.base.workload, plan.base.file, plan.base.interference) == ("founding", file, 2.0)
     assert (plan.base.node_qos, plan.base.failures) == (False, True)
-    over, _ = make_plan(Request(str(file), seeds=1, load="0.9", policies="all", node_qos=True), load=fake_scenario)
+    over, _ = make_plan(
+        CompareArguments(str(file), seeds=1, load="0.9", policies="all", node_qos=True), load=fake_scenario
+    )
     assert (over.seeds, over.loads, over.base.node_qos) == ((0,), (0.9,), True)
     assert "raises" in over.policies

@@ -9,7 +9,7 @@ import pytest
 from cotenant.cli import node_experiments, tables
 from cotenant.cli.main import main
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
-from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.experiments import page, registry
 from cotenant.services.experiments.outcome import Check, Curve, Findings, Picture
@@ -150,7 +150,7 @@ BATCH = Target("cotenant-test-none/batch", Knob.CPU_MAX)
 def left_behind(folder: Path, boot: str) -> None:
     """The state left by a killed keeper: a quota of a group that is gone."""
     reason = Reason("guard", "a service waits")
-    lease = Lease(BATCH, "-1 100000", "20000 100000", reason, LeaseState.HELD, 0.0, 10**15, before="max 100000")
+    lease = KnobLease(BATCH, "-1 100000", "20000 100000", reason, LeaseState.HELD, 0.0, 10**15, before="max 100000")
     file = LeaseFile(folder, boot)
     file.keep([lease], durable=True)
     file.close()

@@ -25,7 +25,7 @@ from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_m
 from cotenant.drivers.kubelet.names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
 from cotenant.model.cluster.qos import QoSClass, effective_class, effective_qos, raw_class
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.machine.knob import Knob, Lease, Target
+from cotenant.model.machine.knob import Knob, KnobLease, Target
 from cotenant.model.machine.knob_values import CpuMax, parse_bytes, parse_cpu_max
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
@@ -64,7 +64,7 @@ class KubepodsTree:
             tree.close()
         self._trees.clear()
 
-    def held(self, leases: Sequence[Lease]) -> None:
+    def held(self, leases: Sequence[KnobLease]) -> None:
         """Set the keeper's leases: from the next reading on, the original values count for these knobs, not the current ones."""
         self._held = {lease.target: lease.before for lease in leases}
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cotenant.drivers.leasefile.lines import VERSION, Content, Drop, Keep, Opened, encode, read
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import Lease, Target
+from cotenant.model.machine.knob import KnobLease, Target
 
 NAME = "leases.jsonl"
 LOCK = "lock"
@@ -32,7 +32,7 @@ _SPARE_LINES = 1000  # superseded lines before the file is compacted
 class Found:
     """The contents of the file when it was opened."""
 
-    leases: tuple[Lease, ...]  # of this boot
+    leases: tuple[KnobLease, ...]  # of this boot
     earlier_boot: int = 0  # leases of an earlier boot, dropped
     faults: tuple[InvalidInput, ...] = ()  # one per line
     aside: Path | None = None  # where the file with faults was kept
@@ -49,7 +49,7 @@ class LeaseFile:
         self._path = folder / NAME
         self._folder = folder
         self._boot_id = boot_id
-        self._live: dict[Target, Lease] = {}
+        self._live: dict[Target, KnobLease] = {}
         self._pending: dict[Target, bytes] = {}  # progress lines and drops that could not be written yet
         self._size = self._lines = 0
         self._fd = -1
@@ -72,7 +72,7 @@ class LeaseFile:
                 os.close(fd)
         self._fd = self._lock = -1
 
-    def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
+    def keep(self, leases: Sequence[KnobLease], *, durable: bool) -> None:
         """Write these leases.
 
         `durable`: all of them are on disk on return, or `Transient` is raised and none counts as kept. Else they stay pending if they cannot be
@@ -102,7 +102,7 @@ class LeaseFile:
             self._append(self._pending, sync=False)
         return not self._pending
 
-    def leases(self) -> tuple[Lease, ...]:
+    def leases(self) -> tuple[KnobLease, ...]:
         """The leases in the file, or that will be once it can be written."""
         return tuple(self._live.values())
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.model.machine.knob import Lease, LeaseState, Target
+from cotenant.model.machine.knob import KnobLease, LeaseState, Target
 
 VERSION: Final = 1
 LIVE = (LeaseState.INTENDED, LeaseState.HELD, LeaseState.RESTORING)
@@ -29,7 +29,7 @@ class Opened(msgspec.Struct, tag_field="op", tag="opened", frozen=True):
 class Keep(msgspec.Struct, tag_field="op", tag="keep", frozen=True):
     """The lease as it is now."""
 
-    lease: Lease
+    lease: KnobLease
 
 
 class Drop(msgspec.Struct, tag_field="op", tag="drop", frozen=True):
@@ -46,7 +46,7 @@ class Content:
     """The contents of a state file."""
 
     boot: str | None  # None: the first line could not be read, or there is none
-    leases: tuple[Lease, ...]
+    leases: tuple[KnobLease, ...]
     faults: tuple[InvalidInput, ...] = ()
     torn: bool = False  # the last line was cut off
     lines: int = 0
@@ -64,7 +64,7 @@ def read(name: str, data: bytes) -> Content:
     """Decode all readable lines, with a fault for each other line. Raises `InvalidInput` for a file of another version."""
     *whole, rest = data.split(b"\n")
     boot: str | None = None
-    live: dict[Target, Lease] = {}
+    live: dict[Target, KnobLease] = {}
     faults: list[InvalidInput] = []
     for number, text in enumerate(whole, start=1):
         if number == 1:

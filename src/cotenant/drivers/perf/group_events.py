@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cotenant.drivers.perf.opening import Event, Reading, close_counters, open_counters, read_counters
+from cotenant.drivers.perf.opening import PerfEvent, Reading, close_counters, open_counters, read_counters
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap
@@ -62,7 +62,7 @@ class GroupEvents:
     `root`: where cgroup v2, or v1's perf_event hierarchy, is mounted. Raises `Unsupported` where one of the events cannot be counted here.
     """
 
-    def __init__(self, root: str, events: tuple[Event, ...], cpus: Sequence[int] | None = None) -> None:
+    def __init__(self, root: str, events: tuple[PerfEvent, ...], cpus: Sequence[int] | None = None) -> None:
         self._root = root
         self._events = events
         self._cpus = online() if cpus is None else tuple(cpus)
@@ -151,7 +151,7 @@ class GroupCycles:
 
     def __init__(self, root: str, cpus: Sequence[int] | None = None) -> None:
         try:
-            self._events = GroupEvents(root, (Event.CYCLES, Event.INSTRUCTIONS), cpus)
+            self._events = GroupEvents(root, (PerfEvent.CYCLES, PerfEvent.INSTRUCTIONS), cpus)
         except Vanished as error:
             raise Unsupported("cycles per instruction", f"a cgroup tree at {root}") from error
 

@@ -27,7 +27,7 @@ _FLAG_CGROUP, _FLAG_CLOEXEC = 4, 8
 _HARDWARE, _SOFTWARE = 0, 1
 
 
-class Event(Enum):
+class PerfEvent(Enum):
     """Countable events: the kind, its number, and what a machine without it lacks."""
 
     CYCLES = (_HARDWARE, 0, "a hardware performance counter (PMU)")
@@ -52,7 +52,7 @@ class Reading:
     values: tuple[int, ...]  # in the order in which they were opened
 
 
-def open_counters(folder: int, cpu: int, events: tuple[Event, ...]) -> tuple[int, ...]:
+def open_counters(folder: int, cpu: int, events: tuple[PerfEvent, ...]) -> tuple[int, ...]:
     """Descriptors, the leader first, of events of a cgroup on one CPU. `folder`: an open folder of the perf_event hierarchy (v2: the one tree).
 
     Raises `Unsupported` where the machine lacks an event or we lack permission, `Vanished`, and `Transient` where descriptors ran out.
@@ -80,7 +80,7 @@ def read_counters(leader: int, count: int) -> Reading:
     return Reading(words[1], words[2], words[3:])
 
 
-def _open(event: Event, folder: int, cpu: int, leader: int) -> int:
+def _open(event: PerfEvent, folder: int, cpu: int, leader: int) -> int:
     number = _CALL.get(platform.machine())
     if number is None:
         raise Unsupported("performance events", "x86-64, arm64 or riscv64")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.machine.knob import KnobChange, Lease, Target
+from cotenant.model.machine.knob import KnobChange, KnobLease, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Persist:
     Outcome: `persisted` or `not_persisted`.
     """
 
-    leases: tuple[Lease, ...]
+    leases: tuple[KnobLease, ...]
     durable: bool
 
 

@@ -23,7 +23,7 @@ from cotenant.engine.leases.instructions import Failure, Instruction, ReadBack, 
 from cotenant.engine.leases.round import Request, Round
 from cotenant.engine.leases.table import LeaseTable
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 
 EXPIRED = Reason("lease-expired", "not renewed within its time to live")
@@ -66,7 +66,7 @@ class Leases:
         }
         self._open([Request(target, None, cause) for target, cause in causes.items()], now_us, wall_s, OWN)
 
-    def restart(self, found: Iterable[Lease], now_us: int, wall_s: float) -> None:
+    def restart(self, found: Iterable[KnobLease], now_us: int, wall_s: float) -> None:
         """Take over the leases that an earlier process left in the state file, and restore all of them."""
         for lease in found:
             if lease.state not in _LIVE or lease.target in self._table.leases:
@@ -115,7 +115,7 @@ class Leases:
 
     # State
 
-    def leases(self) -> tuple[Lease, ...]:
+    def leases(self) -> tuple[KnobLease, ...]:
         """All live leases, by target."""
         return tuple(self._table.leases[target] for target in sorted(self._table.leases))
 

@@ -27,7 +27,7 @@ from cotenant.engine.leases.instructions import (
 )
 from cotenant.engine.leases.table import LeaseTable, Retry, idle_of, weight_of
 from cotenant.engine.leases.write_order import PlannedWrite, plan_steps
-from cotenant.model.machine.knob import Knob, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 
 NOT_TAKEN = Reason("not-taken", "the kernel did not take the new value as a whole")
@@ -60,10 +60,10 @@ class Round:
         self.readings: dict[Target, Reading | Failure] = {}
         self.write_failures: dict[Target, Failure] = {}
         self.persist_error = ""
-        self._previous: dict[Target, Lease] = {}  # leases that this round gives another value, as they were
+        self._previous: dict[Target, KnobLease] = {}  # leases that this round gives another value, as they were
         self._writes: list[tuple[Target, str | None]] = []  # None: the original value
-        self._idle_weights: dict[Target, Lease] = {}  # weights whose group's cpu.idle is written, as they were
-        self._ended: dict[Target, Lease] = {}
+        self._idle_weights: dict[Target, KnobLease] = {}  # weights whose group's cpu.idle is written, as they were
+        self._ended: dict[Target, KnobLease] = {}
         self._changes: list[KnobChange] = []
         self._stages: list[_Stage] = [self._read, self._decide, self._write, self._settle] if requests else []
         self._add_deferred_weights()
@@ -189,7 +189,7 @@ class Round:
             detail = "its previous lease ended just now; ask again"
             self._refuse(request, desired, seen.value, LeaseState.REFUSED, detail)
         else:
-            lease = Lease(
+            lease = KnobLease(
                 desired.target,
                 raw_before=seen.raw,
                 value=desired.value,
@@ -209,7 +209,7 @@ class Round:
         before = None if idle is None else self._previous.get(idle.target, idle)
         return before is not None and before.value == "1" and before.state is not LeaseState.INTENDED
 
-    def _renew(self, lease: Lease, desired: SetKnob, expires_us: int, detail: str) -> None:
+    def _renew(self, lease: KnobLease, desired: SetKnob, expires_us: int, detail: str) -> None:
         self._table.leases[desired.target] = replace(
             lease, expires_at_us=expires_us, reason=desired.reason, detail=detail
         )
@@ -315,7 +315,7 @@ class Round:
         outcomes = (self.write_failures.get(target), self.readings[target])
         return next((f for f in outcomes if isinstance(f, Failure) and f.kind is FailureKind.GONE), None)
 
-    def _settle_hold(self, lease: Lease) -> None:
+    def _settle_hold(self, lease: KnobLease) -> None:
         seen, gone = self.readings[lease.target], self._gone(lease.target)
         if gone is not None:
             self._finish(lease, LeaseState.GONE, gone.detail, lease.reason)
@@ -331,7 +331,7 @@ class Round:
             self._transition(replace(lease, stands=stands, detail=detail), LeaseState.HELD)
             self._audit(lease, LeaseState.HELD, lease.value, detail, lease.reason)
 
-    def _settle_refused(self, lease: Lease, *, untouched: bool) -> None:
+    def _settle_refused(self, lease: KnobLease, *, untouched: bool) -> None:
         """A write that failed: a value held before stays held; otherwise the original is restored if anything changed."""
         detail = self.write_failures[lease.target].detail
         held, stands = self._previous.get(lease.target), _value(self.readings[lease.target])
@@ -347,7 +347,7 @@ class Round:
         else:
             self._close(lease, LeaseState.REFUSED, detail)
 
-    def _settle_restore(self, lease: Lease) -> None:
+    def _settle_restore(self, lease: KnobLease) -> None:
         failure, seen = self.write_failures.get(lease.target), self.readings[lease.target]
         reason = next(request.reason for request in self._requests if request.target == lease.target)
         gone = self._gone(lease.target)
@@ -366,20 +366,20 @@ class Round:
 
     # Changes of one lease
 
-    def _retry_later(self, lease: Lease, detail: str, cause: Reason) -> None:
+    def _retry_later(self, lease: KnobLease, detail: str, cause: Reason) -> None:
         failures = self._table.retry_later(lease.target, self._now_us, cause)
         self._table.leases[lease.target] = replace(lease, detail=detail)
         if failures == 1:
             self._audit(lease, LeaseState.RESTORING, lease.before, detail, cause)
 
-    def _transition(self, lease: Lease, state: LeaseState) -> None:
+    def _transition(self, lease: KnobLease, state: LeaseState) -> None:
         self._table.transition(lease, state, self._wall_s)
 
-    def _finish(self, lease: Lease, state: LeaseState, detail: str, reason: Reason) -> None:
+    def _finish(self, lease: KnobLease, state: LeaseState, detail: str, reason: Reason) -> None:
         self._audit(lease, state, lease.before, detail, reason)
         self._close(lease, state, detail)
 
-    def _close(self, lease: Lease, state: LeaseState, detail: str) -> None:
+    def _close(self, lease: KnobLease, state: LeaseState, detail: str) -> None:
         self._table.close(lease.target, state, self._wall_s)
         self._ended[lease.target] = replace(lease, state=state, detail=detail)
 
@@ -390,7 +390,7 @@ class Round:
             KnobChange(self._wall_s, target, desired.reason, self._who, before, desired.value, before, state, detail)
         )
 
-    def _audit(self, lease: Lease, state: LeaseState, asked: str, detail: str, reason: Reason) -> None:
+    def _audit(self, lease: KnobLease, state: LeaseState, asked: str, detail: str, reason: Reason) -> None:
         stood = self._previous.get(lease.target, lease).stands
         before = lease.before if stood is None else stood
         after = _value(self.readings.get(lease.target)) or ""
@@ -404,11 +404,11 @@ def _is_pinned(target: Target, ending: set[Target]) -> bool:
     return target.knob is Knob.CPU_WEIGHT and idle_of(target) in ending
 
 
-def _is_recreated(lease: Lease, seen: Reading | Failure) -> bool:
+def _is_recreated(lease: KnobLease, seen: Reading | Failure) -> bool:
     return bool(lease.identity and seen.identity and lease.identity != seen.identity)
 
 
-def _foreign(seen: Reading, lease: Lease) -> str:
+def _foreign(seen: Reading, lease: KnobLease) -> str:
     return f"another process wrote {seen.value!r}; {lease.stands!r} was ours"
 
 

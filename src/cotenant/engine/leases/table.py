@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.leases.transitions import OVER, LeaseHistory
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
 
 
@@ -30,17 +30,17 @@ class LeaseTable:
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
-        self.leases: dict[Target, Lease] = {}
+        self.leases: dict[Target, KnobLease] = {}
         self.histories: dict[Target, LeaseHistory] = {}
         self.retries: dict[Target, Retry] = {}  # failed restores
         self.deferred_weights: set[Target] = set()  # released while cpu.idle of their group is held: restored after it
 
-    def add(self, lease: Lease, wall_s: float) -> None:
+    def add(self, lease: KnobLease, wall_s: float) -> None:
         """A new lease."""
         self.histories[lease.target] = LeaseHistory(lease.target)
         self.transition(lease, lease.state, wall_s)
 
-    def transition(self, lease: Lease, state: LeaseState, wall_s: float) -> None:
+    def transition(self, lease: KnobLease, state: LeaseState, wall_s: float) -> None:
         """Store the lease in this state. Raises `Permanent` where the transition is not legal."""
         self.histories[lease.target].transition(state, wall_s)
         self.leases[lease.target] = replace(lease, state=state)

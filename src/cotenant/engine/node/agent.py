@@ -34,7 +34,7 @@ from cotenant.engine.node.view import NodeView, check_health
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
-from cotenant.model.machine.knob import Knob, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Alarm, Allocatable, NodeState, ServiceHealth
@@ -98,7 +98,7 @@ class Agent:
         """The node's allocatable resources as reported by its cluster; None = not known."""
         self._view.allocatable = allocatable
 
-    def leases_found(self, leases: Sequence[Lease], at_us: int) -> None:
+    def leases_found(self, leases: Sequence[KnobLease], at_us: int) -> None:
         """All leases of the keeper, listed at the start and after it was unreachable.
 
         What no policy wants once rates are known is given back; what the keeper lost is requested again.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from cotenant.engine.node.knob_entry import KnobStatus
 from cotenant.engine.node.knob_tracker import KnobTracker
-from cotenant.model.machine.knob import Knob, Lease, Target
+from cotenant.model.machine.knob import Knob, KnobLease, Target
 
 _FOREIGN = frozenset({KnobStatus.YIELDED, KnobStatus.GONE})
 
@@ -23,7 +23,7 @@ class ExternalCpusets:
         self._lists: dict[Target, str] = {}
         self._ours: dict[Target, str] = {}  # our last value: reading it again is not an external change
 
-    def leases_found(self, leases: Sequence[Lease]) -> None:
+    def leases_found(self, leases: Sequence[KnobLease]) -> None:
         """The keeper's leases, with the values from before."""
         for lease in leases:
             if lease.target.knob is Knob.CPUSET_CPUS:

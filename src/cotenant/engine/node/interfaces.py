@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from cotenant.model.machine.counters import Gap, NodeSample
-from cotenant.model.machine.knob import GiveBack, Knob, Lease, LeaseAnswer, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob, Target
 from cotenant.model.machine.node_pod import NodePod
 
 
@@ -66,7 +66,7 @@ class Keeper(Protocol):
         """End leases early. A target that is not held answers RESTORED."""
         ...
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         """All live leases."""
         ...
 

@@ -19,7 +19,7 @@ from cotenant.engine.node.knob_entry import LEGAL, Changes, KnobEntry, KnobStatu
 from cotenant.engine.node.plan import Desired
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason, Term
 
 RELEASE = "release"
@@ -48,7 +48,7 @@ class KnobTracker:
         """The entry of a knob."""
         return self._entries.get(target)
 
-    def leases_found(self, leases: tuple[Lease, ...], now_us: int) -> None:
+    def leases_found(self, leases: tuple[KnobLease, ...], now_us: int) -> None:
         """All leases of the keeper: those from before this agent's start count as desired by no policy until one asks; those it lost are over."""
         self._unchanged = None
         kept = {lease.target: lease for lease in leases if lease.state in (LeaseState.HELD, LeaseState.INTENDED)}

@@ -23,7 +23,7 @@ from cotenant.engine.leases.instructions import (
 from cotenant.engine.leases.leases import Leases
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Vanished
+from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Vanished
 
 
 class PlantKeeper:
@@ -56,7 +56,7 @@ class PlantKeeper:
         self._leases.tick(now, now / 1e6)
         self._carry_out()
 
-    def leases(self) -> tuple[Lease, ...]:
+    def leases(self) -> tuple[KnobLease, ...]:
         """All current leases."""
         return self._leases.leases()
 

@@ -19,7 +19,7 @@ from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters, GroupCounters, HostCounters, LogicalCpu, NodeSample
-from cotenant.model.machine.knob import Knob, Lease, LeaseAnswer, Target
+from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, Target
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Allocatable, ServiceHealth
 from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQueueReading
@@ -93,7 +93,7 @@ class Event:
     pods: tuple[NodePod, ...] = ()
     supported: tuple[Knob, ...] = ()
     allocatable: Allocatable | None = None
-    leases: tuple[Lease, ...] = ()
+    leases: tuple[KnobLease, ...] = ()
     pod: str = ""
     health: ServiceHealth | None = None
     sample: StoredSample | None = None
@@ -134,7 +134,7 @@ class Recorder:
         self.events.append(Event("allocatable_seen", 0, allocatable=allocatable))
         self.agent.allocatable_seen(allocatable)
 
-    def found(self, leases: Sequence[Lease], at_us: int) -> None:
+    def found(self, leases: Sequence[KnobLease], at_us: int) -> None:
         """As `Agent`."""
         self.events.append(Event("found", at_us, leases=tuple(leases)))
         self.agent.leases_found(leases, at_us)

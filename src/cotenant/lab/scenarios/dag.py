@@ -40,7 +40,7 @@ OURS = OrderKnobs(margin=1.0, hopeless=0.8, small_work=SMALL_WORK, share=0.5, co
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class DagPolicy:
     """A task order and a node choice."""
 
     info: PolicyInfo
@@ -50,30 +50,30 @@ class Policy:
 
 
 POLICIES = (
-    Policy(
+    DagPolicy(
         PolicyInfo("fifo-first-fit", "by arrival; first node that fits", "rival"), JobOrder.ARRIVAL, Where.FIRST_FIT
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("edf-best-fit", "earliest deadline of the job; fullest node", "rival"),
         JobOrder.DEADLINE,
         Where.BEST_FIT,
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("edf-least-allocated", "earliest deadline of the job; emptiest node", "rival"),
         JobOrder.DEADLINE,
         Where.LEAST_ALLOCATED,
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("shortest-work", "least estimated work left in the job; fullest node", "rival"),
         JobOrder.REMAINING_WORK,
         Where.BEST_FIT,
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("least-slack", "least slack on the estimated path to the job's end; fullest node", "rival"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo(
             "cotenant", "least slack on path and width, small jobs first, hopeless jobs behind; fullest node", "ours"
         ),
@@ -81,25 +81,25 @@ POLICIES = (
         Where.BEST_FIT,
         OURS,
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("cotenant-no-shedding", "ours, hopeless jobs keep their position", "ablation"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
         OURS._replace(hopeless=0.0),
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("cotenant-no-small-first", "ours, small jobs without precedence", "ablation"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
         OURS._replace(small_work=0.0),
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("cotenant-no-width", "ours, slack on the path alone", "ablation"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
         OURS._replace(share=0.0),
     ),
-    Policy(
+    DagPolicy(
         PolicyInfo("cotenant-no-cap", "ours, estimates are not capped", "ablation"),
         JobOrder.LATEST_START,
         Where.BEST_FIT,
@@ -170,7 +170,7 @@ class Dag:
         play(1 << 60, t, int(policy.order), int(policy.where), knobs, fixed, state)
         return _explain(arrivals, policy, knobs, fixed, state, task, t)
 
-    def _begin(self, spec: RunSpec) -> tuple[workload.Pool, Arrivals, Policy, OrderKnobs, Fixed, DagState]:
+    def _begin(self, spec: RunSpec) -> tuple[workload.Pool, Arrivals, DagPolicy, OrderKnobs, Fixed, DagState]:
         self.check(spec)
         policy = _policy(spec)
         pool = workload.load_pool(spec.traces)
@@ -179,11 +179,11 @@ class Dag:
         return pool, arrivals, policy, policy.knobs._replace(**dict(spec.overrides)), fixed, state
 
 
-def _policy(spec: RunSpec) -> Policy:
+def _policy(spec: RunSpec) -> DagPolicy:
     return next(p for p in POLICIES if p.info.name == spec.policy)
 
 
-def _play(policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> Float:
+def _play(policy: DagPolicy, knobs: OrderKnobs, fixed: Fixed, state: DagState) -> Float:
     """Run to the end; microseconds of the timed placements."""
     order, where = int(policy.order), int(policy.where)
     latency = []
@@ -271,7 +271,7 @@ def _parse(task: str, arrivals: Arrivals) -> tuple[int, int]:
 
 
 def _explain(
-    arrivals: Arrivals, policy: Policy, knobs: OrderKnobs, fixed: Fixed, state: DagState, task: str, t: int
+    arrivals: Arrivals, policy: DagPolicy, knobs: OrderKnobs, fixed: Fixed, state: DagState, task: str, t: int
 ) -> TaskExplanation:
     """The state is at the time the task became ready, before the placement."""
     j = int(fixed.job[t])
@@ -323,7 +323,7 @@ Candidates = tuple[tuple[str, float, tuple[tuple[str, float], ...]], ...]
 
 
 def _nodes(
-    policy: Policy, fixed: Fixed, state: DagState, t: int
+    policy: DagPolicy, fixed: Fixed, state: DagState, t: int
 ) -> tuple[int, tuple[tuple[str, int], ...], Candidates]:
     """Before a placement: number of machines with room for a pod of task t, the rejections by reason, and the best five by the policy's score."""
     no_cpu = state.free_cpu < fixed.cpu[t]

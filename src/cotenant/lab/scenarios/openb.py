@@ -17,7 +17,7 @@ import numpy as np
 
 from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.lab.scenarios.openb_explain import explanation, find_arrival
-from cotenant.lab.scenarios.openb_world import BOUND, POLICIES, World, build, check_inputs
+from cotenant.lab.scenarios.openb_world import BOUND, POLICIES, OpenbWorld, build, check_inputs
 from cotenant.lab.workloads.openb_bound import allocation_bound
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.errors import InvalidInput
@@ -142,7 +142,7 @@ class OpenbScenario:
         return explanation(world, at, row, devices)
 
 
-def _ceiling(world: World, spec: RunSpec, begun: float) -> RunResult:
+def _ceiling(world: OpenbWorld, spec: RunSpec, begun: float) -> RunResult:
     """Return the bound in place of a run. If the arrivals up to `_BOUND_MUST_PLACE` cannot all be placed, it may choose freely."""
     must_place = _BOUND_MUST_PLACE
     try:
@@ -156,14 +156,14 @@ def _ceiling(world: World, spec: RunSpec, begun: float) -> RunResult:
     return RunResult(spec, Measures(utilisation=bound.allocated, run_s=perf_counter() - begun), notes=(note,))
 
 
-def _class_of(world: World) -> Int:
+def _class_of(world: OpenbWorld) -> Int:
     """Return each arrival's class as in `_CLASSES`; other classes are the number of GPUs."""
     shapes = world.pods.shapes
     shared = (shapes.gpu_count == 1) & (shapes.gpu_milli < WHOLE_GPU_MILLI)
     return np.where(shared, -1, shapes.gpu_count)[world.shape]
 
 
-def _by_class(world: World, placed: Mask, arrived: Float) -> tuple[tuple[str, float], ...]:
+def _by_class(world: OpenbWorld, placed: Mask, arrived: Float) -> tuple[tuple[str, float], ...]:
     """Return the accepted share of each class that arrived, and the load at the class's first refusal if there was one."""
     kind = _class_of(world)
     figures: list[tuple[str, float]] = []

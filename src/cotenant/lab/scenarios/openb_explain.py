@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.lab.contract import TaskExplanation
-from cotenant.lab.scenarios.openb_world import World
+from cotenant.lab.scenarios.openb_world import OpenbWorld
 from cotenant.model.arrays import Int
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.fgd import GpuRule, score_node
@@ -20,7 +20,7 @@ from cotenant.policy.placement.gpu.state import MISFIT_TEXT, Misfit, misfit
 CANDIDATES = 5  # shown
 
 
-def find_arrival(world: World, task: str) -> int:
+def find_arrival(world: OpenbWorld, task: str) -> int:
     """Return the position in the arrivals that `task` names: a pod's name, `NAME/2` for its second arrival, or `#N`.
 
     Raises:
@@ -37,7 +37,7 @@ def find_arrival(world: World, task: str) -> int:
     raise InvalidInput("task", task, f"a pod's name, NAME/2 for its second arrival, or #1..#{len(world.pod)}")
 
 
-def explanation(world: World, at: int, row: Int, devices: Int) -> TaskExplanation:
+def explanation(world: OpenbWorld, at: int, row: Int, devices: Int) -> TaskExplanation:
     """Judge every node for arrival `at`, let the policy decide, and return both. All earlier arrivals must have been placed."""
     nodes, shapes, k = world.nodes, world.pods.shapes, int(world.shape[at])
     rule, mix, w = int(world.policy.rule), world.mix, world.weights

@@ -46,7 +46,7 @@ class Ties(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class OpenbPolicy:
     """A placement rule with its settings."""
 
     info: PolicyInfo
@@ -56,16 +56,16 @@ class Policy:
     without: tuple[str, ...] = ()  # weights set to 0
 
 
-def _ours(name: str, summary: str, role: str, *without: str) -> Policy:
-    return Policy(PolicyInfo(name, summary, role), GpuRule.POTENTIAL, Ties.SMALL_FIRST, without=without)
+def _ours(name: str, summary: str, role: str, *without: str) -> OpenbPolicy:
+    return OpenbPolicy(PolicyInfo(name, summary, role), GpuRule.POTENTIAL, Ties.SMALL_FIRST, without=without)
 
 
-def _rival(name: str, summary: str, rule: GpuRule, cover: float = 1.0) -> Policy:
-    return Policy(PolicyInfo(name, summary, "rival"), rule, cover=cover)
+def _rival(name: str, summary: str, rule: GpuRule, cover: float = 1.0) -> OpenbPolicy:
+    return OpenbPolicy(PolicyInfo(name, summary, "rival"), rule, cover=cover)
 
 
-def _small_first(name: str, summary: str, rule: GpuRule) -> Policy:
-    return Policy(PolicyInfo(name, summary + ", small nodes first on ties", "variant"), rule, Ties.SMALL_FIRST)
+def _small_first(name: str, summary: str, rule: GpuRule) -> OpenbPolicy:
+    return OpenbPolicy(PolicyInfo(name, summary + ", small nodes first on ties", "variant"), rule, Ties.SMALL_FIRST)
 
 
 POLICIES = {
@@ -84,16 +84,16 @@ POLICIES = {
         _rival("clustering", "nodes that run the same kind of GPU pods first", GpuRule.CLUSTERING),
         _rival("dot-product", "least product of the pod's demand and what is free", GpuRule.DOT_PRODUCT),
         _rival("random", "any node and device that fits", GpuRule.RANDOM),
-        Policy(PolicyInfo(BOUND, "ceiling: linear program that knows all arrivals", "bound"), GpuRule.RANDOM),
+        OpenbPolicy(PolicyInfo(BOUND, "ceiling: linear program that knows all arrivals", "bound"), GpuRule.RANDOM),
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class OpenbWorld:
     """A run before its start: nodes idle, pods in order of arrival. N nodes, A arrivals."""
 
-    policy: Policy
+    policy: OpenbPolicy
     cluster: Cluster
     pods: PodList
     order: Int  # [N] the cluster's rows in the order of the policy
@@ -132,7 +132,7 @@ def check_inputs(spec: RunSpec) -> None:
     _list_path(spec, folder)
 
 
-def build(spec: RunSpec) -> World:
+def build(spec: RunSpec) -> OpenbWorld:
     """Read the trace and draw the arrivals. Pure in `spec` and the files.
 
     Raises:
@@ -151,7 +151,7 @@ def build(spec: RunSpec) -> World:
     models, most = len(cluster.models), nodes.gpu_free.shape[1]
     mix = mix_of(pods.shapes, pods.usual, models, most, policy.cover)
     weights = _weights(policy, spec, weights_for(nodes, pods.shapes, pods.usual))
-    return World(
+    return OpenbWorld(
         policy=policy,
         cluster=cluster,
         pods=pods,
@@ -185,7 +185,7 @@ def _list_path(spec: RunSpec, folder: Path) -> Path:
     return pod_list_path(folder, name or "default")
 
 
-def _weights(policy: Policy, spec: RunSpec, weights: GpuWeights) -> GpuWeights:
+def _weights(policy: OpenbPolicy, spec: RunSpec, weights: GpuWeights) -> GpuWeights:
     """Return the weights with the ablation's and the user's changes."""
     known = GpuWeights._fields if policy.rule == GpuRule.POTENTIAL else ()
     changes: dict[str, float] = dict.fromkeys(policy.without, 0.0)

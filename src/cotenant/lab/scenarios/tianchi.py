@@ -90,7 +90,7 @@ def unusable(free: Int, request: Int, share: Float) -> float:
     return total
 
 
-def _chooser(spec: RunSpec, data: workload.Containers, world: workload.World) -> tuple[Chooser, Leftover | None]:
+def _chooser(spec: RunSpec, data: workload.Containers, world: workload.TianchiWorld) -> tuple[Chooser, Leftover | None]:
     """The policy as a function from a shape to a row (-1 = none), on the world's own arrays."""
     nodes, shapes = world.nodes, world.shapes
     allowed = np.empty(len(nodes.capacity), np.bool_)
@@ -132,7 +132,7 @@ class _Course:
     success: Float
 
 
-def _play(data: workload.Containers, world: workload.World, pick: Chooser) -> _Course:
+def _play(data: workload.Containers, world: workload.TianchiWorld, pick: Chooser) -> _Course:
     nodes, shapes = world.nodes, world.shapes
     capacity = float(nodes.capacity[:, 0].sum())
     apps = data.app_of[world.arrivals[: world.count]]
@@ -243,7 +243,7 @@ class Tianchi:
 
 
 def _result(
-    spec: RunSpec, data: workload.Containers, world: workload.World, course: _Course, run_s: float
+    spec: RunSpec, data: workload.Containers, world: workload.TianchiWorld, course: _Course, run_s: float
 ) -> RunResult:
     nodes = world.nodes
     capacity = nodes.capacity.sum(axis=0).astype(np.float64)
@@ -309,7 +309,7 @@ def _result(
 def _explain(
     spec: RunSpec,
     data: workload.Containers,
-    world: workload.World,
+    world: workload.TianchiWorld,
     pick: Chooser,
     ours: Leftover | None,
     task: str,

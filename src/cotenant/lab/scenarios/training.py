@@ -33,7 +33,7 @@ _GPUS_A_RACK = workload.GPUS_A_NODE * workload.NODES_A_RACK
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class TrainingPolicy:
     """A node scoring, and the enabled features."""
 
     info: PolicyInfo
@@ -41,16 +41,18 @@ class Policy:
     timeout_s: float = inf  # after this time the job's controller requeues an incomplete job
 
 
-def _one_by_one(name: str, summary: str, role: str, parts: Parts, timeout_s: float = WAIT_FOR_PODS_READY_S) -> Policy:
-    return Policy(PolicyInfo(name, summary, role), parts, timeout_s)
+def _one_by_one(
+    name: str, summary: str, role: str, parts: Parts, timeout_s: float = WAIT_FOR_PODS_READY_S
+) -> TrainingPolicy:
+    return TrainingPolicy(PolicyInfo(name, summary, role), parts, timeout_s)
 
 
-def _together(name: str, summary: str, role: str, **parts: object) -> Policy:
-    return Policy(PolicyInfo(name, summary, role), replace(Parts("best-fit", gang=Mode.STRICT), **parts))  # type: ignore[arg-type]
+def _together(name: str, summary: str, role: str, **parts: object) -> TrainingPolicy:
+    return TrainingPolicy(PolicyInfo(name, summary, role), replace(Parts("best-fit", gang=Mode.STRICT), **parts))  # type: ignore[arg-type]
 
 
 _REQUEUED = "jobs that are not complete after 5 min are requeued"
-POLICIES: tuple[Policy, ...] = (
+POLICIES: tuple[TrainingPolicy, ...] = (
     _together("cotenant", "gangs Strict, quotas, racks; full devices first", "ours", quotas=True, racks=True),
     _one_by_one(
         "kube-default",

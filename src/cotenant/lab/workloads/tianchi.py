@@ -47,7 +47,7 @@ class Containers:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class TianchiWorld:
     """The empty cluster and the arrivals of one seed."""
 
     nodes: NodeArrays
@@ -115,7 +115,7 @@ def load(folder: Path) -> Containers:
     )
 
 
-def make(data: Containers, load_: float, seed: int) -> World:
+def make(data: Containers, load_: float, seed: int) -> TianchiWorld:
     """An empty cluster and the containers in the seed's order, as many as request `load_` of the CPU.
 
     Raises `InvalidInput` if that is not even one.
@@ -151,7 +151,7 @@ def make(data: Containers, load_: float, seed: int) -> World:
         group=np.arange(groups, dtype=np.int64),
         group_limit=data.rules.limit,
     )
-    return World(nodes, shapes, order, count)
+    return TianchiWorld(nodes, shapes, order, count)
 
 
 def _file(folder: Path, stem: str) -> Path:

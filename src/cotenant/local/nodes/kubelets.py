@@ -22,7 +22,7 @@ from cotenant.local.nodes.admission import Usage, admit, host_ports
 from cotenant.local.nodes.behaviour import Behaviour, behaviour_of, requests_of
 from cotenant.local.nodes.fleet import address, pod_address
 from cotenant.local.nodes.pod_status import Run
-from cotenant.local.nodes.world import World
+from cotenant.local.nodes.world import LiveWorld
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import NOTHING, Amounts
 
@@ -66,7 +66,7 @@ class _Node:
 class Kubelets:
     """The kubelets of a fleet."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LiveWorld) -> None:
         self.world = world
         self.writes: list[Write] = []  # to be sent and cleared by the caller
         self.unparsed = 0  # requests or annotations that could not be parsed

@@ -32,7 +32,7 @@ from cotenant.local.nodes.kubelets import Kubelets
 from cotenant.local.nodes.observations import Snapshot
 from cotenant.local.nodes.reporting import Reporter
 from cotenant.local.nodes.topologies import CpuShape, topology_manifest
-from cotenant.local.nodes.world import World
+from cotenant.local.nodes.world import LiveWorld
 from cotenant.model.cluster.annotations import CPU_USED, FAIL, MEMORY_USED, VIOLATION
 from cotenant.model.cluster.report import REPORT_TTL_S, NodeReport
 from cotenant.model.errors import CotenantError
@@ -79,7 +79,7 @@ class SimulatedNodes:
             node_memory_bytes=fleet.shape.memory_bytes,
             pair_cores=fleet.shape.cores / 2.0,  # half a node, as the contention model has it
         )
-        self.kubelets = Kubelets(World(config, speed, clock(), seed))
+        self.kubelets = Kubelets(LiveWorld(config, speed, clock(), seed))
         self.delivery = Delivery(self._api)
         self.running = asyncio.Event()  # the laws are compiled and pods are being run
         self._wake = asyncio.Event()
@@ -93,7 +93,7 @@ class SimulatedNodes:
         self.errors = 0
 
     @property
-    def world(self) -> World:
+    def world(self) -> LiveWorld:
         """The world model of the simulated machines."""
         return self.kubelets.world
 

@@ -26,7 +26,7 @@ from cotenant.model.errors import InvalidInput
 _ENDLESS_WORK_S = 1e12  # work of a pod that never ends
 
 
-class World:
+class LiveWorld:
     """Nodes, the pods on them, and time."""
 
     def __init__(self, config: WorldConfig, speed: float, epoch_s: float, seed: int = 0) -> None:
@@ -53,7 +53,7 @@ class World:
 
     def prepare(self) -> None:
         """Compile the laws (ten seconds once per machine, then a fraction of a second from the cache); may run in another thread."""
-        trial = World(self.config, self.speed, 0.0)
+        trial = LiveWorld(self.config, self.speed, 0.0)
         trial.add_node("node")
         work = Simulated(use_cores=1.0, duration_s=self.config.tick_s)
         trial.start("pod", "node", Behaviour(1000, 1 << 30, "", "", work, NO_OBJECTIVE, self.config.tick_s, 0), 0.0)

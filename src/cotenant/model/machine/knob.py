@@ -115,7 +115,7 @@ class LeaseState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class KnobLease:
     """One lease; the state file has one line per active lease."""
 
     target: Target

@@ -17,7 +17,7 @@ from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
 from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap, LogicalCpu
-from cotenant.model.machine.knob import Knob, Lease
+from cotenant.model.machine.knob import Knob, KnobLease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.agent.loop.actor import Evictor
@@ -65,7 +65,7 @@ class Components:
         Callable[[Sequence[str], Sequence[str]], None]
     ] = ()  # receivers of the services' and best-effort groups
     leases_seen: Sequence[
-        Callable[[Sequence[Lease]], None]
+        Callable[[Sequence[KnobLease]], None]
     ] = ()  # receivers of the keeper's leases, when they are fetched
     supported: frozenset[Knob] = frozenset(Knob)
     cpus: tuple[LogicalCpu, ...] = ()

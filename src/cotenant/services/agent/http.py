@@ -36,7 +36,7 @@ from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob, KnobDecision, NodeExplanation
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters
-from cotenant.model.machine.knob import Lease
+from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.services.agent import latency
 from cotenant.services.agent.latency import LatencyOutcome
@@ -87,7 +87,7 @@ class StatePage(msgspec.Struct, frozen=True):
 class LeasesPage(msgspec.Struct, frozen=True):
     """`/v1/leases`."""
 
-    leases: tuple[Lease, ...]
+    leases: tuple[KnobLease, ...]
 
 
 class HoldsPage(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ class Asked(Protocol):
         """The answer to `/v1/state`."""
         ...
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         """What the keeper holds. Raises `CotenantError` or `OSError` where it cannot be asked."""
         ...
 

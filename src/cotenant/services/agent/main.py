@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AgentArguments:
     """The command's arguments."""
 
     config: Path | None
@@ -55,7 +55,7 @@ class OnceView(msgspec.Struct, frozen=True):
     holds: HoldsPage
 
 
-def configure(request: Request) -> AgentConfig:
+def configure(request: AgentArguments) -> AgentConfig:
     """The configuration with the command line's overrides. Raises `InvalidInput`."""
     config = AgentConfig() if request.config is None else read_config(request.config)
     if request.mode:
@@ -67,7 +67,7 @@ def configure(request: Request) -> AgentConfig:
     return config
 
 
-def run(request: Request) -> int:
+def run(request: AgentArguments) -> int:
     """Run until a signal, or once. Raises `InvalidInput`, and `Unsupported` with what the machine lacks."""
     if request.json and not request.once:
         raise InvalidInput("--json", "alone", "--once with it", "a running agent serves /v1/state")
@@ -80,7 +80,7 @@ def run(request: Request) -> int:
     return 0
 
 
-async def _once(request: Request, config: AgentConfig) -> None:
+async def _once(request: AgentArguments, config: AgentConfig) -> None:
     async with open_components(config, single=request.single) as components:
         process = AgentProcess(config, components)
         holds = await process.once()
@@ -100,7 +100,7 @@ def http_server(process: AgentProcess, where: Address | Listening, limits: Serve
     return HttpServer(process.pages, where, limits=limits, traffic=process.traffic)
 
 
-async def _live(request: Request, config: AgentConfig) -> None:
+async def _live(request: AgentArguments, config: AgentConfig) -> None:
     listening = bind(Address.parse("listen", config.listen)) if config.listen else None
     stop = asyncio.Event()
     stop_on_signals(stop)

@@ -85,7 +85,7 @@ class View(Protocol):
         ...
 
 
-class Metrics:
+class AgentMetrics:
     """All metrics of one agent."""
 
     def __init__(self, view: View) -> None:

@@ -34,7 +34,7 @@ from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Lease
+from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent import latency
@@ -45,7 +45,7 @@ from cotenant.services.agent.discovery.sources import Source, Sources, plain
 from cotenant.services.agent.http import Pages, PodPage, StatePage
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
-from cotenant.services.agent.metrics import Metrics
+from cotenant.services.agent.metrics import AgentMetrics
 from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.running import cancelled
 
@@ -83,7 +83,7 @@ class AgentProcess:
         self.config = config
         self.components = components
         self.node, self.version, self.mode = config.node, __version__, config.mode.value
-        self.metrics = Metrics(self)
+        self.metrics = AgentMetrics(self)
         self.latency_counts = dict.fromkeys(latency.LatencyOutcome, 0)
         self.reloads = {"taken": 0, "refused": 0}
         self.pressure_events: dict[str, int] = {}
@@ -429,7 +429,7 @@ class AgentProcess:
             sources={source.name: source.said for source in self.sources.sources},
         )
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         """The keeper's leases."""
         async with asyncio.timeout(END_WITHIN_S):
             return await self.components.keeper.leases()

@@ -35,7 +35,7 @@ from cotenant.drivers.http.messages import (
 )
 from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.services.extender.metrics import Metrics
+from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.protocol import Extender
 from cotenant.services.extender.wire import BindingAnswer, BindingArgs
 from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
@@ -63,7 +63,7 @@ class Application:
         self,
         extender: Extender,
         reports: ReportEndpoint,
-        metrics: Metrics,
+        metrics: ExtenderMetrics,
         clock: Callable[[], float],
         *,
         bind: Binder | None = None,

@@ -21,7 +21,7 @@ VERBS = ("filter", "prioritize", "preempt", "bind")
 _BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
-class Metrics(Collector):
+class ExtenderMetrics(Collector):
     """Collects from the parts. `fresh_nodes` counts nodes with a fresh report."""
 
     def __init__(

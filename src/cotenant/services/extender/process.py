@@ -31,7 +31,7 @@ from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.extender.app import LIMITS, Application, Pages
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.judge import Judge
-from cotenant.services.extender.metrics import Metrics
+from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import Extender
@@ -84,7 +84,7 @@ class ExtenderComponents:
         endpoint = ReportEndpoint(self.reports, clock, token, self.mirror.report_received)
         extender = Extender(self.mirror, self.judge, settings.score_max)
         self.traffic = Traffic("extender")
-        metrics = Metrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
+        metrics = ExtenderMetrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
         metrics.registry.register(self.traffic)
         self.watches = None if client is None else MirrorWatches(client, self.mirror)
         self.app = Application(

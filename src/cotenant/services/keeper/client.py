@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Never
 
 from cotenant.model.errors import Permanent, Transient
-from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import in_unicode
 from cotenant.services.keeper import wire
 
@@ -51,7 +51,7 @@ class KeeperClient:
         replies = iter(answers)
         return tuple(next(replies) if _is_text(each.target) else _not_held(each.target) for each in requests)
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         """As the Protocol."""
         reply = await self._ask(wire.List())
         return reply.leases if isinstance(reply, wire.Leases) else _unexpected(reply)

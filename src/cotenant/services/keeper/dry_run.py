@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from cotenant.engine.node.interfaces import KnobIdentity, KnobPort
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, Lease, Target, Vanished
+from cotenant.model.machine.knob import Knob, KnobLease, Target, Vanished
 
 
 class DryRunKnobs:
@@ -70,7 +70,7 @@ class DryRunKnobs:
 class NoStateFile:
     """The lease store of a dry run: nothing is written, so nothing has to be restored after a crash."""
 
-    def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
+    def keep(self, leases: Sequence[KnobLease], *, durable: bool) -> None:
         """Does nothing."""
 
     def drop(self, targets: Sequence[Target]) -> None:

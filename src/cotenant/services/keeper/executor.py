@@ -31,7 +31,7 @@ from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.machine.knob import (
     GiveBack,
     KnobChange,
-    Lease,
+    KnobLease,
     LeaseAnswer,
     LeaseState,
     Scope,
@@ -50,7 +50,7 @@ _MOST_REFUSED = 4096
 class LeaseStore(Protocol):
     """Where leases survive the process: `drivers/leasefile`, or nothing for a dry run."""
 
-    def keep(self, leases: Sequence[Lease], *, durable: bool) -> None:
+    def keep(self, leases: Sequence[KnobLease], *, durable: bool) -> None:
         """Store leases. Raises `Transient` where `durable` and they are not on disk."""
         ...
 
@@ -131,7 +131,7 @@ class LeaseExecutor:
         self._run_round()
         self._pending = not self._memory.settle()
 
-    def restart(self, found: Iterable[Lease]) -> tuple[LeaseAnswer, ...]:
+    def restart(self, found: Iterable[KnobLease]) -> tuple[LeaseAnswer, ...]:
         """Restore what an earlier process left."""
         self._engine.restart(found, self._clock.monotonic_us(), self._clock.wall_s())
         self._run_round()
@@ -143,7 +143,7 @@ class LeaseExecutor:
         self._run_round()
         return self._engine.answers()
 
-    def leases(self) -> tuple[Lease, ...]:
+    def leases(self) -> tuple[KnobLease, ...]:
         """All live leases."""
         return self._engine.leases()
 

@@ -24,7 +24,7 @@ from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.tc.knobs import TcKnobs
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.knob import Lease, LeaseAnswer, LeaseState, Scope
+from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, Scope
 from cotenant.services.keeper.executor import Clock, LeaseExecutor
 from cotenant.services.keeper.local_keeper import LocalKeeper
 from cotenant.services.keeper.rules import Rules, own_groups
@@ -71,7 +71,7 @@ def machine_knobs(cgroup_root: Path | None, resctrl_root: Path | None = None) ->
 class Left:
     """The contents of a folder's state file, read without taking it over."""
 
-    leases: tuple[Lease, ...] = ()  # of this boot
+    leases: tuple[KnobLease, ...] = ()  # of this boot
     earlier_boot: int = 0  # of an earlier boot: their groups are gone
     keeper: int | None = None  # pid of the process that has the folder locked; 0: pid not known; None: no process
     faults: tuple[InvalidInput, ...] = ()  # lines that cannot be read

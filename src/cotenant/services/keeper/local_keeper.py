@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.executor import LeaseExecutor
 from cotenant.services.keeper.rules import SELF, Requester
@@ -40,7 +40,7 @@ class LocalKeeper:
         self._changed = asyncio.Event()
         self.errors = 0  # rounds of the keeper's own that ended in an unexpected error
 
-    async def start(self, found: Iterable[Lease] = ()) -> tuple[LeaseAnswer, ...]:
+    async def start(self, found: Iterable[KnobLease] = ()) -> tuple[LeaseAnswer, ...]:
         """Restore what an earlier process left."""
         left = tuple(found)
         return await self._round(lambda: self._executor.restart(left)) if left else ()
@@ -75,7 +75,7 @@ class LocalKeeper:
         self._changed.set()
         return answers
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         """As the Protocol."""
         return await self._round(self._executor.leases)
 
@@ -115,7 +115,7 @@ class LocalKeeper:
                 async with asyncio.timeout(None if left_s is None else min(left_s, LONGEST_SLEEP_S)):
                     await self._changed.wait()
 
-    async def stop(self) -> tuple[Lease, ...]:
+    async def stop(self) -> tuple[KnobLease, ...]:
         """Restore everything and end the threads. Returns the leases that could not be restored; the state file keeps them."""
         answers = await self._round(lambda: self._executor.give_all_back(STOPPED))
         for _ in range(LAST_TRIES):

@@ -45,7 +45,7 @@ NOT_ALL_RESTORED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class KeeperArguments:
     """The command's arguments."""
 
     roots: tuple[str, ...]
@@ -61,7 +61,7 @@ class Request:
     log_level: str = "info"
 
 
-def run(request: Request) -> int:
+def run(request: KeeperArguments) -> int:
     """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level)
@@ -98,7 +98,7 @@ async def serve(keeper: LocalKeeper, found: Found, path: Path, peers: Peers, tri
     return NOT_ALL_RESTORED if left else 0
 
 
-async def _serve_dry(request: Request, ports: Mapping[Scope, KnobPort], rules: Rules, peers: Peers) -> int:
+async def _serve_dry(request: KeeperArguments, ports: Mapping[Scope, KnobPort], rules: Rules, peers: Peers) -> int:
     try:
         request.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -109,7 +109,7 @@ async def _serve_dry(request: Request, ports: Mapping[Scope, KnobPort], rules: R
     return await serve(keeper, Found(()), request.socket, peers)
 
 
-def rules_of(request: Request) -> Rules:
+def rules_of(request: KeeperArguments) -> Rules:
     """The rules given by the arguments. Raises `InvalidInput`."""
     if not request.roots:
         raise InvalidInput("--root", "", "one group or more below which knobs may be written")
@@ -127,7 +127,7 @@ def rules_of(request: Request) -> Rules:
     )
 
 
-def _peers(request: Request) -> Peers:
+def _peers(request: KeeperArguments) -> Peers:
     users = set()
     for name in request.allow_users:
         try:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupported
-from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target
+from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target
 from cotenant.services.keeper import wire
 from cotenant.services.keeper.host import groups_of
 from cotenant.services.keeper.rules import Requester
@@ -45,7 +45,7 @@ class RequesterKeeper(Protocol):
         """Restore."""
         ...
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         """All live leases."""
         ...
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.machine.knob import GiveBack, Lease, LeaseAnswer, SetKnob, Target, Vanished
+from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target, Vanished
 
 LENGTH = struct.Struct(">I")
 MOST_REQUEST_BYTES = 1 << 20
@@ -65,7 +65,7 @@ class Answers(msgspec.Struct, tag_field="reply", tag="answers", frozen=True):
 class Leases(msgspec.Struct, tag_field="reply", tag="leases", frozen=True):
     """All live leases."""
 
-    leases: tuple[Lease, ...]
+    leases: tuple[KnobLease, ...]
 
 
 class Values(msgspec.Struct, tag_field="reply", tag="values", frozen=True):

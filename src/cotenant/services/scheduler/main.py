@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SchedulerArguments:
     """The command's arguments."""
 
     kubeconfig: Path | None
@@ -60,7 +60,7 @@ class Request:
     election: Timing = field(default_factory=Timing)
 
 
-def run(request: Request) -> int:
+def run(request: SchedulerArguments) -> int:
     """Run until a signal. Raises `InvalidInput`."""
     profile = _profile(request.profile)
     address = Address.parse("--listen", request.listen)

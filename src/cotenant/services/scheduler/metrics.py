@@ -21,7 +21,7 @@ def _exponential(first: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(first * factor**i for i in range(count))
 
 
-class Metrics:
+class SchedulerMetrics:
     """All metrics of one scheduler process."""
 
     def __init__(self, profile: str, registry: MetricsRegistry | None = None) -> None:

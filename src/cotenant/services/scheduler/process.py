@@ -47,7 +47,7 @@ from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.actions.eviction import Evictor
 from cotenant.services.scheduler.actions.reservations import Reserver
 from cotenant.services.scheduler.http import Pages
-from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
@@ -91,7 +91,7 @@ class SchedulerProcess:
             clock=clock,
         )
         self.cluster = _engine(profile, options)
-        self.metrics = Metrics(profile.name, kube.metrics)
+        self.metrics = SchedulerMetrics(profile.name, kube.metrics)
         self.reports = Reports()
         self._report = ReportEndpoint(
             self.reports,

@@ -33,11 +33,11 @@ def warm(profile: str) -> None:
     """Compile in this process: 20 to 40 s of CPU, once. Raises KeyError for an unknown profile."""
     from cotenant.engine.rehearsal import rehearse
     from cotenant.lab.world.config import WorldConfig
-    from cotenant.local.nodes.world import World
+    from cotenant.local.nodes.world import LiveWorld
     from cotenant.policy.placement.profiles import profile as profile_named
 
     rehearse(profile_named(profile))
-    World(WorldConfig(), 1.0, 0.0).prepare()
+    LiveWorld(WorldConfig(), 1.0, 0.0).prepare()
     mark(profile).parent.mkdir(parents=True, exist_ok=True)
     mark(profile).touch()
 

@@ -12,7 +12,7 @@ from tests.fakes.kubepods import UIDS, container_group, layout, make, pod_group
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
 from cotenant.model.errors import Unsupported
-from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
 
 V1 = {
@@ -71,7 +71,8 @@ def test_a_knob_held_by_an_earlier_agent_is_not_the_containers_limit(tmp_path: P
     assert [c.cpu_limit_m for c in tree.read()[0].containers] == [1500, 1500]  # it is told later than it reads
     held = {Target(groups[0], Knob.CPU_MAX): "100000 100000", Target(groups[0], Knob.CPU_WEIGHT): "39"}
     told = [
-        Lease(target, "raw", "held", Reason("r", "t"), LeaseState.HELD, 0.0, 5, before=held[target]) for target in held
+        KnobLease(target, "raw", "held", Reason("r", "t"), LeaseState.HELD, 0.0, 5, before=held[target])
+        for target in held
     ]
     tree.held(told)
     assert [c.cpu_limit_m for c in tree.read()[0].containers] == [1000, 1500]

@@ -11,14 +11,14 @@ import pytest
 from cotenant.drivers.leasefile.file import LOCK, NAME, LeaseFile, asides, held_by, read_only
 from cotenant.drivers.leasefile.lines import Keep, encode
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import Knob, Lease, LeaseState, Target
+from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason, Term
 
 BOOT = "a boot"
 
 
-def lease(number: int = 0, state: LeaseState = LeaseState.HELD) -> Lease:
-    return Lease(
+def lease(number: int = 0, state: LeaseState = LeaseState.HELD) -> KnobLease:
+    return KnobLease(
         Target(f'be/odd "name"\n{number}', Knob.CPU_MAX),
         raw_before='{"cpu.max": "max 100000"}',
         value="20000 100000",

@@ -10,9 +10,9 @@ from prometheus_client.core import CounterMetricFamily
 from tests.fakes.extender_forms import Known
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.local.apiserver.http.health import Metrics as ApiServerMetrics
-from cotenant.services.extender.metrics import Metrics as ExtenderMetrics
-from cotenant.services.scheduler.metrics import Metrics as SchedulerMetrics
+from cotenant.local.apiserver.http.health import ApiServerMetrics as ApiServerMetrics
+from cotenant.services.extender.metrics import ExtenderMetrics as ExtenderMetrics
+from cotenant.services.scheduler.metrics import SchedulerMetrics as SchedulerMetrics
 
 
 def extender() -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.drivers.perf.group_events import GroupCycles, GroupEvents, scaled
-from cotenant.drivers.perf.opening import Event, Reading
+from cotenant.drivers.perf.opening import PerfEvent, Reading
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Vanished
 
@@ -24,6 +24,6 @@ def test_counters_that_did_not_run_are_unknown() -> None:
 
 def test_a_missing_tree(tmp_path: Path) -> None:
     with pytest.raises(Vanished):
-        GroupEvents(str(tmp_path / "none"), (Event.TASK_CLOCK,))
+        GroupEvents(str(tmp_path / "none"), (PerfEvent.TASK_CLOCK,))
     with pytest.raises(Unsupported, match="a cgroup tree"):
         GroupCycles(str(tmp_path / "none"))

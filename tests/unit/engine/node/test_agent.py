@@ -13,7 +13,7 @@ from cotenant.engine.node.policies import NodePolicy
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.model.machine.knob import Knob, Lease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_pod import NodeContainer, Phase
 from cotenant.model.machine.node_state import NodeState, ServiceHealth
@@ -176,7 +176,7 @@ def test_leases_of_an_earlier_agent_are_kept_where_desired_and_given_back_otherw
     other = weight("pods/be/old")
     one = node(FixedPolicy("a", {W: "10"}))
     reason = Reason("before", "an earlier process")
-    leases = [Lease(target, "100", "10", reason, LeaseState.HELD, 0.0, 5) for target in (W, other)]
+    leases = [KnobLease(target, "100", "10", reason, LeaseState.HELD, 0.0, 5) for target in (W, other)]
     one.agent.leases_found(leases, one.now_us)
     instructions = one.tick()
     assert instructions.give_back == ()  # no policy had rates to decide by
@@ -189,7 +189,7 @@ def test_leases_of_an_earlier_agent_are_kept_where_desired_and_given_back_otherw
 def test_leases_of_an_earlier_agent_are_given_back_at_a_clean_stop_before_the_first_measurement() -> None:
     one = node(FixedPolicy("a", {}))
     one.agent.leases_found(
-        [Lease(W, "100", "10", Reason("before", "an earlier process"), LeaseState.HELD, 0.0, 5)], one.now_us
+        [KnobLease(W, "100", "10", Reason("before", "an earlier process"), LeaseState.HELD, 0.0, 5)], one.now_us
     )
     one.tick()
     assert [back.target for back in one.agent.stopping(one.now_us).give_back] == [W]
@@ -560,7 +560,7 @@ def test_a_policy_whose_reads_fails_affects_no_other() -> None:
 def test_validate_passes_between_an_update_and_the_next_tick() -> None:
     one = node(FixedPolicy("a", {W: "10"}))
     one.tick()
-    other = Lease(weight("pods/x"), "100", "10", Reason("before", ""), LeaseState.HELD, 0.0, 5)
+    other = KnobLease(weight("pods/x"), "100", "10", Reason("before", ""), LeaseState.HELD, 0.0, 5)
     one.agent.leases_found((other,), one.now_us)
     one.agent.validate()
     one.agent.machine_seen(frozenset())

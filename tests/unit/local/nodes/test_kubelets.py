@@ -7,7 +7,7 @@ from cotenant.lab.world.config import WorldConfig
 from cotenant.local.controllers.runtime.actions import Delete, Patch
 from cotenant.local.controllers.views.core import NodeView, Pod, stamp
 from cotenant.local.nodes.kubelets import RESTART_S, START_S, STOP_S, Kubelets
-from cotenant.local.nodes.world import World
+from cotenant.local.nodes.world import LiveWorld
 from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS
 
 NOW = 1_800_000_000.0
@@ -19,7 +19,7 @@ class Machine:
 
     def __init__(self) -> None:
         config = WorldConfig(node_cores=4, node_memory_bytes=8 << 30, pair_cores=2.0)
-        self.k = Kubelets(World(config, SPEED, NOW))
+        self.k = Kubelets(LiveWorld(config, SPEED, NOW))
         self.now = NOW
         self.pods: dict[str, dict[str, Any]] = {}
         self.deleted: list[str] = []

@@ -4,15 +4,15 @@ import pytest
 
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.nodes.behaviour import Behaviour, Simulated
-from cotenant.local.nodes.world import World
+from cotenant.local.nodes.world import LiveWorld
 from cotenant.model.errors import InvalidInput
 
 GIB = 1 << 30
 
 
-def world(nodes: int = 2, speed: float = 60.0, **more: object) -> World:
+def world(nodes: int = 2, speed: float = 60.0, **more: object) -> LiveWorld:
     config = WorldConfig(node_cores=16, node_memory_bytes=64 * GIB, pair_cores=8.0, replica_start_s=0.0, **more)  # type: ignore[arg-type]
-    made = World(config, speed, 0.0)
+    made = LiveWorld(config, speed, 0.0)
     for i in range(nodes):
         made.add_node(f"n{i}")
     return made

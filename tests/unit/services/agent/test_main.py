@@ -16,7 +16,7 @@ from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.configuration.config import AgentConfig
-from cotenant.services.agent.main import Request, configure, run, summary
+from cotenant.services.agent.main import AgentArguments, configure, run, summary
 from cotenant.services.running import raise_descriptors
 
 HEAVY = ("numpy", "numba", "polars", "plotly", "rich", "aiohttp", "grpc", "prometheus_client.aiohttp", "scipy")
@@ -25,22 +25,25 @@ HEAVY = ("numpy", "numba", "polars", "plotly", "rich", "aiohttp", "grpc", "prome
 def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("{mode: act, writable: [x]}")
-    assert configure(Request(file)).mode is Mode.ACT
-    assert configure(Request(file, mode="dry-run")).mode is Mode.DRY_RUN
-    assert configure(Request(file, once=True)).mode is Mode.OBSERVE
+    assert configure(AgentArguments(file)).mode is Mode.ACT
+    assert configure(AgentArguments(file, mode="dry-run")).mode is Mode.DRY_RUN
+    assert configure(AgentArguments(file, once=True)).mode is Mode.OBSERVE
 
 
 @pytest.mark.parametrize(
     ("request_", "line"),
     [
-        (Request(None, mode="brave"), "--mode: brave: expected one of act, dry-run, observe"),
-        (Request(None, mode="act"), "writable: nothing: expected at least one group"),
-        (Request(None, json=True), "--json: alone: expected --once with it"),
-        (Request(None, log_level="loud"), "--log-level: loud: expected debug, info, warning, error"),
-        (Request(Path("/nowhere/a.yaml")), "/nowhere/a.yaml: No such file or directory: expected a readable file"),
+        (AgentArguments(None, mode="brave"), "--mode: brave: expected one of act, dry-run, observe"),
+        (AgentArguments(None, mode="act"), "writable: nothing: expected at least one group"),
+        (AgentArguments(None, json=True), "--json: alone: expected --once with it"),
+        (AgentArguments(None, log_level="loud"), "--log-level: loud: expected debug, info, warning, error"),
+        (
+            AgentArguments(Path("/nowhere/a.yaml")),
+            "/nowhere/a.yaml: No such file or directory: expected a readable file",
+        ),
     ],
 )
-def test_invalid_arguments_give_a_one_line_error(request_: Request, line: str) -> None:
+def test_invalid_arguments_give_a_one_line_error(request_: AgentArguments, line: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         run(request_)
     assert str(caught.value).startswith(line)

@@ -15,7 +15,7 @@ from cotenant.drivers.kube.client.errors import Conflict
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import Transient
 from cotenant.services.extender.app import Application, Binder, Pages
-from cotenant.services.extender.metrics import Metrics
+from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.reporting.endpoint import ReportEndpoint
 
 Ask = Callable[..., Any]
@@ -41,7 +41,7 @@ def application(bind: Binder | None = None, unready: str = "") -> tuple[Applicat
     known = Known(report("a"), report("full", cpu_used=8.0))
     reports = Reports()
     endpoint = ReportEndpoint(reports, lambda: NOW, taken=known.mirror.report_received)
-    metrics = Metrics(known.extender.tally, known.mirror, endpoint.counts, lambda: len(reports))
+    metrics = ExtenderMetrics(known.extender.tally, known.mirror, endpoint.counts, lambda: len(reports))
     return Application(known.extender, endpoint, metrics, lambda: NOW, bind=bind, unready=lambda: unready), known
 
 

@@ -13,9 +13,9 @@ from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler import decision_annotation as explaining
 from cotenant.services.scheduler import main
-from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.metrics import SchedulerMetrics
 
-REQUEST = main.Request(
+REQUEST = main.SchedulerArguments(
     kubeconfig=Path("/nowhere"),
     context="",
     scheduler_name="cotenant",
@@ -80,7 +80,7 @@ def test_the_record_is_bounded(reasons: int) -> None:
 
 
 def test_metrics_have_the_names_that_dashboards_know() -> None:
-    metrics = Metrics("p")
+    metrics = SchedulerMetrics("p")
     metrics.scheduled.inc()
     page = metrics.page().decode()
     for name in (

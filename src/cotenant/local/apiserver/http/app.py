@@ -22,7 +22,7 @@ from cotenant.local.apiserver.http.discovery import Discovery
 from cotenant.local.apiserver.http.encoding import rendering
 from cotenant.local.apiserver.http.encoding.accept import Representation
 from cotenant.local.apiserver.http.exchange import ClientGone, Exchange, Header
-from cotenant.local.apiserver.http.health import Health, Metrics, version
+from cotenant.local.apiserver.http.health import ApiServerMetrics, Health, version
 from cotenant.local.apiserver.http.openapi.documents import OpenApi
 from cotenant.local.apiserver.http.options import parse_query, write_options
 from cotenant.local.apiserver.http.protocols import ApiProtocol
@@ -51,7 +51,7 @@ class Application:
         self.address = address
         self.health = Health()
         self.streams = Streams(clock)
-        self.metrics = Metrics(lambda: len(self.streams))
+        self.metrics = ApiServerMetrics(lambda: len(self.streams))
         self._clock = clock
         self._resources = Resources(api, self.streams, clock)
         self._discovery = Discovery(api.registry, rendering.encode)

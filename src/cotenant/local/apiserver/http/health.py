@@ -53,7 +53,7 @@ class Health:
         return 500, "\n".join([*lines, "[-]shutdown failed: reason withheld", f"{name} check failed", ""]).encode()
 
 
-class Metrics:
+class ApiServerMetrics:
     """Counts requests. Each server has its own registry."""
 
     def __init__(self, watches: Callable[[], int]) -> None:

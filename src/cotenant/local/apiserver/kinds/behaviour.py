@@ -1,7 +1,7 @@
 """The behaviour of a kind on writes: the interface between the verbs and each kind.
 
 Problem: a pod's spec is nearly immutable, a Job's status belongs to its controller, a namespace is deleted in stages. Choice: one class
-whose defaults suit most kinds and custom resources, overridden per kind; it sees plain documents and a `World` for looking up other
+whose defaults suit most kinds and custom resources, overridden per kind; it sees plain documents and a `ObjectLookup` for looking up other
 objects. Sources: the strategies of each kind as the Kubernetes API reference and API conventions describe them (status is written through
 the status subresource only; generation counts changes of the desired state; metadata of the status subresource of custom resources is
 ignored).
@@ -18,7 +18,7 @@ from cotenant.local.apiserver.storage.stored import Stored
 from cotenant.local.apiserver.verbs import object_meta
 
 
-class World(Protocol):
+class ObjectLookup(Protocol):
     """What a behaviour may look up during a write."""
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Manifest | None:
@@ -65,10 +65,10 @@ class Behaviour:
         if needs_version is not None:
             self.needs_version = needs_version
 
-    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+    def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Built-in mutating admission, in place, before webhooks. `old` is None on create. Raises ApiError to refuse."""
 
-    def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+    def admit_last(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Built-in validating admission. Raises ApiError to refuse."""
 
     def warnings(self, obj: Manifest, old: Manifest | None) -> list[str]:
@@ -78,10 +78,10 @@ class Behaviour:
     def check_delete(self, obj: Manifest) -> None:
         """Check whether an object may be deleted. Raises ApiError 403."""
 
-    def prepare_create(self, obj: Manifest, world: World) -> None:
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Set system fields of a new object, in place, after admission."""
 
-    def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
+    def prepare_update(self, obj: Manifest, old: Manifest, world: ObjectLookup) -> None:
         """Adjust an update before validation, in place. The status has already been reset to the old one."""
 
     def prepare_status(self, obj: Manifest, old: Manifest) -> None:
@@ -136,7 +136,7 @@ class SpecBehaviour(Behaviour):
         super().__init__(**options)
         self._first_status = first_status
 
-    def prepare_create(self, obj: Manifest, world: World) -> None:
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Set the first status, if the kind has one."""
         if self._first_status is not None:
             obj["status"] = dict(self._first_status)

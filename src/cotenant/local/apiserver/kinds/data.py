@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
 from cotenant.local.apiserver.verbs.errors import immutable
 
 _WHY = "Forbidden: field is immutable when `immutable` is set"
@@ -43,7 +43,7 @@ class SecretBehaviour(DataBehaviour):
             causes.append(immutable("type", obj.get("type")))
         return causes
 
-    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+    def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Encode `stringData` into `data`; default the type to Opaque."""
         if not obj.get("type"):
             obj["type"] = "Opaque"

@@ -6,7 +6,7 @@ Source: Kubernetes documentation "Namespaces"; namespace finalization as the API
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
 from cotenant.local.apiserver.verbs.errors import forbidden_message, immutable
 
 FINALIZER = "kubernetes"
@@ -19,7 +19,7 @@ class NamespaceBehaviour(Behaviour):
 
     has_status = True
 
-    def prepare_create(self, obj: Manifest, world: World) -> None:
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Set phase Active, the finalizer that waits for its content, and the name label."""
         spec = obj.setdefault("spec", {})
         finalizers = spec.setdefault("finalizers", [])
@@ -28,7 +28,7 @@ class NamespaceBehaviour(Behaviour):
         obj["status"] = {"phase": "Active"}
         self._label(obj)
 
-    def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
+    def prepare_update(self, obj: Manifest, old: Manifest, world: ObjectLookup) -> None:
         """Reset the spec: spec.finalizers change through /finalize only."""
         if "spec" in old:
             obj["spec"] = old["spec"]

@@ -6,7 +6,7 @@ Sources: Kubernetes documentation "Nodes", "Taint Nodes by Condition" (the admis
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
 
 NOT_READY = "node.kubernetes.io/not-ready"
 _SET_ONCE = ("podCIDR", "podCIDRs", "providerID")
@@ -23,7 +23,7 @@ class NodeBehaviour(Behaviour):
         super().__init__()
         self._taints_new = taints_new  # False if no node controller would remove the taint
 
-    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+    def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Add the not-ready taint to a new node, whatever its conditions."""
         if old is not None or not self._taints_new:
             return

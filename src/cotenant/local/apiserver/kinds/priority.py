@@ -6,7 +6,7 @@ Source: Kubernetes documentation "Pod Priority and Preemption".
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
 from cotenant.local.apiserver.verbs.errors import forbidden_message, immutable
 
 MAX_USER_PRIORITY = 1_000_000_000
@@ -18,13 +18,13 @@ class PriorityClassBehaviour(Behaviour):
 
     has_generation = True
 
-    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+    def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Set the defaults of value and preemption policy."""
         obj.setdefault("value", 0)
         if not obj.get("preemptionPolicy"):
             obj["preemptionPolicy"] = "PreemptLowerPriority"
 
-    def admit_last(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+    def admit_last(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """At most one class may be the default. Raises ApiError 403."""
         if not obj.get("globalDefault"):
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
 from cotenant.local.apiserver.verbs.errors import shown
 
 _RANGE = ipaddress.IPv4Network("10.96.0.0/16")
@@ -26,7 +26,7 @@ class ServiceBehaviour(Behaviour):
         super().__init__()
         self._next = _FIRST
 
-    def prepare_create(self, obj: Manifest, world: World) -> None:
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Allocate an address and set the IP family fields."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
@@ -39,7 +39,7 @@ class ServiceBehaviour(Behaviour):
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
 
-    def prepare_update(self, obj: Manifest, old: Manifest, world: World) -> None:
+    def prepare_update(self, obj: Manifest, old: Manifest, world: ObjectLookup) -> None:
         """Keep the present address if the update leaves it out."""
         spec, before = obj.setdefault("spec", {}), old.get("spec") or {}
         if spec.get("type", "ClusterIP") != "ExternalName":
@@ -61,7 +61,7 @@ class ServiceBehaviour(Behaviour):
             return [Cause("FieldValueInvalid", why, "spec.clusterIPs[0]")]
         return []
 
-    def _unused_address(self, world: World) -> str:
+    def _unused_address(self, world: ObjectLookup) -> str:
         used = {(service.get("spec") or {}).get("clusterIP") for service in world.scan("", "services")}
         size = _RANGE.num_addresses - 1 - _FIRST
         for _ in range(size):

@@ -6,7 +6,7 @@ Source: Kubernetes documentation "Persistent Volumes".
 from __future__ import annotations
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import Behaviour, World
+from cotenant.local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
 
 _CLAIM_MUTABLE = ("resources", "volumeAttributesClassName")
 
@@ -16,7 +16,7 @@ class VolumeBehaviour(Behaviour):
 
     has_status = True
 
-    def prepare_create(self, obj: Manifest, world: World) -> None:
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Set phase Pending."""
         obj["status"] = {"phase": "Pending"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import SpecBehaviour, World
+from cotenant.local.apiserver.kinds.behaviour import ObjectLookup, SpecBehaviour
 from cotenant.local.apiserver.selectors import label_selector
 from cotenant.local.apiserver.verbs.errors import bad_request, immutable, shown
 
@@ -114,7 +114,7 @@ class JobBehaviour(SpecBehaviour):
 
     default_propagation = "Orphan"
 
-    def prepare_create(self, obj: Manifest, world: World) -> None:
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Set unique labels on the template and a matching selector, unless `manualSelector` is set."""
         obj["status"] = {}
         spec = obj.get("spec")

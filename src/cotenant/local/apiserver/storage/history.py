@@ -28,7 +28,7 @@ class Bounds:
     superseded_bytes: int = 128 << 20
 
 
-class Event:
+class HistoryEvent:
     """One write. `old` is the object before (None if created), `new` after (for DELETED its last state)."""
 
     __slots__ = ("at", "new", "old", "resource_version", "type")
@@ -53,14 +53,14 @@ class History:
 
     def __init__(self, compacted: int, bounds: Bounds) -> None:
         self._bounds = bounds
-        self._events: deque[Event] = deque()
+        self._events: deque[HistoryEvent] = deque()
         self._bytes = 0
         self.compacted = compacted  # all events after this revision are retained
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def append(self, event: Event) -> None:
+    def append(self, event: HistoryEvent) -> None:
         """Append an event and drop the oldest beyond the bounds."""
         self._events.append(event)
         if event.old is not None:
@@ -76,11 +76,11 @@ class History:
             if oldest.old is not None:
                 self._bytes -= len(oldest.old.raw)
 
-    def since(self, revision: int) -> list[Event]:
+    def since(self, revision: int) -> list[HistoryEvent]:
         """The events after a revision, oldest first. Raises ApiError 410 if some of them have been dropped."""
         if revision < self.compacted:
             raise expired(revision, self.compacted)
-        found: list[Event] = []
+        found: list[HistoryEvent] = []
         for event in reversed(self._events):
             if event.resource_version <= revision:
                 break
@@ -93,5 +93,5 @@ class History:
         for event in reversed(self.since(revision)):
             state[event.new.key] = event.old
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[HistoryEvent]:
         return iter(self._events)

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.storage.history import ADDED, DELETED, MODIFIED, Bounds, Event, History
+from cotenant.local.apiserver.storage.history import ADDED, DELETED, MODIFIED, Bounds, History, HistoryEvent
 from cotenant.local.apiserver.storage.sqlite import Database
 from cotenant.local.apiserver.storage.stored import Key, Selectable, Stored, encode, field_values, share_labels
 from cotenant.local.apiserver.storage.watching import Channel, Convert, Predicate
@@ -148,7 +148,7 @@ class Table:
             found = self.channels[key] = Channel(predicate, convert, after)
         return found
 
-    def publish(self, events: list[Event]) -> None:
+    def publish(self, events: list[HistoryEvent]) -> None:
         """Deliver committed events to the watchers, and append them to the history."""
         for event in events:
             self.history.append(event)
@@ -164,7 +164,7 @@ class _Write:
 
     __slots__ = ("event", "table")
 
-    def __init__(self, table: Table, event: Event) -> None:
+    def __init__(self, table: Table, event: HistoryEvent) -> None:
         self.table = table
         self.event = event
 
@@ -248,7 +248,9 @@ class Store:
             field_values(obj, table.selectable),
         )
         table.put(stored)
-        self._enqueue(_Write(table, Event(ADDED if current is None else MODIFIED, stored, current, self._clock())))
+        self._enqueue(
+            _Write(table, HistoryEvent(ADDED if current is None else MODIFIED, stored, current, self._clock()))
+        )
         return stored
 
     def remove(self, table: Table, current: Stored, obj: Manifest) -> Stored:
@@ -257,7 +259,7 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(revision)
         last = Stored(current.id, current.key, revision, current.uid, encode(obj), current.labels, current.fields)
         table.drop(current.key)
-        self._enqueue(_Write(table, Event(DELETED, last, current, self._clock())))
+        self._enqueue(_Write(table, HistoryEvent(DELETED, last, current, self._clock())))
         return last
 
     def _advance(self) -> int:
@@ -329,7 +331,7 @@ class Store:
             self._undo(writes, error)
             return
         self.published = writes[-1].event.resource_version
-        by_table: dict[Table, list[Event]] = {}
+        by_table: dict[Table, list[HistoryEvent]] = {}
         for write in writes:
             by_table.setdefault(write.table, []).append(write.event)
         for table, events in by_table.items():

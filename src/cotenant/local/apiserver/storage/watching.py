@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from cotenant.local.apiserver.storage.history import ADDED, DELETED, MODIFIED, Event
+from cotenant.local.apiserver.storage.history import ADDED, DELETED, MODIFIED, HistoryEvent
 from cotenant.local.apiserver.storage.stored import Stored, encode
 
 Predicate = Callable[[Stored], bool]
@@ -39,7 +39,7 @@ def bookmark(api_version: str, kind: str, revision: int, is_initial_end: bool = 
     return line("BOOKMARK", encode({"kind": kind, "apiVersion": api_version, "metadata": metadata}))
 
 
-def selected_line(event: Event, predicate: Predicate | None, convert: Convert | None) -> bytes | None:
+def selected_line(event: HistoryEvent, predicate: Predicate | None, convert: Convert | None) -> bytes | None:
     """The line of an event under a selection, None if the selection does not include it."""
     if predicate is None:
         kind, raw = event.type, event.new.raw
@@ -87,7 +87,7 @@ class Channel:
         self._convert = convert
         self.watches: list[Watch] = []
 
-    def publish(self, events: Iterable[Event]) -> None:
+    def publish(self, events: Iterable[HistoryEvent]) -> None:
         """Deliver a committed batch to the watchers."""
         lines = [
             text
@@ -100,7 +100,7 @@ class Channel:
             for watch in tuple(self.watches):
                 watch.push(batch)
 
-    def replay(self, events: Iterable[Event]) -> Iterator[bytes]:
+    def replay(self, events: Iterable[HistoryEvent]) -> Iterator[bytes]:
         """The lines of past events, built lazily."""
         for event in events:
             text = selected_line(event, self._predicate, self._convert)

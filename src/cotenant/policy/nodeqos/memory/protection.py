@@ -74,7 +74,7 @@ class MemoryQosMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class ProtectionAmounts:
     """Desired values of one group, bytes; 0 (None for `high`) = do not set."""
 
     min_bytes: int = 0
@@ -82,14 +82,14 @@ class Amounts:
     high_bytes: int | None = None
 
 
-NOTHING = Amounts()
+NOTHING = ProtectionAmounts()
 
 
 def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -> tuple[Verdict, MemoryQosMemory]:
     """The knobs of every container, pod and ancestor group with percentages."""
     knobs: list[SetKnob] = []
     reasons: list[Reason] = []
-    above: dict[str, Amounts] = {}
+    above: dict[str, ProtectionAmounts] = {}
     limit = config.allocatable_bytes if config.allocatable_bytes is not None else state.host.memory_total_bytes
     for entry in state.pods:
         pod = entry.pod
@@ -122,7 +122,7 @@ def decide(state: NodeState, config: MemoryQosConfig, memory: MemoryQosMemory) -
 
 def container_amounts(
     container: NodeContainer, chosen: ClassMemory, without_limit_bytes: int, page_bytes: int = PAGE_BYTES
-) -> Amounts:
+) -> ProtectionAmounts:
     """One container's amounts. `without_limit_bytes`: the limit assumed where it has none."""
     request = container.memory_request_bytes
     limit = container.memory_limit_bytes or without_limit_bytes
@@ -133,7 +133,7 @@ def container_amounts(
         high = max(wanted // page_bytes, -(-request // page_bytes)) * page_bytes
         if high <= 0:
             high = None  # neither a request nor a limit
-    return Amounts(request * chosen.min_percent // 100, request * chosen.low_percent // 100, high)
+    return ProtectionAmounts(request * chosen.min_percent // 100, request * chosen.low_percent // 100, high)
 
 
 def class_memory(pod: NodePod, config: MemoryQosConfig) -> tuple[ClassMemory, str]:
@@ -183,11 +183,11 @@ def _read(text: str) -> _Written | str:
         return f"annotation {MEMORY_QOS} is invalid ({error}); the class applies"
 
 
-def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return Amounts(one.min_bytes + other.min_bytes, one.low_bytes + other.low_bytes)
+def _sum(one: ProtectionAmounts, other: ProtectionAmounts) -> ProtectionAmounts:
+    return ProtectionAmounts(one.min_bytes + other.min_bytes, one.low_bytes + other.low_bytes)
 
 
-def _group_knobs(group: str, amounts: Amounts, who: str, container: NodeContainer | None) -> list[SetKnob]:
+def _group_knobs(group: str, amounts: ProtectionAmounts, who: str, container: NodeContainer | None) -> list[SetKnob]:
     wanted = (
         (Knob.MEMORY_MIN, amounts.min_bytes or None, "is not reclaimed"),
         (Knob.MEMORY_LOW, amounts.low_bytes or None, "is reclaimed last"),

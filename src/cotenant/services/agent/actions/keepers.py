@@ -17,7 +17,7 @@ from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.engine.node.settings import Mode
-from cotenant.model.machine.knob import GiveBack, KnobChange, Lease, LeaseAnswer, LeaseState, SetKnob
+from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob
 from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
@@ -39,7 +39,7 @@ class NoKeeper:
         """Answer RESTORED: nothing is held."""
         return tuple(LeaseAnswer(request.target, LeaseState.RESTORED) for request in requests)
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         """No leases."""
         return ()
 

@@ -46,7 +46,7 @@ class PlainEviction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amounts:
+class WrittenAmounts:
     """Requests or limits in Kubernetes' notation: `500m`, `1.5Gi`, or numbers of cores and bytes. Absent = none."""
 
     cpu: str | int | float = 0
@@ -67,7 +67,7 @@ class Amounts:
         return whole(self.memory, "memory")
 
 
-NO_AMOUNTS = Amounts()
+NO_AMOUNTS = WrittenAmounts()
 EVICTIONS = EvictionLimits()
 
 
@@ -81,8 +81,8 @@ class PlainGroup:
     tenant: str = ""
     priority: int = 0
     objective_p99_ms: float | None = None
-    requests: Amounts = NO_AMOUNTS
-    limits: Amounts = NO_AMOUNTS
+    requests: WrittenAmounts = NO_AMOUNTS
+    limits: WrittenAmounts = NO_AMOUNTS
 
     def __post_init__(self) -> None:
         _group("group", self.group)
@@ -207,7 +207,7 @@ class AgentConfig:
     best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()
     sources: Sources = Sources()
-    reserved: Amounts = NO_AMOUNTS  # kept for the system and kubelet
+    reserved: WrittenAmounts = NO_AMOUNTS  # kept for the system and kubelet
     evictions: EvictionLimits = EVICTIONS
     policies: PolicySettings = DEFAULT_POLICIES
     node_slo: Path | None = None  # Koordinator's settings, which `policies` then changes

@@ -19,7 +19,7 @@ from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.instructions import Instructions
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError
-from cotenant.model.machine.knob import Lease, LeaseAnswer, LeaseState, Target
+from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, Target
 from cotenant.model.machine.node_decision import EvictPod
 
 WITHIN_S = 2.0
@@ -46,7 +46,7 @@ class Actor:
         now_us: Callable[[], int],
         backoff: Backoff | None = None,
         within_s: float = WITHIN_S,
-        leases_seen: Sequence[Callable[[Sequence[Lease]], None]] = (),
+        leases_seen: Sequence[Callable[[Sequence[KnobLease]], None]] = (),
     ) -> None:
         """`leases_seen`: further receivers of the keeper's leases, beside the engine."""
         self.agent = agent

@@ -37,7 +37,7 @@ from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.decision_annotation import written
-from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.metrics import SchedulerMetrics
 
 VOLUMES_WITHIN_S = 600.0
 _PAUSE_S = 0.2
@@ -76,7 +76,7 @@ class Binder:
         reader: PodReader,
         claims: ClaimBinder,
         statuses: PodStatuses,
-        metrics: Metrics,
+        metrics: SchedulerMetrics,
         now: Callable[[], float],
         *,
         in_flight: int,

@@ -21,7 +21,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Preempt, Victim
 from cotenant.model.errors import CotenantError
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
-from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.metrics import SchedulerMetrics
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Evictor:
         client: Client,
         cluster: Cluster,
         statuses: PodStatuses,
-        metrics: Metrics,
+        metrics: SchedulerMetrics,
         scheduler: str,
         now: Callable[[], float],
         changed: Callable[[], None],

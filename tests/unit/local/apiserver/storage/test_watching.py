@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cotenant.local.apiserver.contract import ApiError, ListOptions
-from cotenant.local.apiserver.storage.history import Bounds, Event, History
+from cotenant.local.apiserver.storage.history import Bounds, History, HistoryEvent
 from cotenant.local.apiserver.storage.store import Store
 from cotenant.local.apiserver.storage.stored import Stored
 from cotenant.local.apiserver.storage.watching import Batch, Channel, Watch
@@ -238,7 +238,7 @@ def test_history_respects_its_bounds() -> None:
         History(0, Bounds(superseded_bytes=25)),
     )
     for at in range(1, 6):
-        event = Event("MODIFIED", stored(at), stored(at - 1), float(at * 4))
+        event = HistoryEvent("MODIFIED", stored(at), stored(at - 1), float(at * 4))
         for history in (by_count, by_age, by_bytes):
             history.append(event)
     assert [event.resource_version for event in by_count] == [4, 5]

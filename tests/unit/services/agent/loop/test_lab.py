@@ -16,7 +16,7 @@ from cotenant.lab.plant.loads import Hog, Service, Sine
 from cotenant.lab.plant.machine import Plant
 from cotenant.lab.plant.recording import Recorder
 from cotenant.lab.plant.scenarios import GUESTS, ROOT, SERVICE, hog_pods, policies, service_pod
-from cotenant.model.machine.knob import GiveBack, Knob, Lease, LeaseAnswer, SetKnob
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import Ticker
@@ -45,7 +45,7 @@ class Waiting:
     async def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         return self.keeper.give_back(requests)
 
-    async def leases(self) -> tuple[Lease, ...]:
+    async def leases(self) -> tuple[KnobLease, ...]:
         return self.keeper.leases()
 
 

@@ -18,7 +18,7 @@ from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.services.scheduler.actions.binding import Binder
-from cotenant.services.scheduler.metrics import Metrics
+from cotenant.services.scheduler.metrics import SchedulerMetrics
 
 POD = "/api/v1/namespaces/shop/pods/web"
 BIND, LOOK = ("POST", f"{POD}/binding"), ("GET", POD)
@@ -124,7 +124,7 @@ def carried_out(
                     PodReader(),
                     None,  # type: ignore[arg-type]  # the bind has no claims
                     statuses,  # type: ignore[arg-type]
-                    Metrics("p"),
+                    SchedulerMetrics("p"),
                     lambda: 0.0,
                     in_flight=1,
                     may_bind=lambda: leads(len(server.asked)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.kinds.behaviour import World
+from cotenant.local.apiserver.kinds.behaviour import ObjectLookup
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -30,7 +30,7 @@ class Priorities:
         self._by_name: dict[str, tuple[int, str]] = {}
         self._default = ""
 
-    def admit(self, pod: Manifest, world: World) -> None:
+    def admit(self, pod: Manifest, world: ObjectLookup) -> None:
         """Set the pod's priority from its class. Raises ApiError 403 if the class is unknown or the pod has a different priority."""
         version = world.version(*_STORAGE)
         if version != self._version:
@@ -62,7 +62,7 @@ class Priorities:
         spec["priority"] = priority
         spec["preemptionPolicy"] = policy
 
-    def _read(self, world: World) -> None:
+    def _read(self, world: ObjectLookup) -> None:
         self._by_name = {}
         self._default = ""
         best: int | None = None

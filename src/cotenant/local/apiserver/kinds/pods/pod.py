@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cotenant.local.apiserver.contract import Cause, Manifest
-from cotenant.local.apiserver.kinds.behaviour import SpecBehaviour, World
+from cotenant.local.apiserver.kinds.behaviour import ObjectLookup, SpecBehaviour
 from cotenant.local.apiserver.kinds.pods import admission as pod_admission
 from cotenant.local.apiserver.kinds.pods import colocation
 from cotenant.local.apiserver.kinds.pods import updates as pod_updates
@@ -39,7 +39,7 @@ class PodBehaviour(SpecBehaviour):
         super().__init__()
         self._priorities = pod_admission.Priorities()
 
-    def admit(self, obj: Manifest, old: Manifest | None, world: World) -> None:
+    def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
         """Set requests from limits, service account, priority and tolerations; an update keeps the priority."""
         spec = obj.get("spec")
         if not isinstance(spec, dict):
@@ -59,7 +59,7 @@ class PodBehaviour(SpecBehaviour):
         """What a cluster with Koordinator would refuse."""
         return colocation.warnings(obj, old)
 
-    def prepare_create(self, obj: Manifest, world: World) -> None:
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
         """Set phase Pending and the QoS class; a gated pod gets the condition SchedulingGated."""
         spec = obj["spec"]
         status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(spec)}
