@@ -123,12 +123,12 @@ def kernel_us(leaves: int, pods: int) -> float:
         cluster.pod_seen(
             ObservedPod(Pod(f"x{i}", requests=amounts(1), labels=labels[i]), f"u{i}", "other", 0.0, node="n0"), 0.0
         )
-    books: TreeBooks = quotas._settled().trees[""]  # type: ignore[union-attr]
-    for name in books.members:
-        books.table.renew(books.tree, name)
-    arrays = books.table.arrays
+    account: TreeBooks = quotas._settled().trees[""]  # type: ignore[union-attr]
+    for name in account.members:
+        account.table.renew(account.tree, name)
+    arrays = account.table.arrays
     arrays.limit[:] = 1 << 60
-    rows = np.resize(np.array([books.table.row(f"q{i}") for i in range(leaves)]), pods)
+    rows = np.resize(np.array([account.table.row(f"q{i}") for i in range(leaves)]), pods)
     rng = np.random.default_rng(1)
     rng.shuffle(rows)
     of, preemptible, fits = (
@@ -136,9 +136,9 @@ def kernel_us(leaves: int, pods: int) -> float:
         np.ones(pods, dtype=np.bool_),
         np.empty(pods, dtype=np.bool_),
     )
-    admit_in_order(arrays, rows[:1], books._requests, of[:1], preemptible[:1], fits[:1])
+    admit_in_order(arrays, rows[:1], account._requests, of[:1], preemptible[:1], fits[:1])
     begin = process_time()
-    admit_in_order(arrays, rows, books._requests, of, preemptible, fits)
+    admit_in_order(arrays, rows, account._requests, of, preemptible, fits)
     taken = process_time() - begin
     if not fits.all():
         raise AssertionError("a pod did not fit")

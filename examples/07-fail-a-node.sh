@@ -1,6 +1,6 @@
 #!/bin/sh
-# A simulated node falls silent: its Lease runs out (40 s), it becomes NotReady and is tainted, and the pods that tolerate that no longer are
-# evicted and replaced elsewhere. Needs example 1. Takes about a minute and a half.
+# A simulated node falls silent: its Lease runs out (40 s), it becomes NotReady and is tainted, and pods whose toleration has run out are
+# evicted and replaced on other nodes. Needs example 1. Takes about a minute and a half.
 set -eu
 node=$(kubectl get pods -l app=web -o jsonpath='{.items[0].spec.nodeName}')
 echo "$node falls silent"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A cluster for the tests of a controller or operator: started, used, gone. With --bare there is only the API server, so nothing but your
+# A cluster for the tests of a controller or operator: started, used, removed. With --bare there is only the API server, so nothing but your
 # code touches the objects; without it Deployments become pods, which simulated nodes run.
 set -eu
 dir=$(mktemp -d)
@@ -12,7 +12,7 @@ until grep -q 'ready in' "$dir/up.log"; do
 done
 export KUBECONFIG="$dir/kubeconfig"
 
-# Your tests, from here on. These stand for them:
+# Replace the lines below by your tests:
 kubectl create deployment hello --image=example/hello:1 --dry-run=client -o yaml \
   | sed 's/^    spec:$/    spec:\n      schedulerName: cotenant/' | kubectl apply -f -
 kubectl rollout status deployment/hello --timeout=30s

@@ -277,7 +277,7 @@ METRICS: tuple[Metric, ...] = (
         "fraction",
         "lower",
         "policy",
-        "Over time and teams: what a team asked for and was owed but did not hold, over what it asked for and was owed.",
+        "Over time and teams: what a team requested and was guaranteed but did not hold, over what it requested and was guaranteed.",
     ),
     Metric(
         "racks_crossed",

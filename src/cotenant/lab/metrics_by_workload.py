@@ -180,15 +180,15 @@ _VARIANTS: dict[str, tuple[Metric, ...]] = {
         ),
         _here(
             "utilisation_used",
-            "Time mean over [2 h, 10 h] of GPUs held by jobs that run / GPUs of the cluster, computed in vain included.",
+            "Time mean over [2 h, 10 h] of GPUs held by jobs that run / GPUs of the cluster, including time whose work is later lost.",
             "GPU computing",
             "GPU comput.",
             better="higher",
         ),
         _here(
             "granted_fairness",
-            "Jain's index over teams of GPU-time held / GPU-time deserved in [2 h, 10 h]. Deserved: weighted max-min by what is owed, among "
-            "organisations, then among their teams, capped at what each asks for.",
+            "Jain's index over teams of GPU-time held / GPU-time deserved in [2 h, 10 h]. Deserved: weighted max-min by guarantees, among "
+            "organisations, then among their teams, capped at what each requests.",
             "Delivered over deserved",
             "deserved",
         ),

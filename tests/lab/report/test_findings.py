@@ -62,7 +62,7 @@ def test_a_difference_inside_its_interval_is_no_lead(make: Make) -> None:
     blurred = tuple(replace(p, difference=Interval(p.difference.mean, 1.0, 4)) for p in comparison.paired)
     text = sentences(replace(comparison, paired=blurred))
     assert (
-        "[loss] On SLO violation at 77 % load, paired by seed, cotenant cannot be told apart from the rival random ("
+        "[loss] On SLO violation at 77 % load, paired by seed, cotenant is not separated from the rival random ("
         in text
     )
     assert "is ahead" not in text

@@ -62,7 +62,7 @@ def _leading_figure(c: Comparison) -> list[Finding]:
             found.append(Finding(good, f"{head}is ahead of {_count(ahead, group, noun)}: {_names(ahead)}{by}.{near}"))
         if tied:
             listed = "; ".join(f"{p.policy} ({_gap(p, metric)})" for p in tied)
-            found.append(Finding(bad, f"{head}cannot be told apart from {_some(tied, noun)} {listed}."))
+            found.append(Finding(bad, f"{head}is not separated from {_some(tied, noun)} {listed}."))
         if behind:
             listed = "; ".join(f"{p.policy} by {_gap(p, metric)}" for p in behind)
             found.append(Finding(bad, f"{head}loses to {_some(behind, noun)} {listed}."))
@@ -196,8 +196,8 @@ def _founding(c: Comparison) -> list[Finding]:
         found.append(
             Finding(
                 "caution",
-                "Random placement meets all five founding targets too. Meeting them does not show that a scheduler is good. What tells "
-                "policies apart is violation by class, the sustained load, fragmentation of packers, and the tail of slowdowns.",
+                "Random placement meets all five founding targets too. Meeting them does not show that a scheduler is good. The "
+                "metrics that separate policies are violation by class, the sustained load, fragmentation of packers, and the tail of slowdowns.",
             )
         )
     return found

@@ -202,7 +202,7 @@ def _summary(comparison: Comparison) -> str:
     )
     words = (
         f"<p>Sorted by {escape(comparison.metrics[comparison.leading].title)}, ours emphasised. {interval} "
-        "<b class=best>Best</b> of a column, and <b class=tied>those that paired seeds cannot tell from it</b>; bounds do not compete. "
+        "<b class=best>Best</b> of a column, and <b class=tied>those that paired seeds do not separate from it</b>; bounds do not compete. "
         "▲ higher is better, ▼ lower; no arrow: the figure is not a policy's merit. Point at a heading for its definition.</p>"
     )
     parts = []

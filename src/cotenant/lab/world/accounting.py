@@ -16,7 +16,7 @@ import numpy as np
 from cotenant.lab.contract import MachineMap
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.records import Records, where
-from cotenant.lab.world.state import ASKED, MEMORY, NODE_FAILURE, State
+from cotenant.lab.world.state import MEMORY, NODE_FAILURE, REQUESTED, State
 from cotenant.lab.world.truth import Truth
 from cotenant.model.arrays import Float, Mask
 
@@ -130,7 +130,7 @@ def account(truth: Truth, state: State, config: WorldConfig) -> RunMetrics:
         granted_fairness=jain(state.tenants.share_sum / wanted) if owned else float("nan"),
         evictions_memory=int(state.evictions[MEMORY]),
         evictions_failure=int(state.evictions[NODE_FAILURE]),
-        evictions_asked=int(state.evictions[ASKED]),
+        evictions_asked=int(state.evictions[REQUESTED]),
         unfinished=int(np.isinf(residence).sum()),
         slowdown=residence / alone,
         wait_s=wait,

@@ -11,7 +11,7 @@ from math import inf
 from cotenant.lab.world.contention import settle
 from cotenant.lab.world.observe import tick
 from cotenant.lab.world.residents import complete, earliest, enter, expel, progress, release, set_completion
-from cotenant.lab.world.state import ASKED, NODE_FAILURE, READY, RUNNING, Law, State
+from cotenant.lab.world.state import NODE_FAILURE, READY, REQUESTED, RUNNING, Law, State
 from cotenant.model.arrays import Int
 from cotenant.model.compiled import njit
 
@@ -137,7 +137,7 @@ def evict_pods(s: State, w: Law, pods: Int, touched: Int) -> int:
     for i in range(pods.shape[0]):
         node = s.pods[pods[i]].node
         progress(s, node, t)
-        expel(s, w, pods[i], t, ASKED)
+        expel(s, w, pods[i], t, REQUESTED)
         touched[node] = 1
     for node in range(touched.shape[0]):
         if touched[node] == 1:

@@ -29,8 +29,8 @@ UNREPORTED = 4  # evicted, and not yet reported to the scheduler
 # cause of an eviction
 MEMORY = 0
 NODE_FAILURE = 1
-ASKED = 2
-CAUSES = ("memory", "node failure", "asked by the scheduler")
+REQUESTED = 2
+CAUSES = ("memory", "node failure", "requested by the scheduler")
 
 
 class Law(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotenant.lab.world.offer import Offer
-from cotenant.lab.world.state import ASKED, CAUSES, MEMORY, NODE_FAILURE
+from cotenant.lab.world.state import CAUSES, MEMORY, NODE_FAILURE, REQUESTED
 from cotenant.lab.world.truth import Truth
 from cotenant.lab.world.world import IllegalTransition, Measured
 from cotenant.model.arrays import Report
@@ -109,7 +109,7 @@ def test_an_asked_eviction_starts_again_from_zero_and_is_counted_apart(world):
         w.evict(ONE)
     happened = w.advance(400.0)
     assert happened.evicted.tolist() == [0]
-    assert happened.cause.tolist() == [ASKED]
+    assert happened.cause.tolist() == [REQUESTED]
     assert happened.hold_until_s.tolist() == [400.0]
     w.start(ONE, np.array([1]))
     assert w.advance(2000.0).finished_s == pytest.approx([900.0])

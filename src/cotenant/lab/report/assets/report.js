@@ -1,7 +1,7 @@
 // Draws the report's pictures in the reader's colours, links their legends, sorts tables, copies the command.
 (() => {
   "use strict";
-  const told = JSON.parse(document.getElementById("report-data").textContent);
+  const report = JSON.parse(document.getElementById("report-data").textContent);
   const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const plots = [...document.querySelectorAll("[data-figure]")];
@@ -33,7 +33,7 @@
   function switchEverywhere(name, alone) {
     for (const plot of plots) {
       if (!plot.data) continue;
-      const lines = plot.data.map((trace, i) => [trace, i]).filter(([trace]) => told.colours[trace.name] && trace.showlegend !== false);
+      const lines = plot.data.map((trace, i) => [trace, i]).filter(([trace]) => report.colours[trace.name] && trace.showlegend !== false);
       if (!lines.length) continue;
       const only = alone && lines.some(([trace]) => trace.name !== name && (trace.visible ?? true) === true);
       const visible = lines.map(([trace]) => {
@@ -47,7 +47,7 @@
 
   function draw() {
     for (const plot of plots) {
-      const figure = told.figures[plot.dataset.figure];
+      const figure = report.figures[plot.dataset.figure];
       const data = figure.data.map(inked);
       if (plot.data) data.forEach((trace, i) => { trace.visible = plot.data[i].visible; });
       Plotly.react(plot, data, themed(figure.layout), options);
@@ -55,13 +55,13 @@
       plot.linked = true;
       plot.on("plotly_legendclick", event => {
         const name = event.data[event.curveNumber].name;
-        if (!told.colours[name]) return true;
+        if (!report.colours[name]) return true;
         switchEverywhere(name, false);
         return false;
       });
       plot.on("plotly_legenddoubleclick", event => {
         const name = event.data[event.curveNumber].name;
-        if (!told.colours[name]) return true;
+        if (!report.colours[name]) return true;
         switchEverywhere(name, true);
         return false;
       });
@@ -80,7 +80,7 @@
     });
   }
 
-  for (const dot of document.querySelectorAll("[data-policy]")) dot.style.background = told.colours[dot.dataset.policy];
+  for (const dot of document.querySelectorAll("[data-policy]")) dot.style.background = report.colours[dot.dataset.policy];
 
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0];
