@@ -177,7 +177,7 @@ def _aligned(
     *,
     choosing: bool = True,
 ) -> Given | Refusal:
-    """Without `choosing`, the answer says only whether, and whether wishes are kept, as far as counting tells."""
+    """Without `choosing`, the result says only whether, and whether preferences are satisfied, as far as counting shows."""
     topology, amounts = node.ledger.topology, node.amounts
     ids = tuple(each.id for each in topology.numa)
     if not can_be_aligned(ids):
@@ -272,13 +272,13 @@ def _is_kept(choice: CpuChoice) -> bool:
 
 
 def _would_be_kept(ledger: CpuLedger, ask: CpuAsk) -> bool:
-    """By counting: enough CPUs that lie as asked, away from whom the pod avoids."""
+    """By counting: enough CPUs that satisfy the bind policy, away from the avoided pods."""
     apart = ledger.free & ~ledger.exclusive(ask.exclusive)
     within = apart if ask.within is None else apart & ask.within
     if ask.bind is not BindPolicy.SPREAD and ask.count % ledger.topology.threads_per_core:
         return False  # no whole cores, wherever
-    wished = replace(ask, within=within, exclusive=ExclusivePolicy.NONE, bind_required=True)
-    return shortage(ledger, wished) is None
+    strict = replace(ask, within=within, exclusive=ExclusivePolicy.NONE, bind_required=True)
+    return shortage(ledger, strict) is None
 
 
 W = TypeVar("W", NodeBindPolicy, NumaStrategy, TopologyPolicy)

@@ -197,12 +197,12 @@ class _Work:
         hint = self.hints.get(request.type)
         scope = hint.scope if hint else Scope.NODE
         if request.type is DeviceType.GPU and not request.shared:
-            wish = self.ask.partition
-            honor = self.ledger.honor or wish is not None
+            spec = self.ask.partition
+            honor = self.ledger.honor or spec is not None
             if honor or self.ledger.table is not None:
                 free = room.fits & ~pool.busy
                 within = None if scope is Scope.NODE else near_groups(pool, scope)
-                partition = choose_partition(self.ledger.table, request.count, free, wish or ANY, within)
+                partition = choose_partition(self.ledger.table, request.count, free, spec or ANY, within)
                 if isinstance(partition, Partition):
                     return numbers_in(partition.minors)
                 if honor:
