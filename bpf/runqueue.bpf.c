@@ -229,7 +229,7 @@ static __always_inline void blame(struct timeline *line, __u64 victim, __u64 fro
 		charge(victim, UNKNOWN, to - from);
 }
 
-static __always_inline void tell(struct waits *sum, struct late *what)
+static __always_inline void report(struct waits *sum, struct late *what)
 {
 	__u64 now = bpf_ktime_get_ns();
 
@@ -344,7 +344,7 @@ static __always_inline void account_wait(struct task_struct *next, struct cfs_rq
 		struct late what = {
 			.victim = owner, .culprit = worst.group, .wait_ns = wait, .culprit_ns = worst.end_ns, .cpu = cpu, .pid = next->pid,
 		};
-		tell(sum, &what);
+		report(sum, &what);
 	}
 }
 

@@ -40,8 +40,8 @@ def run(
     if once:
         words.append("--once")
     try:
-        with _progress(quiet=json) as tell:
-            outcome = registry.run(registry.make(name, period_s), settings, folder, " ".join(words), tell)
+        with _progress(quiet=json) as report:
+            outcome = registry.run(registry.make(name, period_s), settings, folder, " ".join(words), report)
     except KeyboardInterrupt as error:
         done = f"; what was measured is in {folder / RAW}" if (folder / RAW).exists() else ""
         raise Interrupted(f"interrupted; the experiment's groups are removed{done}") from error
@@ -55,8 +55,8 @@ def run(
 def demonstrate(folder: Path, quiet: bool) -> Findings:
     """The sine experiment in its short form, once, even on a busy machine: about 45 s. Raises as an experiment does."""
     command = "cotenant node experiment sine --quick --rounds 1"
-    with _progress(quiet) as tell:
-        return registry.run(registry.make("sine", QUICK_PERIOD_S), ExperimentSettings.once(1), folder, command, tell)
+    with _progress(quiet) as report:
+        return registry.run(registry.make("sine", QUICK_PERIOD_S), ExperimentSettings.once(1), folder, command, report)
 
 
 def show(outcome: Findings, folder: Path) -> None:
@@ -105,7 +105,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Step], None]]:
     with Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as bar:
         task = bar.add_task("starting", total=None, left="")
 
-        def tell(step: Step) -> None:
+        def report(step: Step) -> None:
             left = (
                 f"about {step.seconds_left / 60:.0f} min left"
                 if step.seconds_left > 90
@@ -113,4 +113,4 @@ def _progress(quiet: bool) -> Iterator[Callable[[Step], None]]:
             )
             bar.update(task, completed=step.done, total=step.total, description=step.arm, left=left, refresh=True)
 
-        yield tell
+        yield report

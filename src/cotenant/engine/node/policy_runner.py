@@ -112,7 +112,7 @@ class PolicyRunner:
             self._fail(running, error, now_us)
             return False
         if verdict.evictions and not running.policy.may_evict:
-            names = ", ".join(wish.key for wish in verdict.evictions)
+            names = ", ".join(eviction.key for eviction in verdict.evictions)
             blocked = Reason(running.policy.name, f"{names} should leave, but this policy may not evict")
             verdict = Verdict((*verdict.reasons, blocked), verdict.knobs)
         running.verdict, running.memory, running.failed, running.failure = verdict, memory, 0, ""

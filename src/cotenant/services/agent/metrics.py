@@ -99,7 +99,7 @@ class AgentMetrics:
         )
         self._reactions = Histogram(
             "cotenant_agent_reaction_seconds",
-            "From a pressure trigger to the answer of the keeper, where knobs were turned for it",
+            "From a pressure trigger to the answer of the keeper, where knobs were written for it",
             buckets=_REACTION_BUCKETS,
             registry=self.registry,
         )
@@ -183,7 +183,7 @@ def _process(view: View) -> Iterator[Metric]:
         yield _counter("cotenant_agent_device_objects", "Writes of this node's Device object, by outcome", ("outcome",),
                        [(("written",), devices.written), (("failed",), devices.failures)])  # fmt: skip
     if ticker.last is not None:
-        yield _gauge("cotenant_node_gap_info", "What this machine cannot tell, and what it would take", ("what", "needs"),
+        yield _gauge("cotenant_node_gap_info", "What this machine cannot measure or do, and what is required", ("what", "needs"),
                      [((gap.what, gap.needs), 1) for gap in view.gaps()])  # fmt: skip
         yield _gauge("cotenant_gpu_utilisation_ratio", "Use of an accelerator", ("gpu",),
                      [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in ticker.last.gpus])  # fmt: skip

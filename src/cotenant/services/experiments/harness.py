@@ -164,7 +164,7 @@ class _Run:
     experiment: Experiment
     settings: ExperimentSettings
     raw: Path
-    tell: Callable[[Step], None]
+    report: Callable[[Step], None]
     rounds: list[Round] = field(default_factory=list)
 
     def all(self, site: Site) -> None:
@@ -194,7 +194,7 @@ class _Run:
         blocks: dict[str, Block] = {}
         for place, arm in enumerate(arms):
             done, total = number * len(arms) + place, wanted * len(arms)
-            self.tell(Step(done, total, arm, (total - done) * self.experiment.block_s))
+            self.report(Step(done, total, arm, (total - done) * self.experiment.block_s))
             for again in range(self.settings.tries):
                 blocks[arm] = self._block(site, arm, seed, again)
                 line = {"round": number, "place": place, "seed": seed, **asdict(blocks[arm])}
@@ -218,7 +218,7 @@ def run(
     experiment: Experiment,
     settings: ExperimentSettings,
     folder: Path,
-    tell: Callable[[Step], None],
+    report: Callable[[Step], None],
     opened: Callable[[], AbstractContextManager[Site]] = open_site,
 ) -> Findings:
     """Run it on this machine; raw data are written to `folder` as they come.
@@ -231,7 +231,7 @@ def run(
     with interruptible():
         with opened() as site:
             raw.unlink(missing_ok=True)
-            state = _Run(experiment, settings, raw, tell)
+            state = _Run(experiment, settings, raw, report)
             state.all(site)
         judged = state.judged()
     counted = [each for each in judged if not each.why_discarded]

@@ -56,7 +56,7 @@ def run(
     settings: harness.ExperimentSettings,
     folder: Path,
     command: str,
-    tell: Callable[[harness.Step], None],
+    report: Callable[[harness.Step], None],
 ) -> Findings:
     """Run it, and write `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
     from cotenant.services.experiments import page
@@ -65,7 +65,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput("--out", str(folder), "a folder that can be written", error.strerror or "") from error
-    outcome = harness.run(experiment, settings, folder, tell)
+    outcome = harness.run(experiment, settings, folder, report)
     try:
         (folder / RESULTS).write_text(encode(outcome) + "\n")
         page.write(folder / REPORT, outcome, command)

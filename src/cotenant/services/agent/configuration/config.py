@@ -239,7 +239,7 @@ class AgentConfig:
         self._check_groups()
         if self.mode is Mode.ACT and not self.writable:
             raise InvalidInput(
-                "writable", "nothing", "at least one group while mode is act", "knobs below it may be turned"
+                "writable", "nothing", "at least one group while mode is act", "knobs below it may be written"
             )
         check_listen(self.listen, self.insecure)
 

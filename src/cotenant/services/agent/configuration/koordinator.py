@@ -1,7 +1,7 @@
 """Settings that co-location users already have, as ours: a NodeSLO, or the data of the ConfigMap `slo-controller-config`.
 
 Problem: a node's strategies have been tuned for years under Koordinator's names, and retyping them makes mistakes. Choice: a pure function from the
-document to `PolicySettings`; what is not said takes Koordinator's own defaults, and what has no counterpart here is named, so that nobody believes that it is in force.
+document to `PolicySettings`; absent settings take Koordinator's own defaults, and settings without a counterpart here are listed, so that they are not believed to be in force.
 Limits: strategies of single nodes (nodeStrategies) and host applications are not taken; kernel features of other distributions (group identity,
 core scheduling, memory watermarks, memory reaping) have no counterpart.
 

@@ -1,8 +1,8 @@
-"""Writes this node's Device object: its GPUs, where they sit, and which are well.
+"""Writes this node's Device object: its GPUs, their place on the PCI bus, and their health.
 
-Problem: a scheduler gives parts of GPUs only where a node tells them, a GPU may fall ill at any time, and another agent may tell of the same ones. Choice: what
-the last sample says of the GPUs is wanted, where it differs from what current there; an object that carries our mark is ours, any other is left alone, and that is
-said once. Limits: GPUs by NVML only; network cards and link domains are not wanted; a machine that never had a GPU writes nothing.
+Problem: a scheduler assigns parts of GPUs only where a node reports them, a GPU may become unhealthy at any time, and another agent may report the same ones.
+Choice: the GPUs of the last sample are written where they differ from the object; an object with our mark is ours, any other is left alone, which is logged once.
+Limits: GPUs through NVML only; network cards and link domains are not reported; a machine that never had a GPU writes nothing.
 
 Source: Koordinator, koordlet's Device report.
 """

@@ -1,9 +1,9 @@
-"""Writes this node's NodeMetric: what it, its system and its pods use.
+"""Writes this node's NodeMetric: the use of the node, its system and its pods.
 
-Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period, and an API server may be
-away for hours. Choice: the object's own spec says how often and over which windows; it is made where nobody has made it, and its status is
-patched. What cannot be written now is written a period later, from what is known then. Limits: no predictions, no devices; where the kind is not
-installed, that is told once and asked again each period.
+Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period, and an API server may be unavailable for
+hours. Choice: the object's own spec gives the period and the windows; it is created where it does not exist, and its status is patched. What cannot be written now
+is written a period later, with the figures of then. Limits: no predictions, no devices; where the kind is not installed, that is logged once and retried each
+period.
 Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 minutes, every 60 s).
 """
 

@@ -1,9 +1,9 @@
-"""Writes this node's NodeResourceTopology: its CPUs, who has which, and what its NUMA nodes have.
+"""Writes this node's NodeResourceTopology: its CPUs, their assignment to pods, and the resources of its NUMA nodes.
 
-Problem: a scheduler gives CPUs only where a node tells them, and a CPU may go offline at any time. Choice: the machine is looked at each period; the object is
-made where nobody has made it, and patched when what is to be annotations differs from what it says: our annotations, the zones where nobody else has written any.
-What the kubelet's static policy has given is told as such, so that it is nobody else's to give. Limits: reserved CPUs are those of the agent's
-configuration; where the kind is not installed, that is told once and asked again each period.
+Problem: a scheduler assigns CPUs only where a node reports them, and a CPU may go offline at any time. Choice: the machine is read each period; the object is
+created where it does not exist, and patched where it differs: our annotations, and the zones where no other agent has written any. CPUs assigned by the kubelet's
+static policy are reported as such, so that they are not assigned again. Limits: reserved CPUs are those of the agent's configuration; where the kind is not
+installed, that is logged once and retried each period.
 Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zones node-0 and so on).
 """
 

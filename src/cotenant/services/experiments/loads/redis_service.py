@@ -84,15 +84,15 @@ def measured(site: Site, load: Load, seed: int, read: Callable[[], Any], hear: C
     final: Mapping[str, Any] = {}
     ends, live = [], []
     for line in generator.process.stdout or ():
-        told = json.loads(line)
-        if "live" not in told:
-            final = told
+        report = json.loads(line)
+        if "live" not in report:
+            final = report
             ends.append(read())
             break
-        live.append(told["live"])
+        live.append(report["live"])
         if len(live) == load.settle_s:
             ends.append(read())
-        hear(told["live"])
+        hear(report["live"])
     if not final:
         generator.process.wait(10)
         raise Permanent(f"the load generator ended early: {generator.last_line()}")

@@ -37,7 +37,7 @@ from cotenant.services.experiments.studies.antagonist_search import (
 )
 
 ARM = "search"
-GUESTS = 4
+BATCH_GROUPS = 4
 LINE = 0.8
 PERIOD_MS, WORK_MS = 4000, 600  # of each batch group: 15 % of the core
 GAP_MS, REQUEST_MS = 5.0, 0.75  # of the service: the same
@@ -69,7 +69,7 @@ class Antagonist:
 
     def prepare(self, site: Site) -> None:
         """Create the groups. Raises `Unsupported` without the idle class, which distinguishes the innocent from the guilty."""
-        site.make_plant("service", *(f"batch-{number}" for number in range(GUESTS)))
+        site.make_plant("service", *(f"batch-{number}" for number in range(BATCH_GROUPS)))
         gap = site.cgroups.knobs.supported(Knob.CPU_IDLE)
         if gap is not None:
             raise Unsupported("the antagonist experiment", f"the idle class of groups: {gap.needs}")
@@ -77,11 +77,11 @@ class Antagonist:
     def block(self, site: Site, arm: str, seed: int) -> Record:
         """One round with a guilty group, phases and arrivals drawn from the seed."""
         random = Random(seed)
-        guilty = random.choice(_guests())
+        guilty = random.choice(_batch_groups())
         start_us = now_us() + _LEAD_US
         together_us = start_us + (LEARNING + 2) * STEP_US
         end_us = together_us + round((self.watch_s + self.held_s) * 1e6)
-        paths = {site.cgroups.path(name): name for name in (_SERVICE, *_guests())}
+        paths = {site.cgroups.path(name): name for name in (_SERVICE, *_batch_groups())}
         service, *batch = paths
         children = [_start_service(site, start_us, end_us, seed), *_start_batch(site, together_us, end_us, random)]
         looks: list[tuple[int, dict[str, GroupUse]]] = []
@@ -187,8 +187,8 @@ class Antagonist:
         return Judgement(figures, checks, columns, rows, notes, pictures)
 
 
-def _guests() -> list[str]:
-    return [in_plant(f"batch-{number}") for number in range(GUESTS)]
+def _batch_groups() -> list[str]:
+    return [in_plant(f"batch-{number}") for number in range(BATCH_GROUPS)]
 
 
 def _start_service(site: Site, start_us: int, end_us: int, seed: int) -> Child:
@@ -202,11 +202,11 @@ def _start_service(site: Site, start_us: int, end_us: int, seed: int) -> Child:
 
 
 def _start_batch(site: Site, together_us: int, end_us: int, random: Random) -> Iterator[Child]:
-    phases = [PERIOD_MS * place // GUESTS for place in range(GUESTS)]
+    phases = [PERIOD_MS * place // BATCH_GROUPS for place in range(BATCH_GROUPS)]
     random.shuffle(phases)
-    for guest, phase_ms in zip(_guests(), phases, strict=True):
+    for batch_group, phase_ms in zip(_batch_groups(), phases, strict=True):
         yield site.start_python(
-            guest,
+            batch_group,
             "cotenant.services.experiments.loads.phased_batch",
             *("--start-us", str(together_us), "--seconds", str((end_us - together_us) / 1e6 + 1)),
             *("--period-ms", str(PERIOD_MS), "--phase-ms", str(phase_ms), "--work-ms", str(WORK_MS)),

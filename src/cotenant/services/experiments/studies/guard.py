@@ -259,7 +259,7 @@ def _batch_us(record: Record) -> float:
 def _of_windows(all_tails: Mapping[str, Sequence[float]], has_witness: bool, witness_share: float) -> str:
     """Which windows the table's latencies cover, and the latencies over all windows."""
     if not has_witness:
-        return "No witness, for real-time priority was refused: all windows are judged, and what a hypervisor took is in every latency."
+        return "No lateness monitor, since real-time priority was refused: all windows count, and time taken by a hypervisor is in every latency."
     seen = [f"{arm} {_ms(_whole(middle(tails).value))}" for arm, tails in all_tails.items()]
     against = [
         f"{arm} / alone {ratio(tails, all_tails[ALONE]).shown()}" for arm, tails in all_tails.items() if arm != ALONE

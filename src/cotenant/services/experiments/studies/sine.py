@@ -73,7 +73,7 @@ class Sine:
             else [site.start(name, [sys.executable, "-Sc", "while True: pass"], name) for name in _hogs()]
         )
         samples = self._samples(site, start_us)
-        told = agent.record() if agent else {}
+        agent_record = agent.record() if agent else {}
         service.process.wait(10)
         output = service.process.stdout.read() if service.process.stdout else b""
         site.stop(*hogs, kill=True)
@@ -81,7 +81,7 @@ class Sine:
         if agent:
             agent.stop()
         work = json.loads(output or b"{}")
-        return {"samples": samples, "work": work, "agent": told}
+        return {"samples": samples, "work": work, "agent": agent_record}
 
     def disturbed(self, record: Record) -> str:
         """Never disturbed by its own measure."""

@@ -86,7 +86,10 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
         ("period_ms: 10", "period_ms: 10: expected 100 to 60000 milliseconds"),
         ("lease_ttl_ms: 1000", "lease_ttl_ms: 1000: expected 3 periods (3000) to 3600000 milliseconds"),
         ("mode: brave", "mode: brave: expected one of act, dry-run, observe"),
-        ("mode: act", "writable: nothing: expected at least one group while mode is act; knobs below it may be turned"),
+        (
+            "mode: act",
+            "writable: nothing: expected at least one group while mode is act; knobs below it may be written",
+        ),
         ("writable: [/batch]", "writable: /batch: expected a path below the tree's root"),
         ('writable: ["a\\nb"]', "writable: 'a\\nb': expected one line"),
         ("writable: ['']", "writable: (empty): expected a group below the root; the root itself is not the agent's"),

@@ -30,7 +30,7 @@ def away_from_them(place: int) -> bool:
 
 
 def block(slow: Place = nowhere, disturbed: Place = at_disturbances, witness: bool = True) -> Record:
-    """Windows in which all requests took `FAST_US`, or `SLOW_US`; in disturbed ones the plant's witness was late."""
+    """Windows in which all requests took `FAST_US`, or `SLOW_US`; in disturbed ones the monitor of the plant was late."""
     windows = []
     for place in range(WINDOWS):
         latency = Histogram()
@@ -86,7 +86,7 @@ def test_without_a_lateness_monitor_all_windows_are_judged() -> None:
     assert not verdicts(judgement)["regulated / alone"]
     assert judgement.figures["judged"] == "all windows"
     assert judgement.figures[REGULATED]["calm_share_of_windows"] is None
-    assert any(note.startswith("No witness") for note in judgement.notes)
+    assert any(note.startswith("No lateness monitor") for note in judgement.notes)
 
 
 def test_a_block_with_too_few_calm_windows_is_disturbed() -> None:
