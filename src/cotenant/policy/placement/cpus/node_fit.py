@@ -96,15 +96,15 @@ class Fit:
     elsewhere: Sets = ()
 
 
-def node_options(labels: Labels, told: NodeTopology) -> NodeOptions:
+def node_options(labels: Labels, reported: NodeTopology) -> NodeOptions:
     """A node's options. A label with an unknown value counts as absent, as for every label of the protocol."""
     bind = _word(NodeBindPolicy, labels.get(BIND_LABEL))
     strategy = _word(NumaStrategy, labels.get(NUMA_ALLOCATE_STRATEGY))
     policy = _word(TopologyPolicy, labels.get(NUMA_TOPOLOGY_POLICY))
     return NodeOptions(
-        told.bind if bind in (None, NodeBindPolicy.NONE) else bind,
-        strategy or told.strategy or NumaStrategy.MOST_ALLOCATED,
-        policy or told.policy,
+        reported.bind if bind in (None, NodeBindPolicy.NONE) else bind,
+        strategy or reported.strategy or NumaStrategy.MOST_ALLOCATED,
+        policy or reported.policy,
     )
 
 

@@ -26,14 +26,14 @@ class NumaAmounts:
     holdings: tuple[Holding, ...] = ()
 
     @classmethod
-    def empty(cls, told: NodeTopology) -> NumaAmounts:
+    def empty(cls, topology: NodeTopology) -> NumaAmounts:
         """Without holdings. The CPUs of each NUMA node are those that are not reserved."""
-        memory = {zone.node: zone.memory_bytes for zone in told.zones}
-        usable = told.topology.mask & ~told.reserved
+        memory = {zone.node: zone.memory_bytes for zone in topology.zones}
+        usable = topology.topology.mask & ~topology.reserved
         return cls(
             tuple(
                 NumaAmount(node.id, (node.mask & usable).bit_count() * 1000, memory.get(node.id))
-                for node in told.topology.numa
+                for node in topology.topology.numa
             )
         )
 

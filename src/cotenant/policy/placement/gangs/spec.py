@@ -35,70 +35,72 @@ def gang_key(pod: Pod, notes: GangNotes | None) -> str:
 
 def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
     """The specification from a PodGroup, and messages about what was not used as written."""
-    notes, told = group.notes, list(group.notes.wrong)
+    notes, messages = group.notes, list(group.notes.wrong)
     least = group.min_member
     if least is None or least < 1:
-        told.append(f"spec.minMember is {least if least is not None else 'missing'}: 1 counts")
+        messages.append(f"spec.minMember is {least if least is not None else 'missing'}: 1 counts")
         least = 1
     wait_s = group.wait_s if group.wait_s is not None and group.wait_s > 0 else notes.wait_s
-    return _spec(group.key, least, notes, wait_s, told, declared=True), tuple(told)
+    return _spec(group.key, least, notes, wait_s, messages, declared=True), tuple(messages)
 
 
 def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpec | None, tuple[str, ...]]:
     """The specification of a gang without a PodGroup from its oldest pod, and messages about what was not used as written. None = no valid minimum."""
     written = notes or NO_NOTES
-    told = list(written.wrong)
+    messages = list(written.wrong)
     least = written.min_available
     if least is None:
         text = labels.get(gang.LIGHT_MIN_AVAILABLE)
         if text is not None and _COUNT.fullmatch(text):
             least = int(text)
         elif text is not None:
-            told.append(f"label {gang.LIGHT_MIN_AVAILABLE} is {text!r}, not a whole number")
+            messages.append(f"label {gang.LIGHT_MIN_AVAILABLE} is {text!r}, not a whole number")
     policy = labels.get(gang.LIGHT_MATCH_POLICY)
     if written.match_policy is None and policy is not None:
         try:
             written = _with_policy(written, MatchPolicy(policy))
         except ValueError:
-            told.append(f"label {gang.LIGHT_MATCH_POLICY} is {policy!r}: {MatchPolicy.ONCE_SATISFIED} counts")
+            messages.append(f"label {gang.LIGHT_MATCH_POLICY} is {policy!r}: {MatchPolicy.ONCE_SATISFIED} counts")
     if least is None or least < 1:
-        told.append(f"neither a PodGroup {key} nor its pods say how many of it must run together")
-        return None, tuple(told)
-    return _spec(key, least, written, written.wait_s, told, declared=False), tuple(told)
+        messages.append(f"neither a PodGroup {key} nor its pods say how many of it must run together")
+        return None, tuple(messages)
+    return _spec(key, least, written, written.wait_s, messages, declared=False), tuple(messages)
 
 
 def differences(spec: GangSpec, notes: GangNotes | None) -> str:
     """Where a member's own annotations differ from the effective specification; empty where they do not."""
     if notes is None:
         return ""
-    said = []
+    differing = []
     for name, own, counts in (
         ("min-available", notes.min_available, spec.min_available),
         ("mode", notes.mode, spec.mode),
         ("match-policy", notes.match_policy, spec.match_policy),
     ):
         if own is not None and own != counts:
-            said.append(f"{name} {own}, {counts} counts")
+            differing.append(f"{name} {own}, {counts} counts")
     if notes.groups and tuple(sorted({*notes.groups, spec.key})) != tuple(sorted({*spec.groups, spec.key})):
-        said.append("other groups than those that count")
-    return "; ".join(said)
+        differing.append("other groups than those that count")
+    return "; ".join(differing)
 
 
-def _spec(key: str, least: int, notes: GangNotes, wait_s: float | None, told: list[str], *, declared: bool) -> GangSpec:
+def _spec(
+    key: str, least: int, notes: GangNotes, wait_s: float | None, messages: list[str], *, declared: bool
+) -> GangSpec:
     total = notes.total if notes.total is not None else least
     if total < least:
-        told.append(f"total-number {total} is below the minimum {least}: {least} counts")
+        messages.append(f"total-number {total} is below the minimum {least}: {least} counts")
         total = least
     if wait_s is not None and wait_s <= 0:
-        told.append(f"waiting-time {wait_s:g} s is not above 0: {gang.WAIT_S:g} s counts")
+        messages.append(f"waiting-time {wait_s:g} s is not above 0: {gang.WAIT_S:g} s counts")
         wait_s = None
     groups = tuple(dict.fromkeys((*notes.groups, key))) if notes.groups else ()
     if notes.groups and key not in notes.groups:
-        told.append(f"the groups do not name {key} itself: it counts among them")
+        messages.append(f"the groups do not name {key} itself: it counts among them")
     for other in groups:
         namespace, slash, name = other.partition("/")
         if not (namespace and slash and name):
-            told.append(f"{other!r} among the groups is not namespace/name: it is left out")
+            messages.append(f"{other!r} among the groups is not namespace/name: it is left out")
     groups = tuple(each for each in groups if all(each.partition("/")))
     return GangSpec(
         key,

@@ -86,14 +86,14 @@ def standing(
     now_s: float,
 ) -> Standing:
     """The load state of a node."""
-    metric, told = facts.metric, facts.report
+    metric, report = facts.metric, facts.report
     fresh = metric is not None and not is_expired(now_s - facts.updated_s, settings)
     if metric is not None and fresh:
         lasts_s = facts.updated_s + settings.expires_s if settings.expires_s else inf
         return _stand(size, own, metric, facts, Source.METRIC, facts.updated_s, residents, settings, now_s, lasts_s)
-    if told is not None and now_s - facts.reported_s < REPORT_LIVES_S:
+    if report is not None and now_s - facts.reported_s < REPORT_LIVES_S:
         until_s = facts.reported_s + REPORT_LIVES_S
-        return _stand(size, own, told, facts, Source.REPORT, facts.reported_s, residents, settings, now_s, until_s)
+        return _stand(size, own, report, facts, Source.REPORT, facts.reported_s, residents, settings, now_s, until_s)
     if metric is None:
         return Standing(size, Source.NOBODY, nan, -inf, False, False, False, _BARE, _BARE, inf)
     if settings.filters_expired:

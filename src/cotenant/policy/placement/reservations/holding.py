@@ -46,7 +46,7 @@ def kept_after(reserved: Kept, drawn: Sequence[Kept]) -> Kept:
 def _parts_left(
     kept: Sequence[DeviceAllocation], drawn: Iterable[DeviceAllocation]
 ) -> list[tuple[DeviceAllocation, DeviceAllocation]]:
-    """Each part that was kept, and what is left of it: all resources that it had while there is any left of one, so that 0 of one is told too."""
+    """Each reserved part and what is left of it: all of its resources while any of them is left, including those of which 0 is left."""
     taken: dict[tuple[DeviceType, int], dict[str, int]] = {}
     functions: set[tuple[DeviceType, str]] = set()
     for each in drawn:
