@@ -19,6 +19,7 @@ import yaml
 from tests.fakes.cpu_cluster import cpus
 from tests.kube.definitions import collection, installed
 
+from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.custom.device import written_devices
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import topology_text
@@ -100,7 +101,7 @@ class Scheduler:
         self._stop = asyncio.Event()
         options = Options(
             self.name,
-            port=0,
+            listen=Address("127.0.0.1", 0),
             load_aware=LoadAwareSettings(),
             quotas=QuotaSettings(revoke_after_s=1.0, status_every_s=0.2),
         )
