@@ -214,6 +214,7 @@ def test_explain_reports_a_tasks_history() -> None:
     assert score == pytest.approx(sum(part for _, part in parts))
 
 
+@pytest.mark.slow
 def test_bad_specifications_are_refused(tmp_path: Path) -> None:
     for wrong, field in (
         (spec("drf"), "--policies"),

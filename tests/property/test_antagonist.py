@@ -92,6 +92,7 @@ def test_a_score_does_not_depend_on_the_unit_of_activity(
     assert score is None or (scaled is not None and abs(scaled - score) <= len(points) + 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32),

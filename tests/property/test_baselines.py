@@ -109,6 +109,7 @@ def allowed(cluster: Snapshot, requested: np.ndarray, group_count: np.ndarray, r
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.name}-{POLICIES.index(policy)}")
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))

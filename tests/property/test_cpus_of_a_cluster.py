@@ -60,6 +60,7 @@ def worlds(draw: st.DrawFn) -> CpuNode:
     return CpuNode(ledger, amounts, options)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(worlds(), SPECS, NUMA, st.integers(1, 8), st.integers(0, 9), st.booleans(), st.integers(0, 7))
 def test_counting_agrees_with_choosing(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ def pods(draw: st.DrawFn, name: str, notes: GangNotes | None) -> ObservedPod:
     return ObservedPod(value, f"uid-{name}", "cotenant", draw(st.floats(0, 9)), demands=Demands(gang=notes))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(("least-allocated", "kube-default")), st.integers(0, 5))
 def test_a_gang_that_does_not_fit_changes_nothing(data: st.DataObject, policy: str, seed: int) -> None:
@@ -141,6 +143,7 @@ class Truth:
         return sum(bool(pod.node) for pod in self.pods.values() if pod.demands.gang and pod.demands.gang.name == name)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from(tuple(MatchPolicy)), st.booleans())
 def test_no_strict_gang_is_ever_bound_in_part(data: st.DataObject, policy: MatchPolicy, crashes: bool) -> None:

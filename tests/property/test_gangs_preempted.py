@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.property.test_gangs import arrays, same
@@ -119,6 +120,7 @@ def check_gangs(truth: Truth, notes: dict[str, GangNotes], before: set[str], gon
         assert complete or not any(now[name] for name in bundle), f"{bundle}: {was} became {now}"
 
 
+@pytest.mark.slow
 @_SLOW
 @given(st.data(), specs())
 def test_no_strict_gang_is_left_below_its_minimum(data: st.DataObject, notes: dict[str, GangNotes]) -> None:
@@ -152,6 +154,7 @@ def test_no_strict_gang_is_left_below_its_minimum(data: st.DataObject, notes: di
         going |= gone & truth.pods.keys()
 
 
+@pytest.mark.slow
 @_SLOW
 @given(st.data(), specs(), st.booleans())
 def test_a_preemptor_fits_afterwards_or_nothing_changes(
@@ -194,6 +197,7 @@ def test_a_preemptor_fits_afterwards_or_nothing_changes(
     truth.c.validate()
 
 
+@pytest.mark.slow
 @_SLOW
 @given(st.data(), specs())
 def test_quotas_evict_a_strict_gang_whole_or_not_at_all(data: st.DataObject, notes: dict[str, GangNotes]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.fake_node import SECOND, weight
@@ -42,6 +43,7 @@ event_lists = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(event_lists)
 def test_unchanged_desired_values_give_the_same_requests_as_a_fresh_mapping(events: list[tuple[object, ...]]) -> None:
     checked, cached = KnobTracker(AgentSettings(), AgentCounts()), KnobTracker(AgentSettings(), AgentCounts())

@@ -203,6 +203,7 @@ class Filled:
         return np.array(found, dtype=np.int64)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=150)
 def test_a_run_of_equal_pods_is_placed_as_one_by_one(seed: int) -> None:

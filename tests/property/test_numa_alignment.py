@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def searched(policy: TopologyPolicy, asked: Hints, every: int) -> tuple[int, boo
     return best[2], not best[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(asks(), POLICIES)
 def test_the_merged_affinity_is_the_best_of_all_combinations(

@@ -62,6 +62,7 @@ def test_every_member_gets_its_request_up_to_its_floor_and_never_more_than_its_r
             assert runtime >= member.floor
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(siblings(), st.data())
 def test_more_weight_never_means_less(case: tuple[int, list[Member]], data: st.DataObject) -> None:
@@ -299,6 +300,7 @@ POD = st.builds(
 PODS = st.lists(POD, max_size=8, unique_by=lambda pod: pod.uid)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(PODS, st.dictionaries(st.sampled_from(RESOURCES), st.integers(-5, 60), max_size=3))
 def test_revocation_ends_overuse_where_it_can_and_takes_no_pod_too_many(

@@ -202,6 +202,7 @@ def test_a_gang_is_placed_whole_or_changes_nothing(seed: int, nodes: int, count:
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**32 - 1), kernel=st.sampled_from(Kernel))
 @relaxed
 def test_filling_a_cluster_places_a_pod_wherever_one_fits(seed: int, kernel: Kernel) -> None:

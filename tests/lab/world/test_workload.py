@@ -21,6 +21,7 @@ def mean_of(drawn, figure):
     return float(np.mean([figure(truth, offer) for truth, offer in drawn[1]]))
 
 
+@pytest.mark.slow
 def test_there_are_exactly_twenty_thousand_pods_services_first(drawn):
     for truth, offer in drawn[1]:
         assert len(truth.cpu_milli) == len(offer.shape) == 20_000
