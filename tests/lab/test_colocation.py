@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotenant.engine.scheduler import Scheduler
+from cotenant.engine.cluster import Cluster
 from cotenant.lab.bridge import Bridge
 from cotenant.lab.contract import RunSpec
 from cotenant.lab.registry import scenario
@@ -40,10 +40,9 @@ def test_every_policy_runs_and_its_engine_adds_up(policy: str) -> None:
     run = bridge(policy)
     decide = run._decide
 
-    def and_validate(now_s: float) -> bool:
-        placed = decide(now_s)
+    def and_validate(now_s: float) -> None:
+        decide(now_s)
         run.engine.validate()
-        return placed
 
     run._decide = and_validate  # type: ignore[method-assign]
     run.run()
@@ -55,7 +54,7 @@ def test_every_policy_runs_and_its_engine_adds_up(policy: str) -> None:
 
 def test_the_lab_builds_the_engine_of_every_service_from_the_same_policy_objects() -> None:
     run = bridge("cotenant")
-    assert type(run.engine) is Scheduler
+    assert type(run.engine) is Cluster
     for candidate in ENTRANTS:
         made = candidate.make()
         if isinstance(made, PlacementProfile) and candidate.info.role in ("ours", "rival"):

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.engine.state.ledger import empty_nodes
+from cotenant.engine.state.verdict_cache import VerdictCache, place_cached
 from cotenant.model.arrays import MEMORY, PODS, NodeArrays, Param, Report, ShapeArrays, Sum
 from cotenant.policy.placement.compiled import (
     Fit,
     Score,
-    place_queue,
     plain_rejections,
     plain_scores,
     rejection,
@@ -82,6 +82,15 @@ def plain_placement(queue, nodes, shapes, fit, score, now_s, knobs):
     return placed
 
 
+def placed_by_cache(queue, nodes, shapes, fit, score, random_ties, sample, now_s, knobs, rng):
+    """The product's own placement, with a cache of its own."""
+    cache, cursor = VerdictCache(Score(score)), np.zeros(1, np.int64)
+    everywhere = np.empty(0, np.bool_)
+    return place_cached(
+        queue, nodes, shapes, everywhere, fit, score, random_ties, sample, cursor, now_s, knobs, rng, cache
+    ).rows
+
+
 def copied(nodes: NodeArrays) -> NodeArrays:
     return NodeArrays._make(column.copy() for column in nodes)
 
@@ -95,27 +104,14 @@ def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, se
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 40), random_shapes(rng, 12, unasked=0.2)
     knobs = Knobs().array()
-    place_queue(
-        rng.integers(0, 12, 60),
-        nodes,
-        shapes,
-        np.empty(0, np.bool_),
-        fit,
-        0,
-        True,
-        0,
-        np.zeros(1, np.int64),
-        100.0,
-        knobs,
-        rng,
-    )
+    placed_by_cache(rng.integers(0, 12, 60), nodes, shapes, fit, 0, True, 0, 100.0, knobs, rng)
     everywhere = np.arange(40)
     for k in range(12):
         expected = plain_rejections(nodes, shapes, k, fit, knobs)
         assert [rejection(nodes, n, shapes, k, fit, knobs) for n in everywhere] == expected.tolist()
         values = plain_scores(score, nodes, shapes, k, everywhere, 100.0, knobs)
         compiled = np.empty(40)
-        score_rows(score, nodes, shapes, k, 100.0, knobs, compiled)
+        score_rows(score, nodes, shapes, k, everywhere, 100.0, knobs, compiled)
         np.testing.assert_allclose(compiled, values, rtol=1e-12, atol=1e-9)
 
 
@@ -153,9 +149,7 @@ def test_the_compiled_queue_places_exactly_as_the_plain_one(score: Score, seed: 
     nodes.capacity[:, PODS] = 9
     queue, knobs = rng.integers(0, 10, 250), Knobs().array()  # more than there are slots
     twin = copied(nodes)
-    placed = place_queue(
-        queue, nodes, shapes, np.empty(0, np.bool_), 0, score, False, 0, np.zeros(1, np.int64), 100.0, knobs, rng
-    )
+    placed = placed_by_cache(queue, nodes, shapes, 0, score, False, 0, 100.0, knobs, rng)
     assert placed.tolist() == plain_placement(queue, twin, shapes, 0, score, 100.0, knobs).tolist()
     assert (placed == -1).any()
     for column, other in zip(nodes, twin, strict=True):
@@ -169,10 +163,8 @@ def test_placements_respect_capacity_and_filters(seed: int, random_ties: bool, s
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 25), random_shapes(rng, 10)
     queue = rng.integers(0, 10, 300)
-    placed = place_queue(
-        queue, nodes, shapes, np.empty(0, np.bool_), 0, int(Score.INTERFERENCE), random_ties, sample,
-        np.zeros(1, np.int64), 0.0, Knobs().array(), rng,
-    )  # fmt: skip
+    knobs = Knobs().array()
+    placed = placed_by_cache(queue, nodes, shapes, 0, int(Score.INTERFERENCE), random_ties, sample, 0.0, knobs, rng)
     assert (nodes.requested <= nodes.capacity).all()
     for k, n in zip(queue, placed, strict=True):
         if n >= 0:
@@ -186,3 +178,13 @@ def test_placements_respect_capacity_and_filters(seed: int, random_ties: bool, s
     np.add.at(seen, placed[placed >= 0], shapes.request[queue[placed >= 0]])
     np.testing.assert_array_equal(nodes.requested, seen)
     assert nodes.sums[:, Sum.USE_CPU].sum() == shapes.sums[queue[placed >= 0], Sum.USE_CPU].sum()
+
+
+def test_an_unknown_score_raises_in_both_forms() -> None:
+    rng = np.random.default_rng(0)
+    nodes, shapes, knobs = random_nodes(rng, 4), random_shapes(rng, 1), Knobs().array()
+    unknown = max(Score) + 1
+    with pytest.raises(ValueError, match="unknown score code"):
+        score_rows(unknown, nodes, shapes, 0, np.arange(4), 0.0, knobs, np.empty(4))
+    with pytest.raises(ValueError, match=str(unknown)):
+        plain_scores(unknown, nodes, shapes, 0, np.arange(4), 0.0, knobs)

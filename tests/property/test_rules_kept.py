@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes import plain_rules, rule_worlds
+from tests.fakes.plain_placement import choose_preferring, place_queue
 from tests.fakes.plain_rules import Cluster, Resident
 
 from cotenant.engine.cycle.runs import place_in_runs
@@ -18,8 +19,8 @@ from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.compiled import commit, place_queue, plain_scores
-from cotenant.policy.placement.preference import choose_preferring, scaled
+from cotenant.policy.placement.compiled import commit, plain_scores
+from cotenant.policy.placement.preference import scaled
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 
 

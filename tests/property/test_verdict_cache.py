@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fakes.plain_placement import place_queue
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.verdict_cache import (
-    AS_OFTEN_AS_FITS,
     BEST,
+    NO_QUOTA_PER_ROW,
     VerdictCache,
     account_best,
     blank,
@@ -22,7 +23,7 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.compiled import Fit, Score, place_queue, plain_rejections
+from cotenant.policy.placement.compiled import Fit, Score, plain_rejections
 from cotenant.policy.placement.knobs import Knobs
 
 KNOBS = Knobs().array()
@@ -116,7 +117,7 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
     memory = VerdictCache(score, 2)
     queue = np.repeat(rng.integers(0, 3, 4), rng.integers(1, 60, 4))
     allowed = rng.random(300) < 0.3 if is_narrowed else NOBODY
-    times = np.where(allowed, rng.integers(1, 4, 300), 0) if is_narrowed else AS_OFTEN_AS_FITS
+    times = np.where(allowed, rng.integers(1, 4, 300), 0) if is_narrowed else NO_QUOTA_PER_ROW
     left = times.copy()
     chances = np.random.default_rng(seed), np.random.default_rng(seed)
     cursor = np.zeros(1, dtype=np.int64)

@@ -1,16 +1,18 @@
-"""The scheduler of a real cluster as a state machine: what was seen goes in, what is to be done comes out. No I/O, no clock.
+"""The scheduling engine as a state machine: what was seen goes in, instructions come out. No I/O, no clock, no global randomness.
 
-Problem: an API server tells of a cluster late, twice, out of order, and while our own answers are still on the way; the judgement must see
-one consistent cluster all the same. Choice: every event only corrects facts (nodes by name, pods by UID), a decided pod counts at once, and
-`decide` judges the queue over arrays that are brought up to date first. Everything derived can be built anew from the facts, and
-`validate` holds it against them. The process around it (services/scheduler) carries out the instructions and says how that went.
+Problem: one engine must serve a real cluster, a local one and the lab, and an API server reports late, twice, out of order, and while answers to our own
+requests are still on the way. Choice: every event only corrects facts (nodes by name, pods by UID), a decided pod counts at once, and `decide` judges the
+queue over arrays that are brought up to date first. Estimates are corrected by what is measured (`usage_measured`), and replicas that keep missing their
+objective are moved (`latency_measured`). Everything derived can be built anew from the facts, and `validate` compares both. The owner (services/scheduler, or
+the simulated worlds of the lab) carries out the instructions and reports how that went.
 
-Limits: one profile; a pod's deadline and estimates are those its annotations gave; events about pods must come from one ordered watch per
-pod (a UID that was seen on a node is never believed to be off it again, except by its deletion).
+Limits: one policy; a pod's deadline and declared estimates are those its annotations give; events about one pod must come from one ordered watch (a UID that
+was seen on a node is never taken to be off it again, except by its deletion).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
@@ -18,6 +20,7 @@ import numpy as np
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.judging import Judging
+from cotenant.engine.cycle.moves import Moves
 from cotenant.engine.cycle.ordering import check_states, rank
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.preemption import Budgets
@@ -32,32 +35,32 @@ from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.plugins.reservations.lifecycle import Ties
 from cotenant.engine.registry import PluginRegistry
+from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, ObservedPod
 from cotenant.model.errors import Permanent
+from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
 class Cluster:
-    """One scheduler of one real cluster. Times are Unix seconds."""
+    """One scheduler of one cluster. Times are seconds of the owner's clock: Unix time in a cluster, simulated time in the lab."""
 
     def __init__(
         self,
-        profile: PlacementProfile,
+        policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
         settings: Settings | None = None,
         roster: PluginRegistry | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.roster = roster or PluginRegistry()
-        self.profile = profile
         self._nodes: dict[str, Node] = {}
         self._budgets = Budgets()
         self._namespaces: dict[str, NamespaceFacts] = {}
-        self._reports: dict[str, tuple[float, ...]] = {}
         self._outbox = Outbox()
         self._components = Components(
-            profile,
+            policy,
             rng,
             self.settings,
             self._budgets,
@@ -66,10 +69,12 @@ class Cluster:
             self.roster.gangs,
             self.roster.quotas.is_leaving,
         )
+        self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
         self._judging = Judging(
             self._components, self._pods, profile, self._outbox, self.roster.reservations, self.roster.gangs
         )
+        self._moves = Moves(self._components)
         self._past = DecisionHistory()
         self.why = Explain(self._components, self._pods, self._past, self._budgets, self.roster, profile, self.settings)
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
@@ -93,6 +98,11 @@ class Cluster:
         return self._outbox.counts
 
     @property
+    def judged(self) -> int:
+        """Pods that were looked at so far, one judged twice counted twice."""
+        return self._judging.judged
+
+    @property
     def queue(self) -> SchedulingQueue:
         """Who waits; read only."""
         return self._components.queue
@@ -114,7 +124,6 @@ class Cluster:
         """A node was deleted. Pods decided for it and not sent there yet wait again; its residents keep its name."""
         if self._nodes.pop(name, None) is None:
             return
-        self._reports.pop(name, None)
         for entry in [
             e
             for e in self._components.assignments.residents.get(name, {}).values()
@@ -153,9 +162,62 @@ class Cluster:
 
     def report(self, node: str, values: tuple[float, ...]) -> None:
         """What a node reported of itself, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""
-        if node in self._nodes:
-            self._reports[node] = values
-            self._components.assignments.report(node, values)
+        self._components.assignments.report(node, values)
+
+    def report_all(self, nodes: Sequence[str], values: Float) -> None:
+        """What several nodes reported: `float64[len(nodes), len(Report)]`, a row of NaN for one that reported nothing."""
+        self._components.assignments.report_all(nodes, values)
+
+    # ---- what was measured
+
+    @property
+    def wants_measurements(self) -> bool:
+        """Whether the policy makes use of what pods are measured to use, or of their latency."""
+        return self.profile.measures_use or self.profile.weighs_slack or self.profile.moves_victims
+
+    def number_of(self, uid: str) -> int:
+        """The engine's number of a pod, by which measurements name it: stable while the pod is known, -1 for one that is not."""
+        entry = self._pods.by_uid.get(uid)
+        return entry.number if entry is not None else -1
+
+    def usage_measured(self, numbers: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
+        """What agents measured of running pods, columns aligned with their `numbers`; pods that are on no node are left out.
+
+        Corrects the estimates of their shapes where the profile asks for it.
+        """
+        profile, assignments = self.profile, self._components.assignments
+        if not (profile.measures_use or profile.weighs_slack):
+            return
+        assignments.write()
+        estimates = assignments.estimates
+        assigned = estimates.assigned_shapes()
+        if profile.measures_use:
+            known = assignments.on_nodes(numbers)
+            estimates.measured(numbers[known], cpu_cores[known], memory_bytes[known])
+            estimates.correct_use()
+        if profile.weighs_slack:
+            estimates.correct_slack(estimates.batch_of(assigned), now_s)
+        estimates.rewrite(assigned)
+        assignments.verdict_cache.forget()
+        assignments.revise()
+
+    def latency_measured(self, numbers: Int, p99_ratio: Float, violated: Mask, now_s: float) -> None:
+        """The last window of replicas, by number: p99 over objective, and whether it was missed. Those worth moving are evicted (`Evict`), where the profile asks for it."""
+        if not self.profile.moves_victims:
+            return
+        self._components.assignments.write()
+        known = self._components.assignments.on_nodes(numbers)
+        for move in self._moves.consider(numbers[known], p99_ratio[known], violated[known], now_s):
+            self._outbox.say(move)
+
+    def outgrew(self, uid: str, memory_bytes: float) -> None:
+        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. To be told before the pod is gone."""
+        entry = self._pods.by_uid.get(uid)
+        if entry is not None:
+            assignments = self._components.assignments
+            assignments.write()
+            assignments.estimates.outgrew(entry.shape, memory_bytes)
+            assignments.verdict_cache.forget_shapes(np.array([entry.shape]))
 
     # ---- what was seen: pods
 
@@ -258,23 +320,28 @@ class Cluster:
             (self._pods.by_uid[uid], node, victims) for uid, node, victims in self._components.nominations.all()
         ]
         seats = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
-        queue = self._components.queue
+        queue, before = self._components.queue, self._components.assignments
         for plugin in self._components.plugins:
             plugin.attach(self._host)
-        self._components.start_empty(self._nodes)
+        self._components.start_empty()
+        assignments = self._components.assignments
         for node in self._nodes.values():
-            self._components.assignments.node_seen(node)
+            assignments.node_seen(node)
         for facts in self._namespaces.values():
-            self._components.assignments.narrowing.set_namespace(facts)
-        for name, values in self._reports.items():
-            self._components.assignments.report(name, values)
+            assignments.narrowing.set_namespace(facts)
+        for name in self._nodes:
+            row = before.encoder.node_rows.get(name)
+            if row is not None:
+                assignments.report(name, tuple(before.encoder.nodes().report[row].tolist()))
         for uid, entry in self._pods.by_uid.items():
             entry.node = ""
-            self._components.assignments.add(entry)
+            assignments.add(entry)
             if uid in seats:
-                self._components.assignments.assign(entry, seats[uid])
+                assignments.assign(entry, seats[uid])
         for entry, name, victims in nominated:
             self._components.nominations.add(entry, name, victims)
+        assignments.write()
+        assignments.estimates.adopt(before.estimates)
         for uid, _ in waiting:
             entry = self._pods.by_uid[uid]
             self._components.queue.add(

@@ -17,12 +17,13 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.groups.quota import Quota, QuotaObject
 from cotenant.model.resources import Amounts
+from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
-def rehearse(profile: PlacementProfile) -> None:
+def rehearse(policy: PlacementProfile | RoundPolicy) -> None:
     """Judge a few pods of a cluster that does not exist, so that nothing waits for what compiles on first use."""
-    cluster = Cluster(profile, np.random.default_rng(0))
+    cluster = Cluster(policy, np.random.default_rng(0))
     size = Amounts.of({"cpu": 1000, "memory": 1 << 30})
     node = Node("rehearsal", size, taints=(Taint("rehearsal", effect=Effect.PREFER_NO_SCHEDULE),))
     cluster.node_seen(node)

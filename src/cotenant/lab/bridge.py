@@ -1,31 +1,38 @@
-"""Between the simulated world and the scheduling engine: it translates, it never decides.
+"""Between the simulated world and the scheduling engine: what an API server, kubelets and agents would carry, in virtual time. It translates, it never decides.
 
-Problem: the same engine and the same policy objects must run here and in a cluster. Choice: the world tells what happened, this turns it
-into the engine's events; the engine's placements become starts in the world. Every scheduler is told exactly the same: the offer (requests,
-deadlines, noisy estimates), the nodes' reports once a minute, and what an agent can measure. Limits: a round every five simulated seconds
-when something has changed; the algorithm's own run time is reported, not added to simulated time.
+Problem: the engine that wins in the lab must be the one that runs in a cluster. Choice: the lab drives `engine.cluster.Cluster` itself: the world's events go in
+as a watch would bring them, instructions are carried out at once (a bind starts the pod in the world, an eviction ends it there), nodes report once a minute,
+and agents' measurements are handed over in the same round. Every policy is told exactly the same: the offer (requests, deadlines, noisy estimates), the reports,
+and what an agent can measure. Limits: a round every five simulated seconds when something has changed, which also stands for the back-off of refused pods; the
+run time of the policy is measured, not added to simulated time; binds never fail.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from time import perf_counter
 
 import numpy as np
 
-from cotenant.engine.scheduler import Scheduler
-from cotenant.engine.state.ledger import Ledger, empty_nodes
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Unschedulable
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.rehearsal import rehearse
+from cotenant.lab.offered import SCHEDULER, OfferedPods, nodes_of
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.state import MEMORY
 from cotenant.lab.world.world import World
-from cotenant.model.arrays import Float, Int, Param, PendingArrays, ShapeArrays
+from cotenant.model.arrays import Float, Int
+from cotenant.model.decisions.record import DecisionRecord
+from cotenant.model.errors import Permanent
 from cotenant.policy.placement.contract import RoundPolicy
-from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.profiles import PlacementProfile
 
 ROUND_S = 5.0
-PRIORITY_BASE = 17.0  # the founding base of the middle priority; all pods here have the same, so it moves no choice
+SETTINGS = Settings(scheduler=SCHEDULER, most_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False)
 
 
 @dataclass(slots=True)
@@ -35,60 +42,17 @@ class Clockwork:
     per_decision_us: list[Float] = field(default_factory=list)
     total_s: float = 0.0
     rounds: int = 0
-    waits: dict[str, int] = field(default_factory=dict)
 
     def note(self, elapsed_s: float, judged: int, placed: int) -> None:
         """A round that judged `judged` pods and placed `placed` took `elapsed_s`."""
         self.total_s += elapsed_s
         self.rounds += 1
         if placed:
-            self.per_decision_us.append(np.full(placed, elapsed_s / judged * 1e6))
+            self.per_decision_us.append(np.full(placed, elapsed_s / max(judged, placed) * 1e6))
 
     def quantile_us(self, q: float) -> float:
         """Quantile over placed pods, microseconds."""
         return float(np.quantile(np.concatenate(self.per_decision_us), q)) if self.per_decision_us else float("nan")
-
-
-def shapes_of(offer: Offer, half_node_cores: float, pressure_factor: float) -> ShapeArrays:
-    """The offer's services and stages as the engine's shapes, one resource axis: CPU, memory, pods."""
-    size = len(offer.cpu_milli)
-    params = np.zeros((size, len(Param)))
-    params[:, Param.USE_CPU] = offer.est_use_cores
-    params[:, Param.USE_MEMORY] = offer.est_use_memory_bytes
-    params[:, Param.SENSITIVITY] = offer.est_sensitivity
-    params[:, Param.PRESSURE] = offer.est_pressure
-    params[:, Param.ALLOWANCE] = np.where(offer.is_service, offer.est_tolerance - 1.0, 1.0)
-    params[:, Param.IS_SERVICE] = offer.is_service
-    params[:, Param.PRIORITY_BASE] = PRIORITY_BASE
-    params[:, Param.LOAD_LIMIT] = np.inf
-    params[:, Param.DURATION] = offer.est_duration_s
-    request = np.stack([offer.cpu_milli, offer.memory_bytes, np.ones(size, dtype=np.int64)], axis=1)
-    limited = offer.group_limit > 0
-    return ShapeArrays(
-        request=np.ascontiguousarray(request),
-        sums=contribution(request, params, half_node_cores, pressure_factor),
-        params=params,
-        tolerated=np.zeros(size, dtype=np.uint64),
-        selector=np.zeros((size, 1), dtype=np.uint64),
-        tenant=offer.tenant.astype(np.int64),
-        group=np.where(limited, np.cumsum(limited) - 1, -1).astype(np.int64),
-        group_limit=offer.group_limit.astype(np.int64),
-    )
-
-
-def paths_of(offer: Offer) -> tuple[Float, Float]:
-    """By shape: estimated seconds alone from its start to its job's end, and the job's remaining work (seconds x demand) from it on.
-
-    Demand is normalised as Tetris has it: CPU and memory each as a fraction of a node, added.
-    """
-    size = len(offer.cpu_milli)
-    path, work = np.zeros(size), np.zeros(size)
-    demand = offer.pods * offer.est_duration_s * (offer.cpu_milli / offer.cpu_milli.max())
-    for k in np.flatnonzero(~offer.is_service)[::-1]:
-        follows = k + 1 < size and offer.job[k + 1] == offer.job[k]
-        path[k] = offer.est_duration_s[k] + (path[k + 1] if follows else 0.0)
-        work[k] = demand[k] + (work[k + 1] if follows else 0.0)
-    return path, work
 
 
 class Bridge:
@@ -101,88 +65,121 @@ class Bridge:
         config: WorldConfig,
         policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
+        watched: int = -1,
     ) -> None:
+        """`watched`: the pod of the offer whose latest decision record is kept in `record`."""
         self.world = world
         self.offer = offer
-        factor = policy.knobs.pressure_factor if isinstance(policy, PlacementProfile) else 1.0
-        shapes = shapes_of(offer, config.node_cores / 2.0, factor)
-        groups = int(shapes.group.max(initial=-1)) + 1
-        capacity = np.tile(
-            np.array([[config.node_cores * 1000, config.node_memory_bytes, 1_000_000]], dtype=np.int64),
-            (config.nodes, 1),
-        )
-        ledger = Ledger(empty_nodes(capacity, groups=groups), shapes, offer.tenants, len(offer.shape))
-        self.engine = Scheduler(ledger, policy, rng)
+        self.policy = policy
+        self.engine = Cluster(policy, rng, replace(SETTINGS, detailed_records=watched >= 0))
         self.clockwork = Clockwork()
-        self._path, self._work = paths_of(offer)
+        self.record: DecisionRecord | None = None
+        self._watched = watched
+        self._nodes = nodes_of(config)
+        self._names = [node.name for node in self._nodes]
+        self._rows = {node.name: row for row, node in enumerate(self._nodes)}
+        self._offered = OfferedPods(offer)
+        self._uid = [""] * len(offer.shape)  # of each pod's current try
+        self._number = np.full(len(offer.shape), -1, dtype=np.int64)  # the engine's, of each pod's current try
+        self._pod: dict[str, int] = {}  # uid -> pod of the offer
+        self._held: list[tuple[float, int]] = []  # heap of (when it comes back, pod)
+        for node in self._nodes:
+            self.engine.node_seen(node)
 
     def run(self) -> None:
         """From nothing to the end of the world."""
+        rehearse(self.policy)
         now, next_report = 0.0, 0.0
-        changed, unfinished = self._tell(now), False
+        self._advance(now)
         while not self.world.done:
             if now >= next_report:
                 next_report += 60.0
-                self.engine.report(self.world.reports())
-                if self.engine.wants_measurements:
-                    measured = self.world.measured()
-                    self.engine.measure(measured.pods, measured.cpu_cores, measured.memory_bytes, now)
-                    replicas = measured.pods[measured.replicas]
-                    moves = self.engine.victims(replicas, measured.p99_ratio, measured.violated, now)
-                    if len(moves):
-                        self.world.evict(moves)
-            held_until = self.engine.queue.next_release_s(now - ROUND_S)
-            if len(self.engine.queue) and (changed or unfinished or held_until <= now):
-                # a round policy may leave pods that would fit for its next round
-                unfinished = self._decide(now) and len(self.engine.queue) > 0
+                self._report(now)
+            if self.engine.next_s() <= now:
+                self._decide(now)
             now += ROUND_S
-            changed = self._tell(now)
+            self._advance(now)
 
-    def _decide(self, now_s: float) -> bool:
-        """One round; whether it placed anything."""
-        if self.clockwork.rounds == 0:
-            self.engine.rehearse(now_s)
-        start = perf_counter()
-        decision = self.engine.decide(now_s)
-        self.clockwork.note(perf_counter() - start, decision.judged, len(decision.pods))
-        for reason, count in decision.reasons.items():
-            self.clockwork.waits[reason] = self.clockwork.waits.get(reason, 0) + count
-        if len(decision.pods):
-            self.world.start(decision.pods, decision.rows)
-        return len(decision.pods) > 0
+    def _report(self, now_s: float) -> None:
+        """What nodes and agents tell once a minute."""
+        self.engine.report_all(self._names, self.world.reports())
+        if not self.engine.wants_measurements:
+            return
+        measured = self.world.measured()
+        numbers = self._number[measured.pods]
+        self.engine.usage_measured(numbers, measured.cpu_cores, measured.memory_bytes, now_s)
+        self.engine.latency_measured(numbers[measured.replicas], measured.p99_ratio, measured.violated, now_s)
 
-    def _tell(self, until_s: float) -> bool:
-        """Let the world run, tell the engine what happened; whether anything changed that could matter to waiting pods."""
+    def _decide(self, now_s: float) -> None:
+        """One round, carried out."""
+        judged, start = self.engine.judged, perf_counter()
+        instructions = self.engine.decide(now_s)
+        elapsed_s = perf_counter() - start
+        pods, rows, evicted = self._carried_out(instructions, now_s)
+        self.clockwork.note(elapsed_s, self.engine.judged - judged, len(pods))
+        if evicted:
+            self.world.evict(np.array(evicted, dtype=np.int64))
+        if pods:
+            self.world.start(np.array(pods, dtype=np.int64), np.array(rows, dtype=np.int64))
+
+    def _carried_out(
+        self, instructions: tuple[Instruction, ...], now_s: float
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Pods to start, the rows to start them on, and pods to evict."""
+        pods: list[int] = []
+        rows: list[int] = []
+        evicted: list[int] = []
+        for each in instructions:
+            match each:
+                case Bind(uid=uid, node=node, record=record):
+                    pod = self._pod[uid]
+                    pods.append(pod)
+                    rows.append(self._rows[node])
+                    if not self.engine.sending(uid, now_s):
+                        raise Permanent(f"pod {uid} was bound and taken back in one round")
+                    self.engine.bound(uid, now_s)
+                    if pod == self._watched:
+                        self.record = record
+                case Evict(victim=victim):
+                    evicted.append(self._pod[victim.uid])
+                case Unschedulable(uid=uid, record=record):
+                    if self._pod[uid] == self._watched:
+                        self.record = record
+        return pods, rows, evicted
+
+    def _advance(self, until_s: float) -> None:
+        """Let the world run, and tell the engine what happened."""
         happened = self.world.advance(until_s)
         engine = self.engine
-        if len(happened.finished):
-            engine.finish(happened.finished, until_s)
-        if len(happened.nodes_down):
-            engine.set_ready(happened.nodes_down, False)
-        if len(happened.evicted):
-            outgrown = happened.cause == MEMORY
-            if outgrown.any():
-                engine.outgrew(happened.evicted[outgrown], happened.evicted_memory_bytes[outgrown])
-            engine.evict(happened.evicted, happened.hold_until_s, until_s)
-        if len(happened.nodes_up):
-            engine.set_ready(happened.nodes_up, True)
-        if len(happened.ready):
-            engine.submit(self._pending(happened.ready, happened.ready_s), until_s)
-        return bool(len(happened.finished) + len(happened.evicted) + len(happened.nodes_up) + len(happened.ready))
+        for pod in happened.finished.tolist():
+            self._gone(pod, until_s)
+        for row in happened.nodes_down.tolist():
+            engine.node_seen(replace(self._nodes[row], ready=False))
+        outgrown = happened.cause == MEMORY
+        for i, pod in enumerate(happened.evicted.tolist()):
+            if outgrown[i]:
+                engine.outgrew(self._uid[pod], float(happened.evicted_memory_bytes[i]))
+            self._gone(pod, until_s)
+            heappush(self._held, (float(happened.hold_until_s[i]), pod))
+        for row in happened.nodes_up.tolist():
+            engine.node_seen(self._nodes[row])
+        self._arrive(happened.ready, happened.ready_s, until_s)
+        while self._held and self._held[0][0] <= until_s:
+            held_until_s, pod = heappop(self._held)
+            self._come(pod, held_until_s, until_s)
 
-    def _pending(self, pods: Int, ready_s: Float) -> PendingArrays:
-        shape = self.offer.shape[pods]
-        job = self.offer.job[shape]
-        service = self.offer.is_service[shape]
-        return PendingArrays(
-            pod=pods,
-            shape=shape,
-            tenant=self.offer.tenant[shape],
-            job=job,
-            stage=shape,
-            is_service=service,
-            ready_s=ready_s,
-            deadline_s=np.where(service, np.inf, self.offer.deadline_s[np.maximum(job, 0)]),
-            path_s=self._path[shape],
-            work=self._work[shape],
-        )
+    def _arrive(self, pods: Int, ready_s: Float, now_s: float) -> None:
+        for pod, at_s in zip(pods.tolist(), ready_s.tolist(), strict=True):
+            self._come(pod, at_s, now_s)
+
+    def _come(self, pod: int, ready_s: float, now_s: float) -> None:
+        seen = self._offered.arrive(pod, ready_s)
+        self._uid[pod] = seen.uid
+        self._pod[seen.uid] = pod
+        self.engine.pod_seen(seen, now_s)
+        self._number[pod] = self.engine.number_of(seen.uid)
+
+    def _gone(self, pod: int, now_s: float) -> None:
+        uid = self._uid[pod]
+        del self._pod[uid]
+        self.engine.pod_gone(uid, now_s)

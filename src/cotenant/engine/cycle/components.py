@@ -6,7 +6,7 @@ part asks the holder each time, and `start_empty` replaces them all together. Li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.cycle.preempting import Preempting
 from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.queue import SchedulingQueue
+from cotenant.engine.cycle.round_placing import RoundPlacing, of_round_policy
 from cotenant.engine.cycle.score_parts import ScoreListener
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
@@ -22,9 +23,9 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.plugins.gangs.losses import GangLosses
 from cotenant.engine.plugins.gangs.plugin import Gangs
-from cotenant.engine.state.assignments import Assignments, half_of_a_node
+from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.verdict_cache import VerdictCache
-from cotenant.model.cluster.node import Node
+from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
@@ -39,7 +40,7 @@ class Components:
 
     def __init__(
         self,
-        profile: PlacementProfile,
+        policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
         settings: Settings,
         budgets: Budgets,
@@ -53,26 +54,29 @@ class Components:
         self.losses = GangLosses(gangs, self._is_going)
         self.witness: ScoreListener | None = None
         self._node_rules = node_rules
-        self._profile = profile
+        self.profile = policy if isinstance(policy, PlacementProfile) else of_round_policy(policy)
+        self._round_policy = None if isinstance(policy, PlacementProfile) else policy
         self._rng = rng
         self._settings = settings
         self._budgets = budgets
         self._is_leaving = is_leaving
-        self.start_empty({})
+        self.start_empty()
 
-    def start_empty(self, nodes: Mapping[str, Node]) -> None:
-        """Forget everything derived. These nodes only say how large half a node is."""
-        profile = self._profile
+    def start_empty(self) -> None:
+        """Forget everything derived."""
+        profile = self.profile
         self.assignments = Assignments(
-            half_of_a_node(nodes),
-            profile.knobs.pressure_factor,
+            profile.knobs,
             VerdictCache(profile.score),
             self._node_rules,
             self.plugins,
         )
         self.queue = SchedulingQueue(self._settings.backoff, self._settings.flush_s)
         self.nominations = Nominations(self.assignments)
-        self.placing = Placing(self.assignments, profile, self._rng)
+        if self._round_policy is None:
+            self.placing = Placing(self.assignments, profile, self._rng, self._settings.detailed_records)
+        else:
+            self.placing = RoundPlacing(self.assignments, profile, self._rng, self._round_policy)
         self.placing.witness = self.witness
         self.preempting = Preempting(
             self.assignments, self.nominations, self._budgets, profile, self.placing, self.losses

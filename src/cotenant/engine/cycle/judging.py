@@ -11,9 +11,11 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
+
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import in_order, rank
-from cotenant.engine.cycle.placing import ROW_LOCAL, Judgement
+from cotenant.engine.cycle.placing import CLOSED, ROW_LOCAL, Judgement
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.queue import Group, Verdict
 from cotenant.engine.framework.events import EVERYTHING, Event, helping
@@ -40,6 +42,7 @@ class _Refusal(NamedTuple):
     entry: PodInfo
     group: Group
     why: Refused | None = None
+    judgement: Judgement = CLOSED
 
 
 class Judging:
@@ -65,6 +68,9 @@ class Judging:
             components, pods, outbox, gangs, reservations.for_gangs, self._assume, self._waiting.preempted
         )
         self._woken_s = 0.0
+        self._corrects = profile.measures_use or profile.weighs_slack
+        self._placed: list[int] = []  # shapes that were placed in this round, where slack is weighed
+        self.judged = 0  # pods, in all rounds
 
     def round(self, most_pods: int, now_s: float) -> None:
         """Wake whom it may help, then judge up to `most_pods` waiting pods; the arrays are up to date."""
@@ -75,10 +81,17 @@ class Judging:
         queue.release(now_s)
         taken = queue.take(most_pods)
         if taken:
+            self.judged += len(taken)
+            if self._corrects:
+                shapes = np.unique([self._pods.by_uid[uid].shape for uid, _ in taken])
+                self._components.assignments.correct_waiting(shapes, now_s, self._profile.weighs_slack)
             refused = self._judge(taken, now_s)
             self._refuse(refused, now_s)
             self._whole.settle(now_s)
             queue.settle(taken)
+            if self._placed:
+                self._components.assignments.estimates.started(np.unique(self._placed), now_s)
+                self._placed.clear()
         self._waiting.give_way(now_s)
 
     def next_s(self) -> float:
@@ -165,7 +178,9 @@ class Judging:
                 for plugin in self._components.plugins:
                     plugin.cancel(entry)
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
-                    refused[id(group)] = _Refusal(entry, group)  # who came after it was refused for its sake
+                    refused[id(group)] = _Refusal(
+                        entry, group, None, judgement
+                    )  # who came after it was refused for its sake
 
     def _admitted(
         self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float
@@ -209,6 +224,8 @@ class Judging:
         self._components.queue.placed(group)
         entry.move(state, now_s)
         self._components.assignments.placed(entry, judgement.row)
+        if self._profile.weighs_slack:
+            self._placed.append(entry.shape)
         entry.last_message = ""
         self._pods.happened.add(Event.POD_ASSIGNED)
 
@@ -238,11 +255,11 @@ class Judging:
 
     def _refuse(self, refused: dict[int, _Refusal], now_s: float) -> None:
         allowance = _PREEMPTIONS_A_ROUND
-        for first, group, why in refused.values():
+        for first, group, why, judgement in refused.values():
             if why is not None:
                 self._not_admitted(first, group, why, now_s)
                 continue
-            verdict = self._components.placing.verdict(first, now_s)
+            verdict = self._components.placing.verdict(first, now_s, judgement)
             words, done = "", False
             for uid in list(group.pods):
                 entry = self._pods.by_uid[uid]

@@ -7,8 +7,7 @@ that is judged. Limits: an order by slack is exact inside a batch only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from math import isfinite
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -34,26 +33,32 @@ def in_order(
     """The pods of a batch, inside equal priority in the profile's own order where that looks at more than age and deadline."""
     if profile.order is not Order.SLACK or len(pods) < 2:
         return pods
-    shape = np.array([entry.shape for entry, _ in pods])
-    values = [entry.seen.pod for entry, _ in pods]
-    nobody = np.full(len(pods), -1, dtype=np.int64)
-    ready_s = np.array([entry.seen.created_s for entry, _ in pods])
-    durations_s = [pod.estimate.duration_s if pod.estimate is not None else 0.0 for pod in values]
-    pending = PendingArrays(
-        pod=np.array([entry.number for entry, _ in pods]),
+    pending = pending_arrays([entry for entry, _ in pods], shapes)
+    key = keys(profile.order, pending, shapes, now_s, profile.knobs)
+    priority = np.array([-entry.seen.pod.priority for entry, _ in pods])
+    order = np.lexsort((pending.ready_s, key, priority))
+    return [pods[i] for i in order.tolist()]
+
+
+def pending_arrays(entries: Sequence[PodInfo], shapes: ShapeArrays) -> PendingArrays:
+    """Waiting pods as the columns that orders and round policies read; jobs are numbered in order of appearance, -1 = none."""
+    size = len(entries)
+    pods = [entry.seen.pod for entry in entries]
+    shape = np.fromiter((entry.shape for entry in entries), dtype=np.int64, count=size)
+    jobs: dict[str, int] = {}
+    stages = [pod.job for pod in pods]
+    return PendingArrays(
+        pod=np.fromiter((entry.number for entry in entries), dtype=np.int64, count=size),
         shape=shape,
         tenant=shapes.tenant[shape],
-        job=nobody,
+        job=np.array([-1 if s is None else jobs.setdefault(s.job, len(jobs)) for s in stages], dtype=np.int64),
         stage=shape,
-        is_service=np.array([pod.is_service for pod in values]),
-        ready_s=ready_s,
-        deadline_s=np.array([pod.deadline_s for pod in values]),
-        path_s=np.array([each if isfinite(each) else 0.0 for each in durations_s]),
-        work=np.zeros(len(pods)),
+        is_service=np.fromiter((pod.is_service for pod in pods), dtype=np.bool_, count=size),
+        ready_s=np.fromiter((entry.seen.created_s for entry in entries), dtype=np.float64, count=size),
+        deadline_s=np.fromiter((pod.deadline_s for pod in pods), dtype=np.float64, count=size),
+        path_s=np.fromiter((pod.path_s for pod in pods), dtype=np.float64, count=size),
+        work=np.array([0.0 if s is None else s.work for s in stages], dtype=np.float64),
     )
-    key = keys(profile.order, pending, shapes, now_s, profile.knobs)
-    order = np.lexsort((ready_s, key, np.array([-pod.priority for pod in values])))
-    return [pods[i] for i in order.tolist()]
 
 
 def obstacle(seen: ObservedPod) -> str:

@@ -21,7 +21,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.engine.state.verdict_cache import (
-    AS_OFTEN_AS_FITS,
+    NO_QUOTA_PER_ROW,
     Account,
     account_best,
     blank,
@@ -50,7 +50,7 @@ _PLUGINS = {
     Reject.GROUP: "GroupLimit",
     Reject.LOAD: "LoadThreshold",
 }
-_TOLD = tuple((_PLUGINS[verdict], REASONS[verdict]) for verdict in Reject)  # in the order of an account's counts
+_REPORTED = tuple((_PLUGINS[verdict], REASONS[verdict]) for verdict in Reject)  # in the order of an account's counts
 
 
 class Judgement(NamedTuple):
@@ -75,7 +75,11 @@ CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no r
 class Placing:
     """One profile over one cluster's seats."""
 
-    def __init__(self, assignments: Assignments, profile: PlacementProfile, rng: np.random.Generator) -> None:
+    def __init__(
+        self, assignments: Assignments, profile: PlacementProfile, rng: np.random.Generator, detailed: bool = True
+    ) -> None:
+        """`detailed`: whether `record` gives rejections and candidates, or only the node."""
+        self._detailed = detailed
         self.profile = profile
         self._assignments = assignments
         self._rng = rng
@@ -162,7 +166,7 @@ class Placing:
         """Take back the last pods that `place` has placed, all of those since the mark: nothing shows that they were there."""
         assignments = self._assignments
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
-        assignments.memory.changed(assignments.ledger.row[numbers])
+        assignments.verdict_cache.changed(assignments.ledger.row[numbers])
         assignments.ledger.remove(numbers)
         assignments.narrowing.leave_all(numbers.tolist())
         self._cursor[0] = mark.cursor
@@ -175,7 +179,7 @@ class Placing:
         size = nodes.capacity.shape[0]
         account = blank(1)
         verdicts, own = judged(
-            k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._assignments.memory
+            k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._assignments.verdict_cache
         )
         if len(allowed):
             verdicts = np.where(allowed, verdicts, Reject.NOT_READY)
@@ -191,10 +195,10 @@ class Placing:
         account.score[0] = highest
         account.rows[0] = row
         commit(nodes, row, shapes, k)
-        self._assignments.memory.changed(row)
+        self._assignments.verdict_cache.changed(row)
         return account
 
-    def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = AS_OFTEN_AS_FITS) -> Account:
+    def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = NO_QUOTA_PER_ROW) -> Account:
         assignments, profile = self._assignments, self.profile
         nodes = assignments.ledger.nodes
         return place_cached(
@@ -210,7 +214,7 @@ class Placing:
             now_s,
             self._knobs,
             self._rng,
-            assignments.memory,
+            assignments.verdict_cache,
             times,
         )
 
@@ -231,7 +235,7 @@ class Placing:
         nodes, shapes, memory = (
             self._assignments.ledger.nodes,
             self._assignments.ledger.shapes,
-            self._assignments.memory,
+            self._assignments.verdict_cache,
         )
         for k, slot in memory.remembered():
             verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
@@ -247,6 +251,8 @@ class Placing:
         """The record of a pod that was placed."""
         account, at, names = judgement.account, judgement.at, self._assignments.names
         there = len(self._assignments.encoder.node_rows)
+        if not self._detailed:
+            return DecisionRecord(entry.seen.pod.key, now_s, there, names[judgement.row], policy=self.profile.name)
         counts = account.counts[at].tolist()
         counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes are gone
         found: list[Rejection] = []
@@ -261,7 +267,7 @@ class Placing:
                         narrowed,
                     )
                 )
-        for count, (plugin, reason) in zip(counts[1:], _TOLD, strict=True):
+        for count, (plugin, reason) in zip(counts[1:], _REPORTED, strict=True):
             if count > 0:
                 found.append(Rejection(plugin, reason, count))
         rows = account.best[at].tolist()
@@ -282,9 +288,16 @@ class Placing:
             policy=self.profile.name,
         )
 
-    def verdict(self, entry: PodInfo, now_s: float) -> Verdict:
-        """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until `place` or a changed row."""
-        explanation = self._rejector.explain(entry.number, (self._calls, int(self._assignments.memory.version.sum())))
+    def verdict(self, entry: PodInfo, now_s: float, judgement: Judgement = CLOSED) -> Verdict:
+        """Why a pod that was not placed waits, as the arrays stand. Pods that are refused alike share the work until `place` or a changed row.
+
+        `judgement`: the one that refused it; where records are brief, its counts say which filters did.
+        """
+        if not self._detailed and judgement.allowed < 0 and judgement.account.counts[judgement.at, 0] >= 0:
+            return self._brief_verdict(entry, judgement.account.counts[judgement.at], now_s)
+        explanation = self._rejector.explain(
+            entry.number, (self._calls, int(self._assignments.verdict_cache.version.sum()))
+        )
         nearest = explanation.nearest
         record = DecisionRecord(
             pod=entry.seen.pod.key,
@@ -299,6 +312,17 @@ class Placing:
         # a reason without an amount is in the headline already
         missing = record.nearest if nearest is not None and (nearest.resource or nearest.figures) else ""
         return Verdict(record, record.headline(), filters, missing)
+
+    def _brief_verdict(self, entry: PodInfo, counts: Int, now_s: float) -> Verdict:
+        """Which filters turned nodes down, by the counts of its judgement: what waking needs, without names of resources and taints."""
+        found = tuple(
+            Rejection(plugin, reason, count)
+            for count, (plugin, reason) in zip(counts[1:].tolist(), _REPORTED, strict=True)
+            if count
+        )
+        there = len(self._assignments.encoder.node_rows)
+        record = DecisionRecord(entry.seen.pod.key, now_s, there, None, found, policy=self.profile.name)
+        return Verdict(record, "no node passes the filters", frozenset(each.filter for each in found))
 
 
 def _both(left: Mask, right: Mask) -> Mask:

@@ -59,6 +59,8 @@ class Preempting:
     def ending(self, entry: PodInfo) -> set[str]:
         """UIDs of less important pods that are going, on the node that the pod is promised."""
         node = self._nominations.node_of(entry.seen.uid)
+        if not node:
+            return set()
         return {
             uid
             for uid, other in self._assignments.residents.get(node, {}).items()
@@ -74,6 +76,8 @@ class Preempting:
 
     def could_help(self, entry: PodInfo) -> bool:
         """Whether anybody less important sits anywhere."""
+        if int(self._assignments.priorities.min()) >= entry.seen.pod.priority:
+            return False  # the common case, without a look at who is on a node
         ledger = self._assignments.ledger
         seated = np.flatnonzero(ledger.row >= 0)
         return bool((self._assignments.priorities[seated] < entry.seen.pod.priority).any())

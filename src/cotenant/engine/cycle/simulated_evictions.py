@@ -40,7 +40,7 @@ class Trial:
             if row >= 0:
                 assignments.ledger.remove(np.array([entry.number]))
                 assignments.narrowing.leave(entry.number)
-                assignments.memory.changed(row)
+                assignments.verdict_cache.changed(row)
 
     def put_back(self) -> None:
         """Everybody is where he was."""
@@ -50,7 +50,7 @@ class Trial:
             if row >= 0:
                 assignments.ledger.place(np.array([entry.number]), np.array([row]), np.array([entry.shape]))
                 assignments.narrowing.assign(entry.number, row)
-                assignments.memory.changed(row)
+                assignments.verdict_cache.changed(row)
 
 
 @contextmanager

@@ -88,7 +88,7 @@ class Encoder:
     def __init__(self, half_node_cores: float, pressure_factor: float = 1.0) -> None:
         if not (half_node_cores > 0 and half_node_cores < inf):
             raise InvalidInput("half_node_cores", half_node_cores, "cores above 0")
-        self._half_node_cores = half_node_cores
+        self.half_node_cores = half_node_cores
         self._pressure_factor = pressure_factor
         self.axis = ResourceAxis()
         self.tenants: dict[str, int] = {}  # name -> number, in order
@@ -107,6 +107,7 @@ class Encoder:
         self._free_shapes: list[int] = []
         self._shape_users: list[int] = []
         self._unused_shapes = 0
+        self._unsummed: list[int] = []  # rows of shapes whose sums are not computed yet
         self._shape_demands: list[list[_Demand]] = []  # what each shape uses of `_demands`
         self._shape_preferred: list[tuple[Int, Int]] = []  # bits and weights
         self._taints: Bits[Taint] = Bits()
@@ -130,6 +131,9 @@ class Encoder:
 
     def shapes(self) -> ShapeArrays:
         """A row a shape, in the order they were first seen."""
+        if self._unsummed:  # together: the formula costs as much for one row as for a hundred
+            self._write_sums(np.array(self._unsummed, dtype=np.int64))
+            self._unsummed.clear()
         return ShapeArrays._make(column[: len(self._row_shapes)] for column in self._shapes)
 
     def node(self, row: int) -> Node:
@@ -161,6 +165,10 @@ class Encoder:
         if shape is None:
             raise InvalidInput("shape row", row, "the row of a shape in use")
         return shape
+
+    def shape_row(self, shape: Shape) -> int:
+        """The row of a shape, -1 where it has none."""
+        return self._shape_rows.get(shape, -1)
 
     @property
     def taints_overflow(self) -> bool:
@@ -424,9 +432,13 @@ class Encoder:
         arrays.params[row, Param.PRIORITY_BASE] = PRIORITY_BASE[shape.priority_class]
         arrays.params[row, Param.LOAD_LIMIT] = shape.load_limit
         arrays.params[row, Param.DURATION] = estimate.duration_s
-        one = slice(row, row + 1)
-        arrays.sums[one] = contribution(
-            arrays.request[one], arrays.params[one], self._half_node_cores, self._pressure_factor
+        self._unsummed.append(row)
+
+    def _write_sums(self, rows: Int) -> None:
+        """What a pod of these shapes adds to its node's sums."""
+        arrays = self._shapes
+        arrays.sums[rows] = contribution(
+            arrays.request[rows], arrays.params[rows], self.half_node_cores, self._pressure_factor
         )
 
     def _write_shape(self, row: int, shape: Shape) -> None:
@@ -476,6 +488,7 @@ class Encoder:
         made._row_shapes = [*self._row_shapes, shape]
         made._shape_preferred = [*self._shape_preferred, self._shape_preferred[k]]
         made._pods = [*self._pods, ("", len(self._row_shapes))]
+        made._unsummed = []
         if shape != self.shape(k):
             made._write_amounts(len(self._row_shapes), shape)
         return made, len(self._pods)

@@ -22,3 +22,6 @@ class Settings:
     backoff: Backoff = field(default_factory=Backoff)
     unanswered_s: float = UNANSWERED_S
     flush_s: float = 300.0
+    detailed_records: bool = (
+        True  # whether the record of a bind counts the nodes that each filter turned down and names the best nodes
+    )

@@ -8,7 +8,7 @@ and then. Limits: tenants, groups and resources keep their columns for good, as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -16,19 +16,22 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.state.estimates import Estimates
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.engine.state.verdict_cache import VerdictCache
-from cotenant.model.arrays import Float, Int
+from cotenant.model.arrays import CPU, Float, Int, Mask
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
+from cotenant.policy.placement.knobs import Knobs
 
 _RECLAIM_AFTER = 20_000  # pods gone
 _MOST_UNUSED = 512  # shapes that no pod has, beyond as many as have one: each may cost a bit of every node
 _MOST_CLOSING = 1024
 _NEVER_A_VICTIM = 2**62
+_HALF_NODE_CORES = 8.0  # until the first node is known
 
 
 class Assignments:
@@ -36,29 +39,31 @@ class Assignments:
 
     def __init__(
         self,
-        half_node_cores: float,
-        pressure_factor: float,
-        memory: VerdictCache,
+        knobs: Knobs,
+        verdict_cache: VerdictCache,
         node_rules: tuple[NodeRules, ...] = (),
         plugins: tuple[Plugin, ...] = (),
     ) -> None:
-        self.encoder = Encoder(half_node_cores, pressure_factor)
+        self.encoder = Encoder(_HALF_NODE_CORES, knobs.pressure_factor)
         self.encoder.touched = self._touched
         self.narrowing = Narrowing(self.encoder, node_rules)
         self._plugins = plugins  # told of who sits and who stands
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
+        self.estimates = Estimates(self.encoder, self.ledger, knobs)
         self.residents: dict[
             str, dict[str, PodInfo]
         ] = {}  # node's name -> uid -> pod, also of nodes that are not there
         self.reserved: dict[str, PodInfo] = {}  # uid -> pod whose room is kept on its nominated node
         self.changed: set[int] = set()  # rows with more room, or that changed otherwise, since the last look
         self.names: list[str] = []  # row -> node's name
-        self.memory = memory  # of judgements: told of every row that changes
+        self.verdict_cache = verdict_cache  # of judgements: told of every row that changes
         self.by_number: list[PodInfo] = []
         self.priorities: Int = np.zeros(64, dtype=np.int64)  # by number
         self.started_s: Float = np.full(64, np.nan)
+        self.generation: Int = np.zeros(64, dtype=np.int64)  # by number: how many pods have had it
         self._moved: dict[int, PodInfo] = {}  # by identity: pods whose rows are not written yet
         self._closing: list[PodInfo] = []
+        self._sizes_changed = False  # whether half a node may be another amount than the encoder's
         self._released = 0  # numbers given back since shapes were last reclaimed
         self._grown = True
 
@@ -69,6 +74,7 @@ class Assignments:
         row = self.encoder.node_rows.get(node.name)
         if row is not None and self.encoder.node(row) == node:
             return False
+        self._sizes_changed = True
         if row is None:
             row = self.encoder.add_node(node)
             while len(self.names) <= row:
@@ -109,6 +115,13 @@ class Assignments:
             self.encoder.nodes().report[row] = values
             self._touch(row)
 
+    def report_all(self, names: Sequence[str], values: Float) -> None:
+        """What several nodes reported, `float64[len(names), len(Report)]`; nothing for those that are not there and for rows with NaN."""
+        rows = np.fromiter((self.encoder.node_rows.get(name, -1) for name in names), dtype=np.int64, count=len(names))
+        fresh = (rows >= 0) & ~np.isnan(values).any(axis=1)
+        self.encoder.nodes().report[rows[fresh]] = values[fresh]
+        self.verdict_cache.changed(rows[fresh & (rows < len(self.verdict_cache.version))])
+
     def _touched(self, row: int) -> None:
         """Something that no node object says changed there: who waits may fit now, or not any more."""
         self._grown = True
@@ -116,8 +129,10 @@ class Assignments:
         self._touch(row)
 
     def _touch(self, row: int) -> None:
-        if row < len(self.memory.version):  # else it is remembered of nobody; room is made for all new rows together
-            self.memory.changed(row)
+        if row < len(
+            self.verdict_cache.version
+        ):  # else it is remembered of nobody; room is made for all new rows together
+            self.verdict_cache.changed(row)
 
     # ---- pods
 
@@ -125,6 +140,7 @@ class Assignments:
         """Give the pod a number and a shape."""
         entry.number, entry.shape = self.encoder.add_pod(entry.seen.pod)
         entry.row = entry.wanted = -1
+        self.estimates.arrived(entry.shape, entry.seen.pod)
         self._grown = True
         self._note(entry)
         seen = entry.seen
@@ -179,8 +195,8 @@ class Assignments:
         if self._released < _RECLAIM_AFTER and 2 * unused <= self.encoder.shape_rows + _MOST_UNUSED:
             return
         self._released = 0
-        self.encoder.reclaim()
-        self.memory.forget()  # a row that is given to another shape must not be judged by what is remembered of it
+        self.estimates.forget(self.encoder.reclaim().tolist())
+        self.verdict_cache.forget()  # a row that is given to another shape must not be judged by what is remembered of it
         self._grown = True
 
     def _note(self, entry: PodInfo) -> None:
@@ -189,9 +205,11 @@ class Assignments:
             more = max(number + 1, len(self.priorities))
             self.priorities = np.concatenate([self.priorities, np.zeros(more, dtype=np.int64)])
             self.started_s = np.concatenate([self.started_s, np.full(more, np.nan)])
+            self.generation = np.concatenate([self.generation, np.zeros(more, dtype=np.int64)])
         if number >= len(self.by_number):
             self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
         self.by_number[number] = entry
+        self.generation[number] += 1
         # what stands for a reservation is nobody's victim
         self.priorities[number] = _NEVER_A_VICTIM if entry.seen.reservation else entry.seen.pod.priority
         self.started_s[number] = entry.seen.started_s
@@ -262,7 +280,7 @@ class Assignments:
         del self.reserved[entry.seen.uid]
         self._adopt()
         self.ledger.remove(np.array([entry.number]))
-        self.memory.changed(entry.row)
+        self.verdict_cache.changed(entry.row)
         if freed:
             self.changed.add(entry.row)
         entry.row = entry.wanted = -1
@@ -272,7 +290,7 @@ class Assignments:
         self._adopt()
         lifted = list(entries)
         self.ledger.remove(_column(entry.number for entry in lifted))
-        self.memory.changed(_column(entry.row for entry in lifted))
+        self.verdict_cache.changed(_column(entry.row for entry in lifted))
 
     def resume(self, entries: Iterable[PodInfo]) -> None:
         """Put back reservations that were lifted."""
@@ -282,7 +300,7 @@ class Assignments:
     def _keep(self, entry: PodInfo, row: int) -> None:
         self._adopt()
         self.ledger.place(np.array([entry.number]), np.array([row]), np.array([entry.shape]))
-        self.memory.changed(row)
+        self.verdict_cache.changed(row)
 
     def _adopt(self) -> None:
         if self._grown:
@@ -295,7 +313,10 @@ class Assignments:
         """Bring the arrays up to date with who sits where."""
         self._reclaim()
         self._adopt()
-        self.memory.resize(len(self.encoder.nodes().ready))
+        self.verdict_cache.resize(len(self.encoder.nodes().ready))
+        if self._sizes_changed:
+            self._sizes_changed = False
+            self._resize_half_node()
         if not self._moved:
             return
         moved = [entry for entry in self._moved.values() if entry.row != entry.wanted]
@@ -303,7 +324,7 @@ class Assignments:
         leaving = [entry for entry in moved if entry.row >= 0]
         if leaving:
             self.ledger.remove(_column(entry.number for entry in leaving))
-            self.memory.changed(_column(entry.row for entry in leaving))
+            self.verdict_cache.changed(_column(entry.row for entry in leaving))
             for entry in leaving:
                 self.narrowing.leave(entry.number)
                 self.changed.add(entry.row)
@@ -320,10 +341,36 @@ class Assignments:
                 _column(entry.wanted for entry in coming),
                 _column(entry.shape for entry in coming),
             )
-            self.memory.changed(_column(entry.wanted for entry in coming))
+            self.verdict_cache.changed(_column(entry.wanted for entry in coming))
             for entry in coming:
                 self.narrowing.assign(entry.number, entry.wanted)
                 entry.row = entry.wanted
+
+    def _resize_half_node(self) -> None:
+        """Take half of the median node as the unit of own pressure again, where nodes of other sizes came or went."""
+        cpu = self.ledger.nodes.capacity[sorted(self.encoder.node_rows.values()), CPU]
+        if not len(cpu):
+            return
+        half = float(np.median(cpu)) / 2000.0
+        if half <= 0 or half == self.encoder.half_node_cores:
+            return
+        self.encoder.half_node_cores = half
+        shapes = np.arange(len(self.ledger.shapes.tenant))
+        self.estimates.rewrite(shapes)
+        self.revise()
+        self.verdict_cache.forget()
+
+    def revise(self) -> None:
+        """Pods on nodes count with what their shapes add to the sums now; the rows that this changes are judged again."""
+        rows = self.ledger.revise()
+        self.verdict_cache.changed(rows)
+        self.changed.update(rows.tolist())
+
+    def correct_waiting(self, shapes: Int, now_s: float, slack: bool) -> None:
+        """Bring the estimates of shapes that wait up to date before they are judged."""
+        changed = self.estimates.correct_waiting(shapes, now_s, slack)
+        if len(changed):
+            self.verdict_cache.forget_shapes(changed)
 
     def validate(self) -> None:
         """The arrays say what the names say. Raises `Permanent`."""
@@ -347,6 +394,12 @@ class Assignments:
         if found != seated:
             raise Permanent(f"{len(found)} pods sit in the ledger, {len(seated)} by name, or elsewhere")
 
+    def on_nodes(self, numbers: Int) -> Mask:
+        """Which of these numbers, -1 for none, are of pods on nodes; the arrays are up to date."""
+        row = self.ledger.row
+        inside = (numbers >= 0) & (numbers < len(row))
+        return inside & (row[np.where(inside, numbers, 0)] >= 0) if len(row) else inside
+
     def over_capacity(self) -> tuple[str, ...]:
         """Nodes on which pods request more than there is, room kept for nominated pods aside."""
         self.write()
@@ -355,12 +408,6 @@ class Assignments:
             requested[entry.row] -= self.ledger.shapes.request[entry.shape]
         over = np.flatnonzero((requested > self.ledger.nodes.capacity).any(axis=1))
         return tuple(self.names[row] for row in over)
-
-
-def half_of_a_node(nodes: Mapping[str, Node]) -> float:
-    """Half of the median node's cores, the unit of own pressure; 8 where there is no node yet."""
-    cpu = sorted(node.allocatable.get("cpu") for node in nodes.values())
-    return cpu[len(cpu) // 2] / 2000.0 if cpu else 8.0
 
 
 def _column(values: Iterable[int]) -> Int:

@@ -1,128 +1,167 @@
-"""What is believed of each shape, corrected as it shows itself.
+"""Estimated use and remaining slack of each pod shape, corrected by measurement.
 
-Problem: a judgement is as good as its estimates, and two of them go stale: how much pods use, and how much delay a job still bears.
-Choice: pods of a shape are alike, so the first that run tell what the others will use, and how far to trust the estimates of shapes not yet
-seen; once a minute slack is taken anew from the clock. Then the shapes' rows are rewritten and residents weigh what they are now known to
-weigh. Limits: a service's estimate is of its daily peak, which only a day can measure, so it is raised by what was seen and never
-lowered; how far a running pod has come is not visible, only for how long its stage has run.
+Problem: a judgement is as good as its estimates, and two of them go stale: how much pods use, and how much delay a job still tolerates. Choice: pods of one
+shape are alike, so the first ones that run show what the others will use, and how far to trust the estimates of shapes that have not run; slack is computed anew
+from the clock. Then the shapes' rows are rewritten, and pods on nodes count with the corrected values (`Ledger.revise`). Limits: pods that a cluster's owners
+describe alike (equal requests, tenant, constraints, estimate) share one correction; a service's estimate is of its daily peak, which only a day can measure,
+so it is raised by measurement and never lowered; how far a running pod has come is not visible, only for how long pods of its shape have run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
-from cotenant.model.arrays import CPU, MEMORY, Float, Int, Param, PendingArrays
+from cotenant.model.arrays import CPU, MEMORY, Float, Int, Param
+from cotenant.model.cluster.pod import Pod
 from cotenant.policy.overcommit.prediction import calibrate, predict
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import allowance
 
-_LEAST_LEFT = 0.15  # of a stage's estimated duration: estimates miss, so a stage is never believed to be nearly done
+_LEAST_LEFT = 0.15  # of a stage's estimated duration: estimates miss, so a stage is never taken for nearly done
 
 
 class Estimates:
-    """Corrected estimates of one ledger's shapes."""
+    """Corrected estimates of one ledger's shapes; K shapes by row. The arrays of the ledger must be up to date (`Ledger.adopt`)."""
 
-    def __init__(self, ledger: Ledger, knobs: Knobs) -> None:
+    def __init__(self, encoder: Encoder, ledger: Ledger, knobs: Knobs) -> None:
+        self._encoder = encoder
         self._ledger = ledger
         self._knobs = knobs
-        self._half = float(np.median(ledger.nodes.capacity[:, CPU])) / 2000.0
-        self._told = np.empty((0, 2))  # [K, 2] CPU cores and memory bytes in use, as estimated
-        self._seen = np.empty((0, 2))  # [K, 2] as measured, 0 = never
+        self._known = np.empty(0, dtype=np.bool_)  # [K] whether the row's declared values were read
+        self._declared = np.empty((0, 2))  # [K, 2] CPU cores and memory bytes in use, as declared
+        self._measured = np.empty((0, 2))  # [K, 2] as measured, 0 = never
         self._batch = np.empty(0, dtype=np.bool_)
         self._deadline_s = np.empty(0)
-        self._path_s = np.empty(0)  # from the shape's start to its job's end
-        self._started_s = np.empty(0)
-        self._grow()
+        self._path_s = np.empty(0)  # from the start of a pod of the shape to the end of its job
+        self._started_s = np.empty(0)  # of the first pod of the shape, NaN = none yet
+        self._new: dict[int, Pod] = {}  # rows whose declared values are still to be read -> the latest pod
 
-    def submitted(self, pods: PendingArrays) -> None:
-        """New pods wait: note by when their job must end and how long it takes from here."""
-        self._grow()
-        self._deadline_s[pods.shape] = pods.deadline_s
-        self._path_s[pods.shape] = pods.path_s
+    def arrived(self, k: int, pod: Pod) -> None:
+        """A pod of shape `k` waits or was found on a node."""
+        self._new[k] = pod
 
-    def placed(self, shapes: Int, now_s: float) -> None:
-        """Pods of these shapes start."""
+    def forget(self, rows: Iterable[int]) -> None:
+        """These rows are given to other shapes."""
+        for k in rows:
+            self._new.pop(k, None)
+            if k < len(self._known):
+                self._known[k] = False
+
+    def started(self, shapes: Int, now_s: float) -> None:
+        """Pods of these shapes were placed."""
+        self._read_new()
         first = np.isnan(self._started_s[shapes])
         self._started_s[shapes[first]] = now_s
 
     def measured(self, pods: Int, cpu_cores: Float, memory_bytes: Float) -> None:
-        """One round of measurements of running pods."""
-        size = len(self._told)
+        """One round of measurements of pods on nodes, by number."""
+        self._read_new()
+        size = len(self._declared)
         shape = self._ledger.shape[pods]
         count = np.bincount(shape, minlength=size)
         now = count > 0
         for column, values in enumerate((cpu_cores, memory_bytes)):
             mean = np.bincount(shape, weights=values, minlength=size) / np.maximum(1, count)
-            # memory grows over a pod's life, and a service's day has one peak: keep the most that was seen
-            highest = np.maximum(self._seen[:, column], mean)
+            # memory grows over a pod's life, and a service's day has one peak: keep the highest
+            highest = np.maximum(self._measured[:, column], mean)
             keep = highest if column == 1 else np.where(self._batch, mean, highest)
-            self._seen[now, column] = keep[now]
+            self._measured[now, column] = keep[now]
 
-    def outgrew(self, pods: Int, memory_bytes: Float) -> None:
-        """Pods evicted for memory used this much: their shape is believed to use at least as much, from now on."""
-        shape = self._ledger.shape[pods]
-        np.maximum.at(self._seen[:, 1], shape, memory_bytes)
+    def outgrew(self, shape: int, memory_bytes: float) -> None:
+        """A pod that was evicted for memory used this much: its shape is taken to use at least as much from now on."""
+        self._read_new()
+        self._measured[shape, 1] = max(self._measured[shape, 1], memory_bytes)
         params = self._ledger.shapes.params
-        params[shape, Param.USE_MEMORY] = np.maximum(params[shape, Param.USE_MEMORY], self._seen[shape, 1])
-        self._rewrite(np.unique(shape))
+        params[shape, Param.USE_MEMORY] = max(params[shape, Param.USE_MEMORY], self._measured[shape, 1])
+        self.rewrite(np.array([shape]))
 
     def correct_use(self) -> None:
-        """Write predicted use into all shapes: measured where it was, else by how good estimates have proved."""
+        """Write predicted use into all shapes: measured where it was, else by how good declared estimates have proved."""
+        self._read_new()
         shapes = self._ledger.shapes
         for column, (resource, param, scale) in enumerate(
             ((CPU, Param.USE_CPU, 1000.0), (MEMORY, Param.USE_MEMORY, 1.0))
         ):
             request = shapes.request[:, resource] / scale
-            told, seen = self._told[:, column], self._seen[:, column]
-            measured = self._batch & (seen > 0)
-            calibration = calibrate(request[measured], told[measured], seen[measured])
-            use = np.where(measured, seen, predict(request, told, calibration, self._knobs.caution))
-            shapes.params[:, param] = np.where(self._batch, use, np.maximum(told, seen))
+            declared, measured = self._declared[:, column], self._measured[:, column]
+            known = self._known & self._batch & (measured > 0)
+            calibration = calibrate(request[known], declared[known], measured[known])
+            use = np.where(known, measured, predict(request, declared, calibration, self._knobs.caution))
+            use = np.where(self._batch, use, np.maximum(declared, measured))
+            shapes.params[self._known, param] = use[self._known]
 
-    def waiting(self, shapes: Int, now_s: float, slack: bool) -> None:
-        """Bring shapes that wait up to date before they are judged; they have their whole path before them."""
+    def correct_waiting(self, shapes: Int, now_s: float, slack: bool) -> Int:
+        """Bring shapes that wait up to date before they are judged; their whole path is still to come. The shapes that changed."""
+        self._read_new()
+        table = self._ledger.shapes
+        before_sums, before = table.sums[shapes].copy(), table.params[shapes].copy()
         if slack:
             batch = self.batch_of(shapes)
             left = allowance(self._deadline_s[batch], self._path_s[batch], now_s)
-            self._ledger.shapes.params[batch, Param.ALLOWANCE] = left
-        self._rewrite(shapes)
+            table.params[batch, Param.ALLOWANCE] = left
+        self.rewrite(shapes)
+        changed = (table.sums[shapes] != before_sums).any(axis=1) | (table.params[shapes] != before).any(axis=1)
+        return shapes[changed]
 
     def correct_slack(self, shapes: Int, now_s: float) -> None:
-        """Write what these running batch shapes still bear."""
+        """Write what these running batch shapes still tolerate."""
+        self._read_new()
         run = np.nan_to_num(now_s - self._started_s[shapes])
         duration = self._ledger.shapes.params[shapes, Param.DURATION]
         path = self._path_s[shapes] - np.minimum(run, (1.0 - _LEAST_LEFT) * duration)
         self._ledger.shapes.params[shapes, Param.ALLOWANCE] = allowance(self._deadline_s[shapes], path, now_s)
 
-    def seated(self) -> Int:
+    def assigned_shapes(self) -> Int:
         """Shapes that have pods on nodes."""
         return np.unique(self._ledger.shape[self._ledger.row >= 0])
 
     def batch_of(self, shapes: Int) -> Int:
         """Those of the shapes that are batch."""
+        self._read_new()
         return shapes[self._batch[shapes]]
 
-    def revise(self, shapes: Int) -> None:
-        """Residents of these shapes weigh what their shapes weigh now."""
-        self._rewrite(shapes)
-        self._ledger.revise()
+    def rewrite(self, shapes: Int) -> None:
+        """Compute what a pod of these shapes adds to its node's sums from the shapes' requests and estimates."""
+        table = self._ledger.shapes
+        table.sums[shapes] = contribution(
+            table.request[shapes], table.params[shapes], self._encoder.half_node_cores, self._knobs.pressure_factor
+        )
 
-    def _grow(self) -> None:
-        """The cluster met new shapes."""
+    def adopt(self, before: Estimates) -> None:
+        """Take over what was measured of equal shapes, after the arrays were built anew."""
+        self._read_new()
+        for k in np.flatnonzero(before._known).tolist():
+            row = self._encoder.shape_row(before._encoder.shape(k))
+            if row >= 0 and row < len(self._known) and self._known[row]:
+                self._measured[row] = before._measured[k]
+                self._started_s[row] = before._started_s[k]
+
+    def _read_new(self) -> None:
+        """Read what was declared for shapes that arrived since; `params` of their rows are as the encoder wrote them."""
+        if not self._new:
+            return
         params = self._ledger.shapes.params
-        old, more = len(self._told), len(params) - len(self._told)
+        more = len(params) - len(self._declared)
         if more > 0:
-            self._told = np.concatenate([self._told, params[old:, [Param.USE_CPU, Param.USE_MEMORY]]])
-            self._seen = np.concatenate([self._seen, np.zeros((more, 2))])
-            self._batch = np.concatenate([self._batch, params[old:, Param.IS_SERVICE] == 0])
+            self._known = np.concatenate([self._known, np.zeros(more, dtype=np.bool_)])
+            self._declared = np.concatenate([self._declared, np.zeros((more, 2))])
+            self._measured = np.concatenate([self._measured, np.zeros((more, 2))])
+            self._batch = np.concatenate([self._batch, np.zeros(more, dtype=np.bool_)])
             self._deadline_s = np.concatenate([self._deadline_s, np.full(more, np.inf)])
             self._path_s = np.concatenate([self._path_s, np.zeros(more)])
             self._started_s = np.concatenate([self._started_s, np.full(more, np.nan)])
-
-    def _rewrite(self, shapes: Int) -> None:
-        table = self._ledger.shapes
-        table.sums[shapes] = contribution(
-            table.request[shapes], table.params[shapes], self._half, self._knobs.pressure_factor
-        )
+        for k, pod in self._new.items():
+            if not self._known[k]:
+                self._known[k] = True
+                self._declared[k] = params[k, [Param.USE_CPU, Param.USE_MEMORY]]
+                self._measured[k] = 0.0
+                self._batch[k] = params[k, Param.IS_SERVICE] == 0
+                self._started_s[k] = np.nan
+            self._deadline_s[k] = pod.deadline_s
+            self._path_s[k] = pod.path_s
+        self._new.clear()

@@ -82,13 +82,14 @@ class Ledger:
         np.subtract.at(self.nodes.group_count, (rows[grouped], group[grouped]), 1)
         self.row[pods] = -1
 
-    def revise(self) -> None:
-        """Let every resident weigh what `shapes.sums` says now: estimates were corrected by measurement."""
+    def revise(self) -> Int:
+        """Let every pod on a node count with what `shapes.sums` says now: estimates were corrected. The rows that changed, each once."""
         pods = np.flatnonzero(self.row >= 0)
         change = self.shapes.sums[self.shape[pods]] - self._added[pods]
         changed = change.any(axis=1)
         np.add.at(self.nodes.sums, self.row[pods[changed]], change[changed])
         self._added[pods[changed]] += change[changed]
+        return np.unique(self.row[pods[changed]])
 
     def report(self, values: Float) -> None:
         """Take over what nodes reported, `float64[N, len(Report)]`; NaN rows keep what stood before."""

@@ -1,11 +1,11 @@
-"""The compiled placement that also tells why: the same choices as `place_queue`, with an account of each.
+"""Exact placement of a queue with a record of every choice, over verdicts and scores that are cached per pod shape.
 
-Problem: every bind carries its decision record, and to judge again in NumPy what was just judged costs more than the judgement; and the pods of
-one template ask the same question of thousands of nodes of which one has changed. Choice: verdicts and scores of the shapes judged last are
-remembered with the version of each row, so only changed rows are judged anew; while they are at hand the verdicts are counted and the
-best few scores of each block of rows kept, so that the next pod of the shape costs one block. Limits: whoever changes the ledger must
-tell `VerdictCache`; names of resources and taints are not known here (engine/cycle/rejections.py names them for pods that wait); scores that depend on
-the time are judged in full once a call.
+Problem: every bind carries its decision record, and pods of one template ask the same question of thousands of nodes of which one has changed. Choice:
+the verdicts and scores of the shapes judged last are cached with the version of each row, so that only changed rows are judged again; the verdicts are
+counted and the best few scores of each block of rows kept, so that the next pod of the shape costs one block. This is the one exact choice of the scheduling
+cycle, in the lab, in a local cluster and in a real one (bench/placement.py compares it with a scan and with the score tree of engine/replay). Limits: whoever
+changes the ledger must tell `VerdictCache`; names of resources and taints are not known here (engine/cycle/rejections.py names them for pods that wait);
+scores that depend on the time are judged in full once a call.
 """
 
 from __future__ import annotations
@@ -16,28 +16,13 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.compiled import Reject, Score, commit, rejection, winner
-from cotenant.policy.placement.scores.founding import founding_at
-from cotenant.policy.placement.scores.interference import interference_at, paragon_like_at
-from cotenant.policy.placement.scores.kube import kube_default_at
-from cotenant.policy.placement.scores.packing import (
-    balance_at,
-    best_fit_at,
-    dot_product_at,
-    fewest_pods_at,
-    least_allocated_at,
-)
+from cotenant.policy.placement.compiled import Reject, Score, commit, rejection, score_rows, winner
 
 BEST = 3
-_BLOCK = 128  # rows of which the best are kept together: some hundred blocks of some hundred rows in a large cluster
-AS_OFTEN_AS_FITS: Int = np.empty(0, dtype=np.int64)  # of `place_cached`: a row takes as many as fit
+_BLOCK = 128  # rows whose best few are kept together: some hundred blocks of some hundred rows in a large cluster
+NO_QUOTA_PER_ROW: Int = np.empty(0, dtype=np.int64)  # of `place_cached`: a row takes as many pods as fit
 _VERDICTS = len(Reject) + 1
 _NOT_READY = int(Reject.NOT_READY)
-_BEST_FIT, _LEAST_ALLOCATED = int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
-_BALANCE, _FEWEST_PODS, _DOT_PRODUCT = int(Score.BALANCE), int(Score.FEWEST_PODS), int(Score.DOT_PRODUCT)
-_KUBE_DEFAULT, _INTERFERENCE = int(Score.KUBE_DEFAULT), int(Score.INTERFERENCE)
-_FOUNDING, _FOUNDING_LEDGER = int(Score.FOUNDING), int(Score.FOUNDING_LEDGER)
-_PARAGON_LIKE = int(Score.PARAGON_LIKE)
 _BY_TIME = (Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 
@@ -49,46 +34,6 @@ class Account(NamedTuple):
     best: Int  # [m, BEST] the best rows, -1 where there are fewer
     scores: Float  # [m, BEST]
     score: Float  # [m] of the chosen row, NaN where it waits
-
-
-@njit
-def _rescore(
-    score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, knobs: Float, out: Float
-) -> None:
-    """`score_rows` for some rows. The choice of score stands outside the loops for the same reason as there."""
-    if score == _INTERFERENCE:
-        for n in rows:
-            out[n] = interference_at(nodes, n, shapes, k, knobs)
-    elif score == _PARAGON_LIKE:
-        for n in rows:
-            out[n] = paragon_like_at(nodes, n, shapes, k, knobs)
-    elif score == _FOUNDING:
-        for n in rows:
-            out[n] = founding_at(nodes, n, shapes, k, now_s, False)
-    elif score == _FOUNDING_LEDGER:
-        for n in rows:
-            out[n] = founding_at(nodes, n, shapes, k, now_s, True)
-    elif score == _KUBE_DEFAULT:
-        for n in rows:
-            out[n] = kube_default_at(nodes, n, shapes, k)
-    elif score == _DOT_PRODUCT:
-        for n in rows:
-            out[n] = dot_product_at(nodes, n, shapes, k)
-    elif score == _FEWEST_PODS:
-        for n in rows:
-            out[n] = fewest_pods_at(nodes, n, shapes, k)
-    elif score == _BALANCE:
-        for n in rows:
-            out[n] = balance_at(nodes, n, shapes, k)
-    elif score == _LEAST_ALLOCATED:
-        for n in rows:
-            out[n] = least_allocated_at(nodes, n, shapes, k)
-    elif score == _BEST_FIT:
-        for n in rows:
-            out[n] = best_fit_at(nodes, n, shapes, k)
-    else:
-        for n in rows:
-            out[n] = 0.0
 
 
 @njit
@@ -116,7 +61,7 @@ def _refresh(
     for n in rows:
         verdicts[n] = rejection(nodes, n, shapes, k, fit, knobs)
         stamps[n] = version[n]
-    _rescore(score, nodes, shapes, k, rows, now_s, knobs, scores)
+    score_rows(score, nodes, shapes, k, rows, now_s, knobs, scores)
 
 
 @njit
@@ -241,7 +186,7 @@ def _place(
             tally[verdicts[slot, n]] -= 1  # it passed, since it was taken
             verdicts[slot, n] = rejection(nodes, n, shapes, k, fit, knobs)
             stamps[slot, n] = version[n]
-            _rescore(score, nodes, shapes, k, scratch[:1], now_s, knobs, scores[slot])
+            score_rows(score, nodes, shapes, k, scratch[:1], now_s, knobs, scores[slot])
             tally[verdicts[slot, n] if allowed.shape[0] == 0 or allowed[n] else _NOT_READY] += 1
             _survey_block(verdicts[slot], scores[slot], allowed, n // _BLOCK, tops, top_scores)
         else:
@@ -275,10 +220,10 @@ def _place(
 
 
 class VerdictCache:
-    """Verdicts and scores of the shapes that were judged last, and which version of each row they are of.
+    """Verdicts and scores of the shapes judged last, with the version of each row they belong to.
 
-    Who changes a row of the ledger counts up `version[row]`; a shape is judged anew only on rows whose version is another than the one it
-    was judged on. Scores that depend on the time are not remembered.
+    Whoever changes a row of the ledger counts up `version[row]`; a shape is judged again only on rows whose version differs from the cached one.
+    Scores that depend on the time are not cached.
     """
 
     def __init__(self, score: Score, slots: int = 48) -> None:
@@ -301,6 +246,13 @@ class VerdictCache:
         if rows > len(self.version):
             self.version = np.concatenate([self.version, np.zeros(rows - len(self.version), dtype=np.int64)])
             self.forget()
+
+    def forget_shapes(self, shapes: Int) -> None:
+        """What is requested or estimated for these shapes has changed: judge them again on every row."""
+        for k in shapes.tolist():
+            slot = self._of.get(k, -1)
+            if slot >= 0:
+                self.stamps[slot] = -1
 
     def changed(self, rows: Int | int) -> None:
         """These rows, each named once or more, are not what they were."""
@@ -362,18 +314,18 @@ def judged(
     score: int,
     now_s: float,
     knobs: Float,
-    memory: VerdictCache,
+    cache: VerdictCache,
 ) -> tuple[Int, Float]:
     """What every row's filters say of one shape, and the scores of the rows that pass: the memory's own arrays, to be read at once."""
-    memory.resize(nodes.capacity.shape[0])
-    slot = int(memory.slots_of(np.array([k], dtype=np.int64))[0])
-    if slot == memory.stamps.shape[0] - 1:
-        memory.stamps[slot] = -1
+    cache.resize(nodes.capacity.shape[0])
+    slot = int(cache.slots_of(np.array([k], dtype=np.int64))[0])
+    if slot == cache.stamps.shape[0] - 1:
+        cache.stamps[slot] = -1
     _refresh(
-        nodes, shapes, k, fit, score, now_s, knobs, memory.version, memory.stamps[slot], memory.verdicts[slot],
-        memory.scores[slot], np.empty(len(memory.version), dtype=np.int64),
+        nodes, shapes, k, fit, score, now_s, knobs, cache.version, cache.stamps[slot], cache.verdicts[slot],
+        cache.scores[slot], np.empty(len(cache.version), dtype=np.int64),
     )  # fmt: skip
-    return memory.verdicts[slot], memory.scores[slot]
+    return cache.verdicts[slot], cache.scores[slot]
 
 
 def place_cached(
@@ -389,18 +341,20 @@ def place_cached(
     now_s: float,
     knobs: Float,
     rng: np.random.Generator,
-    memory: VerdictCache,
-    times: Int = AS_OFTEN_AS_FITS,
+    cache: VerdictCache,
+    times: Int = NO_QUOTA_PER_ROW,
 ) -> Account:
-    """As `place_queue`, with the account. Changes `nodes` in place, and says so to `memory`.
+    """Place the pods whose shapes are `queue[m]`, in that order. Changes `nodes` in place and counts up the rows' versions in `cache`.
 
-    `times`, where it is not empty, is how many pods of the queue each row takes; it and `allowed`, which is not empty then, are used up.
+    A shape that found no node is not tried again in the same call: placements only take room. `sample` > 0 stops at that many passing nodes, starting where
+    the last call stopped (`cursor[0]`), as kube-scheduler does. `allowed` is empty (every row) or one bool a row. `times`, where it is not empty, is how many
+    pods of the queue each row takes; it and `allowed`, which is not empty then, are used up.
     """
     account = blank(len(queue))
-    memory.resize(nodes.capacity.shape[0])
+    cache.resize(nodes.capacity.shape[0])
     _place(
-        queue, memory.slots_of(queue), nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng,
-        memory.version, memory.stamps, memory.verdicts, memory.scores,
+        queue, cache.slots_of(queue), nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng,
+        cache.version, cache.stamps, cache.verdicts, cache.scores,
         account.rows, account.counts, account.best, account.scores, account.score, times,
     )  # fmt: skip
     return account

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.state.ledger import empty_nodes
-from cotenant.lab.bridge import shapes_of
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.lab.offered import OfferedPods, nodes_of
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
 from cotenant.model.arrays import CPU, Float, PendingArrays, TenantArrays
@@ -20,10 +20,11 @@ from cotenant.policy.placement.contract import Snapshot
 
 def most_held(offer: Offer, config: WorldConfig, times_s: Float) -> tuple[Float, Float]:
     """For each instant: the largest share of the demand that can be held, and the demand as a fraction of the cluster's CPU."""
-    shapes = shapes_of(offer, config.node_cores / 2.0, 1.0)
-    groups = int(shapes.group.max(initial=-1)) + 1
-    capacity = np.array([[config.node_cores * 1000, config.node_memory_bytes, 1_000_000]], dtype=np.int64)
-    nodes = empty_nodes(np.tile(capacity, (config.nodes, 1)), groups=groups)
+    encoder = Encoder(config.node_cores / 2.0)
+    for node in nodes_of(config):
+        encoder.add_node(node)
+    row_of = np.array([encoder.intern(pod.shape()) for pod in OfferedPods(offer).templates], dtype=np.int64)
+    nodes, shapes = encoder.nodes(), encoder.shapes()
     starts = np.zeros(len(offer.cpu_milli))
     for k in np.flatnonzero(~offer.is_service):
         first = offer.level[k] == 0
@@ -32,22 +33,24 @@ def most_held(offer: Offer, config: WorldConfig, times_s: Float) -> tuple[Float,
     held, demanded = np.empty(len(times_s)), np.empty(len(times_s))
     for i, now in enumerate(times_s):
         running = np.flatnonzero((starts <= now) & (ends > now))
-        shape = np.repeat(running, offer.pods[running])
-        size = len(shape)
+        offered = np.repeat(running, offer.pods[running])
+        shape, size = row_of[offered], len(offered)
         zeros = np.zeros(size)
         pending = PendingArrays(
             np.arange(size),
             shape,
-            offer.tenant[shape],
-            offer.job[shape],
+            shapes.tenant[shape],
+            offer.job[offered],
             shape,
-            offer.is_service[shape],
+            offer.is_service[offered],
             zeros,
             zeros,
             zeros,
             zeros,
         )
-        tenants = TenantArrays(np.zeros((offer.tenants, nodes.capacity.shape[1]), np.int64), np.ones(offer.tenants))
+        tenants = TenantArrays(
+            np.zeros((len(encoder.tenants), nodes.capacity.shape[1]), np.int64), np.ones(len(encoder.tenants))
+        )
         held[i] = lp_bound(Snapshot(nodes, shapes, pending, tenants), CPU)
-        demanded[i] = offer.cpu_milli[shape].sum() / nodes.capacity[:, CPU].sum()
+        demanded[i] = offer.cpu_milli[offered].sum() / nodes.capacity[:, CPU].sum()
     return held, demanded

@@ -114,7 +114,7 @@ class CoLocation:
         if not number.isdigit() or int(number) >= pods:
             raise InvalidInput("TASK", task, f"a pod's number, 0..{pods - 1}")
         pod = int(number)
-        bridge.engine.watch(np.array([pod]))
+        bridge = self._bridge(spec, pod)
         bridge.run()
         shape = int(bridge.offer.shape[pod])
         kind = "service replica" if bridge.offer.is_service[shape] else f"batch pod of job {bridge.offer.job[shape]}"
@@ -125,7 +125,7 @@ class CoLocation:
             f"pressure {bridge.offer.est_pressure[shape]:.2f}",
             bridge.world.story(pod),
         ]
-        record = bridge.engine.records.get(pod)
+        record = bridge.record
         if record is None:
             lines.append("a round policy judges all pods together; it leaves no record of a single one")
             return TaskExplanation(task, bridge.world.story(pod), tuple(lines))
@@ -155,13 +155,15 @@ class CoLocation:
             ),
         )
 
-    def _bridge(self, spec: RunSpec) -> Bridge:
+    def _bridge(self, spec: RunSpec, watched: int = -1) -> Bridge:
         config = configuration(spec)
         chosen = entrant(spec.policy)
         error = 0.0 if chosen.told_truth else spec.estimate_error
         truth, offer = generate(config, spec.seed, spec.load, error)
         world = World(truth, config, spec.seed)
-        return Bridge(world, offer, config, chosen.build(spec.overrides), np.random.default_rng([spec.seed, 7]))
+        return Bridge(
+            world, offer, config, chosen.build(spec.overrides), np.random.default_rng([spec.seed, 7]), watched
+        )
 
 
 def _measures(account: RunMetrics, bridge: Bridge, run_s: float) -> Measures:

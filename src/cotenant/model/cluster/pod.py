@@ -46,6 +46,21 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class JobStage:
+    """What the job of a batch pod still needs, counted from the start of this pod."""
+
+    job: str  # pods of one job have equal names
+    path_s: float  # estimated seconds on idle nodes from the start of this pod to the end of the job
+    work: float = 0.0  # estimated seconds x demand of all pods from this stage on; demand as a fraction of a node
+
+    def __post_init__(self) -> None:
+        for name in ("path_s", "work"):
+            value = getattr(self, name)
+            if not isfinite(value) or value < 0:
+                raise InvalidInput(f"job stage.{name}", value, "a finite number that is not negative")
+
+
+@dataclass(frozen=True, slots=True)
 class HostPort:
     """A host port. The address 0.0.0.0 (or none) takes the port on every address."""
 
@@ -90,6 +105,7 @@ class Pod:
     group_limit: int = 1
     estimate: Estimate | None = None
     deadline_s: float = inf  # of its job, absolute
+    job: JobStage | None = None  # None: the pod is taken for the whole of its job
     objective_p99_ms: float | None = None  # a service's latency objective
     load_limit: float = inf  # highest estimated CPU fraction of a node at which the pod may still be placed there
     limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead
@@ -127,6 +143,14 @@ class Pod:
         if self.objective_p99_ms is not None:
             return True
         return effective_class(self.priority_class, self.qos) is PriorityClass.PROD
+
+    @property
+    def path_s(self) -> float:
+        """Estimated seconds on idle nodes from the start of the pod to the end of its job; 0 where nothing is known."""
+        if self.job is not None:
+            return self.job.path_s
+        duration_s = self.estimate.duration_s if self.estimate is not None else inf
+        return duration_s if isfinite(duration_s) else 0.0
 
     @property
     def pinned(self) -> str | None:

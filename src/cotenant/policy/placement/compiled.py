@@ -1,9 +1,9 @@
-"""Compiled placement of a queue: pods in order, filters and score over every node, commit.
+"""Filters and scores of one pod shape over the rows of nodes, compiled, each beside its plain form.
 
-Problem: a round may evaluate thousands of pods on hundreds of nodes every few seconds. Choice: one compiled loop in which filters and
-scores are selected by integer codes; the arrays are changed in place, so each pod sees those placed before it. A shape that found no node is not
-tried again in the same round, since placements only use up capacity. Limits: rules that are not row-local (spread over zones, affinity between pods)
-narrow `allowed` before the call. `plain_choice` is the NumPy form, against which property tests compare this one.
+Problem: a scheduling cycle may judge thousands of pods against thousands of nodes. Choice: filters and scores are chosen by integer codes in two
+compiled dispatches, `rejection` and `score_rows`; every caller (the verdict cache of the scheduling cycle, the extender, the lab's replays) goes
+through them, so a score is compiled in one place. An unknown score code raises. The plain forms in NumPy are the specification; property tests compare
+both. Limits: row-local judgements only; what depends on other rows (spread over zones, affinity between pods) narrows the rows before the call.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _BEST_FIT, _LEAST_ALLOCATED = int(Score.BEST_FIT), int(Score.LEAST_ALLOCATED)
 _BALANCE, _FEWEST_PODS, _DOT_PRODUCT = int(Score.BALANCE), int(Score.FEWEST_PODS), int(Score.DOT_PRODUCT)
 _KUBE_DEFAULT, _FOUNDING = int(Score.KUBE_DEFAULT), int(Score.FOUNDING)
 _FOUNDING_LEDGER, _PARAGON_LIKE = int(Score.FOUNDING_LEDGER), int(Score.PARAGON_LIKE)
-_INTERFERENCE = int(Score.INTERFERENCE)
+_INTERFERENCE, _NO_SCORE = int(Score.INTERFERENCE), int(Score.NONE)
 _PREDICTED = int(Fit.PREDICTED_USE)
 _NOT_READY, _TAINT, _SELECTOR = int(Reject.NOT_READY), int(Reject.TAINT), int(Reject.SELECTOR)
 _CPU, _MEMORY, _RESOURCE = int(Reject.CPU), int(Reject.MEMORY), int(Reject.RESOURCE)
@@ -152,45 +152,47 @@ def reject_rows(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, knobs:
 
 @njit
 def score_rows(
-    score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, now_s: float, knobs: Float, out: Float
+    score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, knobs: Float, out: Float
 ) -> None:
-    """The score of every node for shape k into `out[N]`; the highest wins.
+    """The score of shape k on each of `rows` into `out[row]`; the highest wins. Raises `ValueError` for an unknown score code.
 
-    The selection of the score is outside the loops: inside, its branches would keep reference counts alive (see `inlined`).
+    The only compiled dispatch over scores. The branches stand outside the loops: inside, they would keep reference counts alive (see `inlined`).
     """
-    size = nodes.capacity.shape[0]
     if score == _INTERFERENCE:
-        for n in range(size):
+        for n in rows:
             out[n] = interference_at(nodes, n, shapes, k, knobs)
     elif score == _PARAGON_LIKE:
-        for n in range(size):
+        for n in rows:
             out[n] = paragon_like_at(nodes, n, shapes, k, knobs)
     elif score == _FOUNDING:
-        for n in range(size):
+        for n in rows:
             out[n] = founding_at(nodes, n, shapes, k, now_s, False)
     elif score == _FOUNDING_LEDGER:
-        for n in range(size):
+        for n in rows:
             out[n] = founding_at(nodes, n, shapes, k, now_s, True)
     elif score == _KUBE_DEFAULT:
-        for n in range(size):
+        for n in rows:
             out[n] = kube_default_at(nodes, n, shapes, k)
     elif score == _DOT_PRODUCT:
-        for n in range(size):
+        for n in rows:
             out[n] = dot_product_at(nodes, n, shapes, k)
     elif score == _FEWEST_PODS:
-        for n in range(size):
+        for n in rows:
             out[n] = fewest_pods_at(nodes, n, shapes, k)
     elif score == _BALANCE:
-        for n in range(size):
+        for n in rows:
             out[n] = balance_at(nodes, n, shapes, k)
     elif score == _LEAST_ALLOCATED:
-        for n in range(size):
+        for n in rows:
             out[n] = least_allocated_at(nodes, n, shapes, k)
     elif score == _BEST_FIT:
-        for n in range(size):
+        for n in rows:
             out[n] = best_fit_at(nodes, n, shapes, k)
+    elif score == _NO_SCORE:
+        for n in rows:
+            out[n] = 0.0
     else:
-        out[:] = 0.0
+        raise ValueError("unknown score code: score_rows has no branch for it")
 
 
 @njit
@@ -255,7 +257,7 @@ def choose(
     for n in range(size):
         passes |= verdicts[n] == 0
     if passes:
-        score_rows(score, nodes, shapes, k, now_s, knobs, scores)
+        score_rows(score, nodes, shapes, k, np.arange(size), now_s, knobs, scores)
     return winner(verdicts, scores, allowed, random_ties, sample, cursor, rng)
 
 
@@ -268,41 +270,6 @@ def commit(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int) -> None:
         nodes.sums[n, s] += shapes.sums[k, s]
     if shapes.group[k] >= 0:
         nodes.group_count[n, shapes.group[k]] += 1
-
-
-@njit
-def place_queue(
-    queue: Int,
-    nodes: NodeArrays,
-    shapes: ShapeArrays,
-    allowed: Mask,
-    fit: int,
-    score: int,
-    random_ties: bool,
-    sample: int,
-    cursor: Int,
-    now_s: float,
-    knobs: Float,
-    rng: np.random.Generator,
-) -> Int:
-    """Place the pods whose shapes are `queue[m]`, in that order; `int64[m]` rows, -1 = waits. Changes `nodes` in place."""
-    placed = np.full(queue.shape[0], -1, np.int64)
-    failed = np.zeros(shapes.request.shape[0], np.bool_)
-    verdicts = np.empty(nodes.capacity.shape[0], np.int64)
-    scores = np.empty(nodes.capacity.shape[0], np.float64)
-    for i in range(queue.shape[0]):
-        k = queue[i]
-        if failed[k]:
-            continue
-        n = choose(
-            nodes, shapes, k, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng, verdicts, scores
-        )
-        if n < 0:
-            failed[k] = True
-        else:
-            commit(nodes, n, shapes, k)
-            placed[i] = n
-    return placed
 
 
 def sample_size(nodes: int) -> int:
@@ -348,7 +315,7 @@ def plain_rejections(nodes: NodeArrays, shapes: ShapeArrays, k: int, fit: int, k
 def plain_scores(
     score: int, nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, now_s: float, knobs: Float
 ) -> Float:
-    """Plain form of `score_rows`, over some rows."""
+    """Plain form of `score_rows`: `float64[len(rows)]`. Raises `ValueError` or `KeyError` for an unknown score code."""
     if score == Score.INTERFERENCE:
         return interference_parts(nodes, shapes, k, rows, knobs).sum(axis=1)
     if score == Score.PARAGON_LIKE:
@@ -356,6 +323,7 @@ def plain_scores(
     if score in (Score.FOUNDING, Score.FOUNDING_LEDGER):
         return founding(nodes, shapes, k, rows, now_s, score == Score.FOUNDING_LEDGER)
     by_requests = {
+        Score.NONE: _no_score,
         Score.KUBE_DEFAULT: kube_default,
         Score.DOT_PRODUCT: dot_product,
         Score.FEWEST_PODS: fewest_pods,
@@ -363,5 +331,8 @@ def plain_scores(
         Score.LEAST_ALLOCATED: least_allocated,
         Score.BEST_FIT: best_fit,
     }
-    function = by_requests.get(Score(score))
-    return np.zeros(len(rows)) if function is None else function(nodes, shapes, k, rows)
+    return by_requests[Score(score)](nodes, shapes, k, rows)
+
+
+def _no_score(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Float:
+    return np.zeros(len(rows))

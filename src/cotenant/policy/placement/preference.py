@@ -9,14 +9,13 @@ weights. Limits: ImageLocality and kube-scheduler's built-in spread for pods wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
-from cotenant.policy.placement.compiled import Score, reject_rows, score_rows
+from cotenant.model.arrays import Float, Int, Mask
+from cotenant.policy.placement.compiled import Score
 
 TAINT_WEIGHT = 3.0
 NODE_AFFINITY_WEIGHT = 2.0
@@ -49,18 +48,6 @@ def scaled(score: int, values: Float) -> Float:
     return (bounded - low) * (100.0 / spread) if spread > 0 else np.zeros(len(values))
 
 
-def passing(
-    nodes: NodeArrays, shapes: ShapeArrays, k: int, allowed: Mask, fit: int, knobs: Float, sample: int, cursor: Int
-) -> Int:
-    """Rows that pass every filter for shape k, `allowed` (empty = every row) included. `sample` and `cursor` as in `compiled.choose`."""
-    verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
-    reject_rows(nodes, shapes, k, fit, knobs, verdicts)
-    passes = verdicts == 0
-    if len(allowed):
-        passes &= allowed
-    return sampled(passes, sample, cursor)
-
-
 def sampled(passes: Mask, sample: int, cursor: Int) -> Int:
     """The rows of a mask, or the first `sample` of them from the cursor on, which is advanced."""
     size = len(passes)
@@ -72,32 +59,3 @@ def sampled(passes: Mask, sample: int, cursor: Int) -> Int:
     examined = int(found[sample - 1]) + 1 if len(found) >= sample else size
     cursor[0] = (start + examined) % size if size else 0
     return order[found[:sample]]
-
-
-def choose_preferring(
-    nodes: NodeArrays,
-    shapes: ShapeArrays,
-    k: int,
-    allowed: Mask,
-    preference: Callable[[Int], Float],
-    fit: int,
-    score: int,
-    random_ties: bool,
-    sample: int,
-    cursor: Int,
-    now_s: float,
-    knobs: Float,
-    rng: np.random.Generator,
-) -> int:
-    """The best row for shape k by the profile's scaled score plus `preference(rows)`; -1 if none passes. Nothing is committed.
-
-    Ties: the lowest row, or uniformly at random.
-    """
-    rows = passing(nodes, shapes, k, allowed, fit, knobs, sample, cursor)
-    if len(rows) == 0:
-        return -1
-    own = np.empty(nodes.capacity.shape[0])
-    score_rows(score, nodes, shapes, k, now_s, knobs, own)
-    total = scaled(score, own[rows]) + preference(rows)
-    best = rows[total == total.max()]
-    return int(best[rng.integers(len(best))]) if random_ties and len(best) > 1 else int(best.min())

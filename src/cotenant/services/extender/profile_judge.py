@@ -63,7 +63,7 @@ class ProfileJudge:
         mirror.apply()
         k = mirror.intern(ask.shape)
         scores = np.empty(len(mirror.nodes.ready))
-        score_rows(int(self._profile.score), mirror.nodes, mirror.shapes, k, now_s, self._knobs, scores)
+        score_rows(int(self._profile.score), mirror.nodes, mirror.shapes, k, rows, now_s, self._knobs, scores)
         given, counted = scores[rows], mirror.counted[rows]
         result = np.full(len(rows), _MIDDLE, dtype=np.int64)
         usable = counted & np.isfinite(given)

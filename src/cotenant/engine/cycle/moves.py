@@ -1,0 +1,109 @@
+"""Moving replicas that keep missing their objective, and remembering what came of it.
+
+Problem: a move costs a replica its first minute, and may gain nothing. Choice: the policy names candidates from latency alone (policy/rebalance); each is then
+taken off its node in a simulation and judged by the same rules, filters and score that place it, and moves only if another node is better by a margin. A move is
+an eviction: the replica's owner makes a new pod, which the cycle places. The pod that replaces a moved one rests as long as the moved one would have.
+Limits: the gain is by estimate; the replacement is recognised by its shape; what came of a move is seen as missed windows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.framework.instructions import Evict, Victim
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.model.arrays import CPU, Float, Int, Mask
+from cotenant.policy.placement.compiled import plain_rejections, plain_scores
+from cotenant.policy.rebalance.victims import victims
+
+REASON = "MissedObjective"
+
+
+class Moves:
+    """Counts missed windows and names the replicas worth moving. Replicas are named by number."""
+
+    def __init__(self, components: Components) -> None:
+        self._components = components
+        self._generation: Int = np.zeros(0, dtype=np.int64)  # of the pod that the other columns are about
+        self._missed: Int = np.zeros(0, dtype=np.int64)  # consecutive windows
+        self._moved_s: Float = np.zeros(0)  # last move of the replica, or of the one that it replaces
+        self._replaced: dict[int, deque[float]] = {}  # shape -> when pods of it were moved and have no successor yet
+
+    def consider(self, replicas: Int, p99_ratio: Float, violated: Mask, now_s: float) -> tuple[Evict, ...]:
+        """Take in the last window of these replicas, all of which are on nodes; the few that should move.
+
+        `p99_ratio` is p99 over objective and `violated` whether the window missed it, aligned with `replicas`.
+        """
+        self._recognise(replicas)
+        assignments, knobs = self._components.assignments, self._components.profile.knobs
+        self._missed[replicas] = np.where(violated, self._missed[replicas] + 1, 0)
+        budget = int(np.ceil(knobs.move_share * len(replicas)))
+        ledger = assignments.ledger
+        cores = ledger.shapes.request[ledger.shape[replicas], CPU] / 1000.0
+        rested = now_s - self._moved_s[replicas]
+        order = victims(self._missed[replicas], p99_ratio, cores, rested, knobs.move_windows, knobs.move_rest_s)
+        moves: list[Evict] = []
+        for number in replicas[order[: 4 * budget]].tolist():
+            if len(moves) >= budget:
+                break
+            entry = assignments.by_number[number]
+            if entry.seen.terminating:
+                continue
+            gain = self._gain(entry, now_s)
+            if gain >= knobs.move_gain:
+                moves.append(_move(entry, int(self._missed[number]), gain))
+                self._replaced.setdefault(entry.shape, deque(maxlen=64)).append(now_s)
+                self._moved_s[number], self._missed[number] = now_s, 0
+        return tuple(moves)
+
+    def _recognise(self, replicas: Int) -> None:
+        """Begin anew for numbers that another pod has now; one that replaces a moved replica inherits its rest."""
+        generation = self._components.assignments.generation
+        more = len(generation) - len(self._generation)
+        if more > 0:
+            self._generation = np.concatenate([self._generation, np.zeros(more, dtype=np.int64)])
+            self._missed = np.concatenate([self._missed, np.zeros(more, dtype=np.int64)])
+            self._moved_s = np.concatenate([self._moved_s, np.full(more, -np.inf)])
+        new = replicas[self._generation[replicas] != generation[replicas]]
+        self._generation[new] = generation[new]
+        self._missed[new] = 0
+        self._moved_s[new] = -np.inf
+        if self._replaced:
+            for number, shape in zip(
+                new.tolist(), self._components.assignments.ledger.shape[new].tolist(), strict=True
+            ):
+                waiting = self._replaced.get(shape)
+                if waiting:
+                    self._moved_s[number] = waiting.popleft()
+
+    def _gain(self, entry: PodInfo, now_s: float) -> float:
+        """How much better the best node's score is than that of the pod's own, were it placed now; 0 if none is."""
+        assignments, profile = self._components.assignments, self._components.profile
+        ledger, narrowing, number, home = assignments.ledger, assignments.narrowing, entry.number, entry.row
+        one, shape, here = np.array([number]), np.array([entry.shape]), np.array([home])
+        knobs = profile.knobs.array()
+        ledger.remove(one)
+        try:
+            with narrowing.without(number):
+                passing = plain_rejections(ledger.nodes, ledger.shapes, entry.shape, int(profile.fit), knobs) == 0
+                if narrowing.is_narrowed(number):
+                    allowed = narrowing.allowed(number)
+                    passing &= allowed if len(allowed) else True
+            rows = np.flatnonzero(passing)
+            score = int(profile.score)
+            stay = float(plain_scores(score, ledger.nodes, ledger.shapes, entry.shape, here, now_s, knobs)[0])
+            if not len(rows):
+                return 0.0
+            scores = plain_scores(score, ledger.nodes, ledger.shapes, entry.shape, rows, now_s, knobs)
+            return float(scores.max()) - stay
+        finally:
+            ledger.place(one, here, shape)
+            assignments.verdict_cache.changed(home)
+
+
+def _move(entry: PodInfo, missed: int, gain: float) -> Evict:
+    words = f"missed its latency objective in {missed} windows in a row; another node is better by {gain:.2f} of score"
+    return Evict(Victim(entry.seen.uid, entry.seen.pod.key), REASON, words)

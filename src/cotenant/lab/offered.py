@@ -1,0 +1,96 @@
+"""An offer as the values that an API server would show a scheduler: nodes by name, pods with requests, tenants, deadlines and estimates.
+
+Problem: the scheduling engine takes nodes and pods as a cluster has them, and the workload generators make columns. Choice: one template a shape, completed
+with a name for each pod; pods that are evicted come back under a new UID, as a controller would make them. Limits: one namespace; every pod has the same priority
+and the same priority class, so neither moves a choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from math import isfinite
+
+import numpy as np
+
+from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.offer import Offer
+from cotenant.model.arrays import Float
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Estimate, JobStage, Pod
+from cotenant.model.cluster.qos import PriorityClass
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME, Amounts
+
+SCHEDULER = "cotenant"
+_MOST_PODS = 1_000_000  # a node's limit, which never decides
+_OBJECTIVE_MS = 100.0  # marks a service; the estimate's allowance is what decides
+
+
+def nodes_of(config: WorldConfig) -> tuple[Node, ...]:
+    """The world's machines, all alike, in the order of its rows."""
+    there = Amounts.of(
+        {CPU_NAME: config.node_cores * 1000, MEMORY_NAME: config.node_memory_bytes, PODS_NAME: _MOST_PODS}
+    )
+    return tuple(Node(f"node {row}", there) for row in range(config.nodes))
+
+
+class OfferedPods:
+    """Pods of an offer, made as they arrive."""
+
+    def __init__(self, offer: Offer) -> None:
+        path_s, work = paths_of(offer)
+        self._shape: list[int] = offer.shape.tolist()
+        # by shape; complete but for the name
+        self.templates = [_template(offer, k, float(path_s[k]), float(work[k])) for k in range(len(offer.cpu_milli))]
+        # `dataclasses.replace` would read every field of the template again for each pod
+        self._fields = [
+            {f.name: getattr(pod, f.name) for f in fields(Pod) if f.name != "name"} for pod in self.templates
+        ]
+        self._tries = [0] * len(self._shape)
+
+    def arrive(self, pod: int, ready_s: float) -> ObservedPod:
+        """Pod number `pod` of the offer, anew under another UID each time it comes."""
+        tries = self._tries[pod]
+        self._tries[pod] = tries + 1
+        name = f"pod {pod}" if tries == 0 else f"pod {pod}, try {tries + 1}"
+        return ObservedPod(Pod(name=name, **self._fields[self._shape[pod]]), name, SCHEDULER, ready_s)
+
+
+def _template(offer: Offer, k: int, path_s: float, work: float) -> Pod:
+    service = bool(offer.is_service[k])
+    job = int(offer.job[k])
+    duration_s = float(offer.est_duration_s[k])
+    return Pod(
+        name="template",
+        requests=Amounts.of({CPU_NAME: int(offer.cpu_milli[k]), MEMORY_NAME: int(offer.memory_bytes[k])}),
+        priority_class=PriorityClass.BATCH,
+        tenant=f"tenant-{offer.tenant[k]}",
+        group=f"service-{k}" if offer.group_limit[k] > 0 else "",
+        group_limit=max(1, int(offer.group_limit[k])),
+        estimate=Estimate(
+            use_cpu_cores=float(offer.est_use_cores[k]),
+            use_memory_bytes=round(float(offer.est_use_memory_bytes[k])),
+            sensitivity=float(offer.est_sensitivity[k]),
+            pressure=float(offer.est_pressure[k]),
+            allowance=max(0.0, float(offer.est_tolerance[k]) - 1.0) if service else 1.0,
+            duration_s=duration_s,
+        ),
+        deadline_s=np.inf if job < 0 else float(offer.deadline_s[job]),
+        job=None if job < 0 or not isfinite(path_s) else JobStage(f"job-{job}", path_s, work),
+        objective_p99_ms=_OBJECTIVE_MS if service else None,
+    )
+
+
+def paths_of(offer: Offer) -> tuple[Float, Float]:
+    """By shape: estimated seconds alone from its start to its job's end, and the job's remaining work (seconds x demand) from it on.
+
+    Demand is normalised as Tetris has it: CPU and memory each as a fraction of a node, added.
+    """
+    size = len(offer.cpu_milli)
+    path, work = np.zeros(size), np.zeros(size)
+    demand = offer.pods * offer.est_duration_s * (offer.cpu_milli / offer.cpu_milli.max())
+    for k in np.flatnonzero(~offer.is_service)[::-1]:
+        follows = k + 1 < size and offer.job[k + 1] == offer.job[k]
+        path[k] = offer.est_duration_s[k] + (path[k + 1] if follows else 0.0)
+        work[k] = demand[k] + (work[k + 1] if follows else 0.0)
+    return path, work

@@ -1,0 +1,188 @@
+"""Estimates corrected by measurement, and replicas that keep missing their objective."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.instructions import Bind, Evict
+from cotenant.engine.framework.settings import Settings
+from cotenant.model.arrays import Param, Sum
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+
+GIB = 2**30
+
+
+class World:
+    """16-core nodes, and pods each of which is a shape of its own: 4 cores and 8 GiB, declared as used in full."""
+
+    def __init__(self, nodes: int = 3) -> None:
+        self.engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(most_pods=100))
+        for i in range(nodes):
+            self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
+
+    def pod(self, i: int, node: str = "", service: bool = False, deadline_s: float = np.inf) -> int:
+        """A pod that waits, or is found on a node; its number."""
+        pod = Pod(
+            f"p{i}",
+            requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}),
+            tenant=f"t{i}",
+            estimate=Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0),
+            deadline_s=deadline_s,
+            objective_p99_ms=10.0 if service else None,
+        )
+        self.engine.pod_seen(ObservedPod(pod, pod.name, "cotenant", 0.0, node=node), 0.0)
+        return self.engine.number_of(pod.name)
+
+    @property
+    def assignments(self):  # type: ignore[no-untyped-def]
+        """The engine's arrays, brought up to date."""
+        found = self.engine._components.assignments
+        found.write()
+        return found
+
+    def params(self, number: int, param: Param) -> float:
+        return float(self.assignments.ledger.shapes.params[self.assignments.encoder.shape_of(number), param])
+
+    def sums(self, column: Sum) -> list[int]:
+        return self.assignments.ledger.nodes.sums[:, column].tolist()
+
+    def measured(self, numbers: list[int], cores: float, memory: float) -> None:
+        size = len(numbers)
+        self.engine.usage_measured(np.array(numbers, dtype=np.int64), np.full(size, cores), np.full(size, memory), 60.0)
+
+    def moved(self, number: int, now_s: float, violated: bool = True) -> list[str]:
+        """Who is evicted after this window of one replica."""
+        self.engine.latency_measured(np.array([number]), np.array([1.5]), np.array([violated]), now_s)
+        return [each.victim.uid for each in self.engine.decide(now_s) if isinstance(each, Evict)]
+
+
+def test_a_measured_shape_counts_with_what_was_measured_and_others_follow_what_was_learnt() -> None:
+    world = World()
+    numbers = [world.pod(i, f"n{i % 3}") for i in range(24)]
+    unseen = world.pod(99)
+    world.measured(numbers, 1.0, 2.0 * GIB)
+    world.engine.validate()
+    assert world.sums(Sum.USE_CPU) == [8000, 8000, 8000]
+    assert world.params(unseen, Param.USE_CPU) == 1.0  # declared 4, but estimates have proved four times too high
+    for i in range(24):
+        world.engine.pod_gone(f"p{i}", 61.0)
+    assert world.sums(Sum.USE_CPU) == [0, 0, 0]
+
+
+def test_room_that_a_measurement_reveals_is_used_at_once() -> None:
+    world = World(nodes=1)
+    numbers = [world.pod(i, "n0") for i in range(4)]
+    world.pod(9)
+    assert not any(isinstance(each, Bind) for each in world.engine.decide(1.0))
+    world.measured(numbers, 0.5, 1.0 * GIB)
+    assert [each.uid for each in world.engine.decide(61.0) if isinstance(each, Bind)] == ["p9"]
+
+
+def test_a_services_estimate_is_raised_by_its_peak_and_never_lowered() -> None:
+    world = World()
+    numbers = [world.pod(0, "n0", service=True), world.pod(1, "n1", service=True)]
+    for cores in (6.0, 1.0):
+        world.engine.usage_measured(np.array(numbers), np.array([cores, 1.0]), np.array([1.0, 1.0]), 60.0)
+    assert [world.params(number, Param.USE_CPU) for number in numbers] == [6.0, 4.0]
+
+
+def test_a_pod_evicted_for_memory_raises_its_shape_at_once() -> None:
+    world = World()
+    number = world.pod(3, "n0")
+    world.engine.outgrew("p3", 20.0 * GIB)
+    assert world.params(number, Param.USE_MEMORY) == 20.0 * GIB
+    shape = world.assignments.encoder.shape_of(number)
+    assert world.assignments.ledger.shapes.sums[shape, Sum.USE_MEMORY] == 20 * GIB
+    world.engine.validate()  # the pod keeps what it was placed with until the next revision
+
+
+def test_slack_shrinks_while_a_pod_waits_and_counts_more() -> None:
+    world = World()
+    number = world.pod(5, deadline_s=300.0)
+    shape = np.array([world.assignments.encoder.shape_of(number)])
+    weights = []
+    for now in (0.0, 100.0, 150.0):
+        world.assignments.correct_waiting(shape, now, slack=True)
+        weights.append(int(world.assignments.ledger.shapes.sums[shape[0], Sum.BATCH_W]))
+    assert weights == [2_000_000, 4_000_000, 8_000_000]  # 4 cores / (3 - 1), / (2 - 1), / (1.5 - 1)
+
+
+def test_what_was_measured_outlives_a_rebuild() -> None:
+    world = World()
+    number = world.pod(0, "n0")
+    world.measured([number], 1.0, 2.0 * GIB)
+    world.engine.rebuild(61.0)
+    number = world.engine.number_of("p0")
+    world.measured([], 0.0, 0.0)  # the next round of measurements, of which this pod is not a part
+    assert world.params(number, Param.USE_CPU) == 1.0
+    world.engine.validate()
+
+
+def test_a_profile_that_does_not_ask_is_not_corrected() -> None:
+    engine = Cluster(profile("kube-default"), np.random.default_rng(0))
+    assert not engine.wants_measurements
+    engine.node_seen(Node("n0", Amounts.of({"cpu": 16_000, "memory": 64 * GIB})))
+    pod = Pod("p", requests=Amounts.of({"cpu": 4000}))
+    engine.pod_seen(ObservedPod(pod, "p", "cotenant", 0.0, node="n0"), 0.0)
+    engine.usage_measured(np.array([engine.number_of("p")]), np.array([1.0]), np.array([1.0]), 1.0)
+    engine.latency_measured(np.array([engine.number_of("p")]), np.array([9.0]), np.array([True]), 1.0)
+    engine.decide(1.0)
+    assert engine._components.assignments.ledger.nodes.sums[0, Sum.USE_CPU] == 4000
+
+
+def test_a_replica_moves_after_consecutive_misses_and_its_successor_rests() -> None:
+    world = World()
+    replica = world.pod(0, "n0", service=True)
+    for i in range(1, 4):
+        world.pod(i, "n0")  # beside it a crowd that presses; the other nodes are idle
+    assert world.moved(replica, 60.0) == []
+    assert world.moved(replica, 120.0, violated=False) == []
+    assert world.moved(replica, 180.0) == []
+    assert world.moved(replica, 240.0) == ["p0"]
+    world.engine.pod_gone("p0", 241.0)
+    replica = world.pod(0, "n0", service=True)  # as bad a place as before
+    for minute in range(5, 12):
+        assert world.moved(replica, 60.0 * minute) == []
+    assert world.moved(replica, 240.0 + 1800.0) == ["p0"]
+    world.engine.validate()
+
+
+def test_a_replica_stays_where_no_node_is_better() -> None:
+    world = World(nodes=1)
+    replica = world.pod(0, "n0", service=True)
+    world.pod(1, "n0")
+    assert [world.moved(replica, 60.0 * minute) for minute in range(1, 6)] == [[]] * 5
+
+
+def test_a_replica_does_not_move_where_its_own_rules_forbid_the_better_nodes() -> None:
+    from cotenant.model.cluster.affinity import PodTerm
+    from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
+
+    engine = Cluster(profile("cotenant"), np.random.default_rng(0))
+    for i in range(2):
+        size = Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})
+        engine.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
+
+    def add(name: str, node: str, service: bool, alone: bool) -> None:
+        term = (PodTerm(HOSTNAME, LabelSelector.of({"app": "web"})),)
+        estimate = Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0)
+        pod = Pod(
+            name, requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}), estimate=estimate,
+            labels=Labels.of({"app": "web"} if alone else {}), anti_affinity=term if alone else (),
+            objective_p99_ms=10.0 if service else None,
+        )  # fmt: skip
+        engine.pod_seen(ObservedPod(pod, name, "cotenant", 0.0, node=node), 0.0)
+
+    add("web-0", "n0", True, True)
+    add("web-1", "n1", True, True)
+    for i in range(3):
+        add(f"crowd-{i}", "n0", False, False)
+    for minute in range(1, 5):
+        engine.latency_measured(np.array([engine.number_of("web-0")]), np.array([1.5]), np.array([True]), 60.0 * minute)
+        assert not any(isinstance(each, Evict) for each in engine.decide(60.0 * minute))
+    engine.validate()
