@@ -29,10 +29,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> RunSpec:
     return RunSpec("founding", "cotenant", 3, 0.8, file=path)
 
 
-def bridge(policy: str, seed: int = 3, load: float = 0.8) -> Bridge:
+def bridge(policy: str, seed: int = 3, load: float = 0.8, watched: int = -1) -> Bridge:
     config = WorldConfig(nodes=12, pods=600, horizon_s=7200.0)
     truth, offer = generate(config, seed, load)
-    return Bridge(World(truth, config, seed), offer, config, entrant(policy).build(), np.random.default_rng(seed))
+    return Bridge(
+        World(truth, config, seed), offer, config, entrant(policy).build(), np.random.default_rng(seed), watched
+    )
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -74,12 +76,11 @@ def test_equal_specifications_give_equal_runs_and_seeds_differ(small: RunSpec) -
 
 def test_explaining_a_task_changes_no_decision_and_names_the_node_it_went_to(small: RunSpec) -> None:
     founding = scenario("founding")
-    plain, watched = bridge("cotenant"), bridge("cotenant")
-    watched.engine.watch(np.array([400]))
+    plain, watched = bridge("cotenant"), bridge("cotenant", watched=400)
     plain.run()
     watched.run()
     np.testing.assert_array_equal(plain.world.account().slowdown, watched.world.account().slowdown)
-    record = watched.engine.records[400]
+    record = watched.record
     assert record.node in [c.node for c in record.candidates]
     told = founding.explain(small, "400")
     assert told.outcome.startswith("placed on node")

@@ -164,6 +164,12 @@ class Cluster:
         """What a node reported of itself, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""
         self._components.assignments.report(node, values)
 
+    def reported(self, node: str) -> tuple[float, ...]:
+        """What a node reported last, in the order of `arrays.Report`, NaN where it never did; empty for a node that is not known."""
+        encoder = self._components.assignments.encoder
+        row = encoder.node_rows.get(node)
+        return tuple(encoder.nodes().report[row].tolist()) if row is not None else ()
+
     def report_all(self, nodes: Sequence[str], values: Float) -> None:
         """What several nodes reported: `float64[len(nodes), len(Report)]`, a row of NaN for one that reported nothing."""
         self._components.assignments.report_all(nodes, values)

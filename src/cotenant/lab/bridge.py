@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
+from cotenant.engine.cycle.score_parts import Seen, table
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Unschedulable
 from cotenant.engine.framework.settings import Settings
@@ -26,12 +27,13 @@ from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.state import MEMORY
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float, Int
-from cotenant.model.decisions.record import DecisionRecord
+from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 ROUND_S = 5.0
+_BEST = 5  # candidates of the watched pod that are kept
 SETTINGS = Settings(scheduler=SCHEDULER, most_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False)
 
 
@@ -75,6 +77,8 @@ class Bridge:
         self.clockwork = Clockwork()
         self.record: DecisionRecord | None = None
         self._watched = watched
+        self._pod_of_key: dict[str, int] = {}  # of the watched pod's current try
+        self._best: tuple[Candidate, ...] = ()
         self._nodes = nodes_of(config)
         self._names = [node.name for node in self._nodes]
         self._rows = {node.name: row for row, node in enumerate(self._nodes)}
@@ -83,8 +87,15 @@ class Bridge:
         self._number = np.full(len(offer.shape), -1, dtype=np.int64)  # the engine's, of each pod's current try
         self._pod: dict[str, int] = {}  # uid -> pod of the offer
         self._held: list[tuple[float, int]] = []  # heap of (when it comes back, pod)
+        if watched >= 0 and isinstance(policy, PlacementProfile):
+            self.engine.observe(self)
         for node in self._nodes:
             self.engine.node_seen(node)
+
+    def judging(self, seen: Seen) -> None:
+        """Keep the scores of the best nodes for the watched pod, before it is placed (`ScoreListener`)."""
+        if self._pod_of_key.get(seen.pod) == self._watched:
+            self._best = table(seen, self.engine.profile).best(_BEST)
 
     def run(self) -> None:
         """From nothing to the end of the world."""
@@ -139,13 +150,21 @@ class Bridge:
                         raise Permanent(f"pod {uid} was bound and taken back in one round")
                     self.engine.bound(uid, now_s)
                     if pod == self._watched:
-                        self.record = record
+                        self._keep(record)
                 case Evict(victim=victim):
                     evicted.append(self._pod[victim.uid])
                 case Unschedulable(uid=uid, record=record):
                     if self._pod[uid] == self._watched:
-                        self.record = record
+                        self._keep(record)
         return pods, rows, evicted
+
+    def _keep(self, record: DecisionRecord) -> None:
+        if isinstance(self.policy, PlacementProfile):
+            best = self._best
+            chosen = [each for each in record.candidates if each.node == record.node]
+            if record.node is not None and chosen and all(each.node != record.node for each in best):
+                best = (*best[:-1], *chosen)  # a tie or a sample may choose beyond the best few
+            self.record = replace(record, candidates=best)
 
     def _advance(self, until_s: float) -> None:
         """Let the world run, and tell the engine what happened."""
@@ -176,6 +195,8 @@ class Bridge:
         seen = self._offered.arrive(pod, ready_s)
         self._uid[pod] = seen.uid
         self._pod[seen.uid] = pod
+        if pod == self._watched:
+            self._pod_of_key = {seen.pod.key: pod}
         self.engine.pod_seen(seen, now_s)
         self._number[pod] = self.engine.number_of(seen.uid)
 

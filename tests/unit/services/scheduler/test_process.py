@@ -257,7 +257,7 @@ def test_metrics_health_reports_and_stories() -> None:
 
                 async with http.post(base + "/metrics/report", json={**report, "timestamp": time.time()}) as answer:
                     assert answer.status == 204
-                assert process.cluster._reports["a"][0] == 0.25
+                assert process.cluster.reported("a")[0] == 0.25
 
     asyncio.run(scenario())
 
