@@ -1,4 +1,4 @@
-"""The encoded bits agree with the plain evaluation, for any events in any order."""
+"""The encoded bits agree with the plain evaluation, for any sequence of events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.engine.encoding.encoder import WORD_BITS, Encoder
+from cotenant.engine.encoding.demands import WORD_BITS
+from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredTerm
 from cotenant.model.cluster.labels import NO_LABELS, Labels, Operator, Requirement
 from cotenant.model.cluster.node import Node
@@ -87,66 +88,66 @@ steps = st.lists(
 )
 
 
-def check(encoder: Encoder, known: dict[str, Node], asked: dict[int, Pod]) -> None:
+def check(encoder: Encoder, known: dict[str, Node], pods_of: dict[int, Pod]) -> None:
     """Compare every filter and score by bits with the values themselves."""
-    for k in asked:
+    for k in pods_of:
         encoder.preferred(k)
     arrays, shapes = encoder.nodes(), encoder.shapes()
     rows = np.array([encoder.node_rows[name] for name in known], dtype=np.int64)
     assert arrays.labels.shape[1] == shapes.selector.shape[1]
-    for k, pod in asked.items():
+    for k, pod in pods_of.items():
         selected = node_affinity.mask(arrays, shapes, k, rows)
         untainted = taints.mask(arrays, shapes, k, rows)
         bits, weights = encoder.preferred(k)
-        liking = node_affinity.weight_of_bits(arrays, bits, weights, rows)
-        disliked = encoder.disliked(k)
-        dislike = node_affinity.weight_of_bits(arrays, disliked, np.ones_like(disliked), rows)
-        room = fit.mask(arrays, shapes, k, rows)
+        preference = node_affinity.weight_of_bits(arrays, bits, weights, rows)
+        untolerated = encoder.untolerated(k)
+        soft_taints = node_affinity.weight_of_bits(arrays, untolerated, np.ones_like(untolerated), rows)
+        fits = fit.mask(arrays, shapes, k, rows)
         for i, node in enumerate(known.values()):
             affinity = pod.node_affinity or NodeAffinity()
-            wanted = node.labels.contains(pod.node_selector) and (
+            matches = node.labels.contains(pod.node_selector) and (
                 affinity.required is None or affinity.required.matches(node.name, node.labels)
             )
             repelled = first_repelling(node.effective_taints, pod.tolerations) is not None
-            # past 64 distinct taints the demand bits answer for some of them, so only both together are comparable
+            # past 64 distinct taints demand bits check some of them, so only both filters together are comparable
             named = pod.pinned in (None, node.name)  # a pinned node is checked by narrowing
-            assert (selected[i] and untainted[i] and named) == (wanted and not repelled)
-            assert liking[i] == sum(p.weight for p in affinity.preferred if p.term.matches(node.name, node.labels))
+            assert (selected[i] and untainted[i] and named) == (matches and not repelled)
+            assert preference[i] == sum(p.weight for p in affinity.preferred if p.term.matches(node.name, node.labels))
             soft = {t for t in node.effective_taints if not t.repels and not tolerated(t, pod.tolerations)}
-            assert dislike[i] == len(soft)
-            assert room[i] == all(amount <= node.allocatable.get(name) for name, amount in pod.requests)
+            assert soft_taints[i] == len(soft)
+            assert fits[i] == all(amount <= node.allocatable.get(name) for name, amount in pod.requests)
             assert arrays.ready[rows[i]] == node.ready
 
 
-def play(script: list[tuple[str, Node | Pod | None, int]], encoder: Encoder) -> None:
+def replay(script: list[tuple[str, Node | Pod | None, int]], encoder: Encoder) -> None:
     known: dict[str, Node] = {}
-    asked: dict[int, Pod] = {}
-    for number, (what, value, which) in enumerate(script):
+    pods_of: dict[int, Pod] = {}
+    for number, (what, value, index) in enumerate(script):
         if what == "node" and isinstance(value, Node):
             node = replace(value, name=f"n{number}")
             encoder.add_node(node)
             known[node.name] = node
         elif what == "pod" and isinstance(value, Pod):
             pod = replace(value, name=f"p{number}")
-            asked[encoder.add_pod(pod)[1]] = pod
+            pods_of[encoder.add_pod(pod)[1]] = pod
         elif known and what == "change" and isinstance(value, Node):
-            name = sorted(known)[which % len(known)]
+            name = sorted(known)[index % len(known)]
             known[name] = replace(value, name=name)
             encoder.update_node(known[name])
         elif known and what == "remove":
-            name = sorted(known)[which % len(known)]
+            name = sorted(known)[index % len(known)]
             del known[name]
             row = encoder.remove_node(name)
             assert not encoder.nodes().ready[row]
     if known:
-        check(encoder, known, asked)
+        check(encoder, known, pods_of)
 
 
 @pytest.mark.slow
 @given(steps)
 @settings(deadline=None)
 def test_bits_equal_the_plain_evaluation(script: list[tuple[str, Node | Pod | None, int]]) -> None:
-    play(script, Encoder(half_node_cores=4.0))
+    replay(script, Encoder(half_node_cores=4.0))
 
 
 @pytest.mark.slow
@@ -157,7 +158,7 @@ def test_bits_equal_the_plain_evaluation_when_taints_overflow(script: list[tuple
     size = Amounts.of({"cpu": 1, "memory": 1})
     for i in range(WORD_BITS):
         encoder.add_node(Node(f"filler{i}", size, taints=(Taint("filler", str(i)),)))
-    play(script, encoder)
+    replay(script, encoder)
 
 
 @pytest.mark.slow

@@ -28,19 +28,23 @@ def arrays(c: Cluster) -> dict[str, Any]:
     """Every array that judging reads or writes, as bytes."""
     assignments = c._components.assignments
     assignments.write()
-    encoder, ledger, memory = assignments.encoder, assignments.ledger, assignments.memory
+    encoder, ledger, cache = assignments.encoder, assignments.ledger, assignments.verdict_cache
     found: dict[str, Any] = {
         "axis": encoder.axis.names,
         "free": list(encoder._free_pods),
         "rows": dict(encoder.node_rows),
     }
-    for name, columns in (("nodes", encoder._nodes), ("shapes", encoder._shapes), ("tenants", ledger.tenants)):
+    for name, columns in (
+        ("nodes", encoder._arrays.nodes),
+        ("shapes", encoder._arrays.shapes),
+        ("tenants", ledger.tenants),
+    ):
         found |= {f"{name}.{field}": column.tobytes() for field, column in columns._asdict().items()}
     for name in ("row", "shape", "_added"):
         found[f"ledger.{name}"] = getattr(ledger, name).tobytes()
     for name in ("version", "stamps", "verdicts", "scores"):
-        found[f"memory.{name}"] = getattr(memory, name).tobytes()
-    found["slots"] = memory.remembered()
+        found[f"cache.{name}"] = getattr(cache, name).tobytes()
+    found["slots"] = cache.remembered()
     found["priorities"] = (assignments.priorities.tobytes(), assignments.started_s.tobytes())
     found["pods"] = list(encoder._pods)
     found["changed"] = set(assignments.changed)

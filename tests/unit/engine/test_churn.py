@@ -119,6 +119,6 @@ def test_nodes_that_come_and_go_with_their_taints_leave_nothing_behind() -> None
         c.pod_gone(f"uid-{2 * i}", 0.0)
     assignments = c._components.assignments
     assert len(assignments.names) <= 8
-    assert len(assignments.encoder._taint_lists) <= 1100
+    assert len(assignments.encoder._taints._lists) <= 1100
     assert not assignments.residents
     c.validate()

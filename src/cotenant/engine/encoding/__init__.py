@@ -1,4 +1,4 @@
-"""From pods and nodes as values to rows of arrays: the encoder, its growing columns, and the bits that stand for labels and taints.
+"""Encodes pods and nodes as rows of arrays: the encoder, its growing columns, and the bits for labels and taints.
 
-Belongs here: what gives a value a row, a column or a bit. Not here: who is assigned where (engine/state), or any judgement.
+Belongs here: the assignment of rows, columns and bits to values. Not here: assignments of pods to nodes (engine/state) and scheduling decisions (engine/cycle).
 """

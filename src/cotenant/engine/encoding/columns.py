@@ -1,7 +1,7 @@
 """Growing columns of node and shape arrays.
 
-Problem: a cluster's rows, resources and bits become more while kernels hold plain arrays. Choice: copies with more rows or columns, the new
-ones zero. Limits: the owner hands the new arrays to whoever held the old ones.
+Problem: the numbers of rows, resources and bits grow while kernels hold plain arrays. Choice: growth copies an array into a larger one whose new
+rows or columns are zero; `EncodedArrays` holds the current arrays, so parts of the encoder share them. Limits: holders of older arrays must fetch the new ones.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.model.arrays import NodeArrays, Param, Report, ShapeArrays, Sum
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.pod import Shape
+from cotenant.model.resources import ResourceAxis
+
+FIRST_ROWS = 8
 
 
 def longer(column: NDArray[Any], rows: int) -> NDArray[Any]:
@@ -54,3 +59,16 @@ def blank_shapes(rows: int, resources: int) -> ShapeArrays:
         group=np.full(rows, -1, dtype=np.int64),
         group_limit=np.zeros(rows, dtype=np.int64),
     )
+
+
+class EncodedArrays:
+    """The current arrays of one cluster, with unused rows at the end, and the node or shape of each row in use."""
+
+    __slots__ = ("axis", "nodes", "row_nodes", "row_shapes", "shapes")
+
+    def __init__(self) -> None:
+        self.axis = ResourceAxis()
+        self.nodes = blank_nodes(FIRST_ROWS, len(self.axis))
+        self.shapes = blank_shapes(FIRST_ROWS, len(self.axis))
+        self.row_nodes: list[Node | None] = []  # None = the row's node was removed
+        self.row_shapes: list[Shape | None] = []  # None = the row was reclaimed

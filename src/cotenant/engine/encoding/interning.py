@@ -1,7 +1,7 @@
-"""Bits for values, given back when nobody uses a value any more.
+"""Bits for values; a bit is freed when its value is no longer used.
 
-Problem: taints and selectors come and go for as long as a cluster lives, and a word has 64 bits. Choice: every use of a value is counted; the
-bit of a value without uses goes to the next new value, lowest first. Limits: the owner clears what the bit meant before it reuses it.
+Problem: taints and selectors come and go over a cluster's lifetime, and a word has 64 bits. Choice: uses of a value are counted; the bit of a value
+without uses goes to the next new value, lowest bit first. Limits: the owner clears a freed bit in its arrays before the bit is used again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Bits(Generic[T]):
-    """Which bit each value in use has, and how often it is used."""
+    """Maps each value in use to a bit, and counts its uses."""
 
     def __init__(self) -> None:
         self._bits: dict[T, int] = {}
@@ -36,7 +36,7 @@ class Bits(Generic[T]):
         return self._bits[value]
 
     def use(self, value: T) -> tuple[int, bool]:
-        """The value's bit, and whether it is new to it. One use more."""
+        """Add a use of the value. Returns its bit, and whether the value had none before."""
         bit = self._bits.get(value)
         if bit is not None:
             self._uses[value] += 1
@@ -50,7 +50,7 @@ class Bits(Generic[T]):
         return bit, True
 
     def drop(self, value: T) -> int | None:
-        """One use less; the bit, if it was the last."""
+        """Remove a use of the value. Returns its bit if that was the last use."""
         self._uses[value] -= 1
         if self._uses[value]:
             return None

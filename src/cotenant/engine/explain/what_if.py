@@ -57,7 +57,7 @@ def viewed(
     """The cluster for a question about this pod. The arrays are brought up to date first; afterwards they are as they were."""
     assignments.write()
     pod = apply(entry.seen.pod, supposed)
-    encoder, guest = assignments.encoder.with_guest(entry.number, pod.shape())
+    encoder, guest = assignments.encoder.with_extra_pod(entry.number, pod.shape())
     ledger = assignments.ledger.copy(encoder.nodes(), encoder.shapes())
     waits_beside = _lifted(assignments, entry, pod.priority, ledger)
     drawn = _draw(entry, pod, ledger, encoder, reservations)

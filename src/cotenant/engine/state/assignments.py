@@ -45,7 +45,7 @@ class Assignments:
         plugins: tuple[Plugin, ...] = (),
     ) -> None:
         self.encoder = Encoder(_HALF_NODE_CORES, knobs.pressure_factor)
-        self.encoder.touched = self._touched
+        self.encoder.on_row_changed = self._touched
         self.narrowing = Narrowing(self.encoder, node_rules)
         self._plugins = plugins  # told of who sits and who stands
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)

@@ -303,7 +303,7 @@ class Narrowing:
         return self._kind_has_wishes(*self._pods[number])
 
     def _kind_has_wishes(self, kind: Kind, k: int) -> bool:
-        if self.rules_of(kind).prefers or self.encoder.likes(k):
+        if self.rules_of(kind).prefers or self.encoder.has_preferences(k):
             return True
         return any(count.total and _role(count) is not Role.FORBIDS for count in self.pod_counts.owners_about(kind))
 
@@ -434,9 +434,9 @@ class Narrowing:
         kind, k = self._pods[number]
         rules = self.rules_of(kind)
         parts: list[preference.Part] = []
-        if self.encoder.likes(k):
+        if self.encoder.has_preferences(k):
             bits, weights = self.encoder.preferred(k)
-            disliked = self.encoder.disliked(k)
+            disliked = self.encoder.untolerated(k)
             nodes = self.encoder.nodes()
             if len(disliked):
                 worth = preference.TAINT_WEIGHT * taints.score(nodes, disliked, rows)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from cotenant.engine.encoding.encoder import PRIORITY_BASE
+from cotenant.engine.encoding.shape_params import PRIORITY_BASE
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.pod import Pod, Shape
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME

@@ -21,7 +21,7 @@ from cotenant.policy.placement.knobs import Knobs
 SIZE = Amounts.of({"cpu": 8000, "memory": 1 << 30, "pods": 20})
 
 
-def test_duplicates_and_strangers_are_refused() -> None:
+def test_duplicate_and_unknown_names_raise() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("n", SIZE))
     encoder.add_pod(Pod("p", "ns"))
@@ -41,14 +41,14 @@ def test_duplicates_and_strangers_are_refused() -> None:
             Encoder(cores)
 
 
-def test_a_pod_may_come_back_under_its_name_with_a_new_number() -> None:
+def test_a_recreated_pod_gets_a_new_number() -> None:
     encoder = Encoder(half_node_cores=4.0)
     first, shape = encoder.add_pod(Pod("p"))
     assert encoder.remove_pod("default/p") == first
     assert encoder.add_pod(Pod("p")) == (first + 1, shape)
 
 
-def test_what_was_placed_survives_growth() -> None:
+def test_placed_amounts_survive_growth() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("n0", SIZE))
     encoder.nodes().requested[0] = [1, 2, 3]
@@ -68,7 +68,7 @@ def test_what_was_placed_survives_growth() -> None:
     assert all(column.flags.c_contiguous for column in (*nodes, *shapes))
 
 
-def test_a_row_is_used_again_but_never_under_residents() -> None:
+def test_a_node_row_is_reused_only_without_residents() -> None:
     encoder = Encoder(half_node_cores=4.0)
     for name in ("a", "b"):
         encoder.add_node(Node(name, SIZE, taints=(Taint("x"),)))
@@ -90,12 +90,12 @@ def test_a_row_is_used_again_but_never_under_residents() -> None:
 
 def test_estimates_become_parameters_and_sums() -> None:
     encoder = Encoder(half_node_cores=4.0, pressure_factor=0.5)
-    told = Estimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5, duration_s=60.0)
+    estimate = Estimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5, duration_s=60.0)
     requests = Amounts.of({"cpu": 2000, "memory": 4000})
     service = encoder.add_pod(
-        Pod("s", requests=requests, priority_class=PriorityClass.PROD, estimate=told, load_limit=0.7)
+        Pod("s", requests=requests, priority_class=PriorityClass.PROD, estimate=estimate, load_limit=0.7)
     )[1]
-    batch = encoder.add_pod(Pod("b", requests=requests, qos=QoSClass.BE, estimate=told))[1]
+    batch = encoder.add_pod(Pod("b", requests=requests, qos=QoSClass.BE, estimate=estimate))[1]
     plain = encoder.add_pod(Pod("c", requests=requests))[1]
     shapes = encoder.shapes()
     assert shapes.params[service].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 1.0, 35.0, 0.7, 60.0]
@@ -141,11 +141,11 @@ def test_cordoning_and_readiness() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("cordoned", SIZE, unschedulable=True))
     encoder.add_node(Node("down", SIZE, ready=False))
-    usual = encoder.add_pod(Pod("p"))[1]
+    regular = encoder.add_pod(Pod("p"))[1]
     daemon = encoder.add_pod(Pod("d", tolerations=(Toleration("node.kubernetes.io/unschedulable", Match.EXISTS),)))[1]
     knobs = Knobs().array()
     verdicts = [
-        plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs) > 0 for k in (usual, daemon)
+        plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs) > 0 for k in (regular, daemon)
     ]
     assert [v.tolist() for v in verdicts] == [[True, True], [False, True]]
 
@@ -163,7 +163,7 @@ def test_a_released_number_is_given_again_and_a_named_one_never() -> None:
     assert encoder.add_pod(Pod("q")) == (first, shape)
 
 
-def test_numbers_shapes_and_bits_stay_few_however_long_pods_come_and_go() -> None:
+def test_numbers_shapes_and_bits_stay_bounded_as_pods_come_and_go() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("n", SIZE, Labels.of({"rack": "7"})))
     for day in range(300):
@@ -180,7 +180,7 @@ def test_numbers_shapes_and_bits_stay_few_however_long_pods_come_and_go() -> Non
     assert encoder.nodes().labels.shape[1] == 1
 
 
-def test_a_shape_in_use_or_interned_for_good_is_not_reclaimed() -> None:
+def test_shapes_in_use_or_interned_are_not_reclaimed() -> None:
     encoder = Encoder(half_node_cores=4.0)
     kept = encoder.intern(Pod("a", requests=Amounts.of({"cpu": 1})).shape())
     _, used = encoder.add_pod(Pod("b", requests=Amounts.of({"cpu": 2})))
@@ -188,7 +188,7 @@ def test_a_shape_in_use_or_interned_for_good_is_not_reclaimed() -> None:
     assert (encoder.shape(kept).requests.get("cpu"), encoder.shape(used).requests.get("cpu")) == (1, 2)
 
 
-def test_taints_that_change_without_end_keep_to_the_word() -> None:
+def test_taints_that_keep_changing_reuse_their_bits() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("n", SIZE))
     _, k = encoder.add_pod(Pod("p", tolerations=(Toleration("day", Match.EQUAL, "150"),)))
@@ -199,12 +199,12 @@ def test_taints_that_change_without_end_keep_to_the_word() -> None:
         )
         passes = plain_rejections(encoder.nodes(), encoder.shapes(), k, Fit.REQUESTS, knobs)[0] == 0
         assert passes == (day == 150)
-        assert len(encoder.disliked(k)) == 1
+        assert len(encoder.untolerated(k)) == 1
     assert int(encoder.nodes().taints[0]) < 8
     assert encoder.nodes().labels.shape[1] == 1
 
 
-def test_only_labels_change_the_labels_revision() -> None:
+def test_only_label_changes_increase_the_labels_revision() -> None:
     encoder = Encoder(half_node_cores=4.0)
     encoder.add_node(Node("n", SIZE))
     before = encoder.labels_revision

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.fakes.extender_forms import GIB, NOW, report
 
-from cotenant.engine.encoding.encoder import PRIORITY_BASE
+from cotenant.engine.encoding.shape_params import PRIORITY_BASE
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass

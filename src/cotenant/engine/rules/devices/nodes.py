@@ -70,7 +70,7 @@ class DeviceNodes:
             node.ledger = _ledger(node.facts, node.labels)
             node.form = self._form(node.ledger)
             node.overlaps = ()
-            encoder.count_elsewhere(node.name, _judged_here(node.facts))
+            encoder.set_unlimited(node.name, _judged_here(node.facts))
             self._restate(node)
 
     # ---- facts
@@ -83,7 +83,7 @@ class DeviceNodes:
         node.facts = facts
         self._refresh(node)
         if self._encoder is not None:
-            self._encoder.count_elsewhere(node.name, _judged_here(facts))
+            self._encoder.set_unlimited(node.name, _judged_here(facts))
         self.touch(node)
 
     def gone(self, name: str) -> None:
@@ -94,7 +94,7 @@ class DeviceNodes:
         node.facts = None
         self._refresh(node)
         if self._encoder is not None:
-            self._encoder.count_elsewhere(name, frozenset())
+            self._encoder.set_unlimited(name, frozenset())
         self.touch(node)
         self._drop_if_empty(node)
 
@@ -103,7 +103,7 @@ class DeviceNodes:
         encoder = self._encoder
         row = encoder.node_rows.get(node.name) if encoder is not None else None
         if encoder is not None and row is not None:
-            encoder.touched(row)
+            encoder.on_row_changed(row)
         self.changed()
 
     def _refresh(self, node: DeviceNode) -> None:

@@ -24,7 +24,7 @@ def mask(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int) -> Mask:
 def score(nodes: NodeArrays, untolerated: Int, rows: Int) -> Float:
     """`float64[len(rows)]`, whole 0..100: 100 for rows without a PreferNoSchedule taint that the pod does not tolerate.
 
-    `untolerated` are the bits of those taints (`Encoder.disliked`).
+    `untolerated` are the bits of those taints (`Encoder.untolerated`).
     """
     count = weight_of_bits(nodes, untolerated, np.ones(len(untolerated), dtype=np.int64), rows)
     worst = count.max(initial=0)

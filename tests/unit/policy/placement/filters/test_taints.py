@@ -28,7 +28,7 @@ def answers(*tolerations: Toleration) -> tuple[list[bool], list[float]]:
     encoder = cluster()
     _, k = encoder.add_pod(Pod("p", tolerations=tolerations))
     nodes, shapes = encoder.nodes(), encoder.shapes()
-    return taints.mask(nodes, shapes, k, ROWS).tolist(), taints.score(nodes, encoder.disliked(k), ROWS).tolist()
+    return taints.mask(nodes, shapes, k, ROWS).tolist(), taints.score(nodes, encoder.untolerated(k), ROWS).tolist()
 
 
 def test_without_tolerations() -> None:
@@ -50,8 +50,8 @@ def test_tolerated_soft_taints_cost_nothing() -> None:
 def test_the_score_is_relative_to_the_rows_asked_for() -> None:
     encoder = cluster()
     _, k = encoder.add_pod(Pod("p"))
-    assert taints.score(encoder.nodes(), encoder.disliked(k), np.array([2, 0])).tolist() == [0.0, 100.0]
-    assert taints.score(encoder.nodes(), encoder.disliked(k), np.array([], dtype=np.int64)).tolist() == []
+    assert taints.score(encoder.nodes(), encoder.untolerated(k), np.array([2, 0])).tolist() == [0.0, 100.0]
+    assert taints.score(encoder.nodes(), encoder.untolerated(k), np.array([], dtype=np.int64)).tolist() == []
 
 
 def test_the_reason_names_the_taint() -> None:
