@@ -33,24 +33,13 @@ from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decisions.reasons import Rejection
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
-from cotenant.policy.placement.compiled import REASONS, Reject, commit, reject_rows, sample_size
+from cotenant.policy.placement.compiled import FILTERS, Reject, commit, reject_rows, sample_size
 from cotenant.policy.placement.preference import sampled, scaled
 from cotenant.policy.placement.profiles import PlacementProfile
 
-ROW_LOCAL = frozenset({"NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit", "GroupLimit", "LoadThreshold", "DeviceShare"})  # fmt: skip
-
-# Filters by the names that Kubernetes' users know, where one of the compiled verdicts is one of them.
-_PLUGINS = {
-    Reject.NOT_READY: "NodeReady",
-    Reject.TAINT: "TaintToleration",
-    Reject.SELECTOR: "NodeAffinity",
-    Reject.CPU: "NodeResourcesFit",
-    Reject.MEMORY: "NodeResourcesFit",
-    Reject.RESOURCE: "NodeResourcesFit",
-    Reject.GROUP: "GroupLimit",
-    Reject.LOAD: "LoadThreshold",
-}
-_REPORTED = tuple((_PLUGINS[verdict], REASONS[verdict]) for verdict in Reject)  # in the order of an account's counts
+# Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and devices are columns of the row.
+ROW_LOCAL = frozenset({each.plugin for each in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare"})
+_REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an account's counts
 
 
 class Judgement(NamedTuple):

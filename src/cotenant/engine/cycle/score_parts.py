@@ -23,17 +23,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.policy.placement.scores.interference import PARTS, interference_parts
 from cotenant.policy.placement.scores.kube import PLUGINS, kube_default_parts
 
-_NAMES = {
-    Score.NONE: "none",
-    Score.BEST_FIT: "best fit",
-    Score.LEAST_ALLOCATED: "least allocated",
-    Score.BALANCE: "balance",
-    Score.FEWEST_PODS: "fewest pods",
-    Score.DOT_PRODUCT: "dot product",
-    Score.FOUNDING: "founding",
-    Score.FOUNDING_LEDGER: "founding, by ledger",
-    Score.PARAGON_LIKE: "total slowdown",
-}
+_NAMES = {Score.FOUNDING_LEDGER: "founding, by ledger", Score.PARAGON_LIKE: "total slowdown"}  # others: the code's name
 PROFILE_SCORE = "profile score"
 
 
@@ -48,7 +38,8 @@ def own_parts(
         values = kube_default_parts(nodes, shapes, k, rows)
         return tuple(Part(name, values[:, i]) for i, name in enumerate(PLUGINS))
     whole = plain_scores(int(profile.score), nodes, shapes, k, rows, now_s, profile.knobs.array())
-    return (Part(_NAMES[profile.score], whole),)
+    name = _NAMES.get(profile.score) or profile.score.name.lower().replace("_", " ")
+    return (Part(name, whole),)
 
 
 @dataclass(frozen=True, slots=True)

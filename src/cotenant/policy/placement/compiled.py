@@ -9,6 +9,7 @@ both. Limits: row-local judgements only; what depends on other rows (spread over
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,16 +74,24 @@ class Reject(IntEnum):
     LOAD = 8
 
 
-REASONS = {
-    Reject.NOT_READY: "node(s) were not ready or unschedulable",
-    Reject.TAINT: "node(s) had untolerated taint(s)",
-    Reject.SELECTOR: "node(s) didn't match Pod's node affinity/selector",
-    Reject.CPU: "Insufficient cpu",
-    Reject.MEMORY: "Insufficient memory",
-    Reject.RESOURCE: "Insufficient other resource",
-    Reject.GROUP: "node(s) already held as many pods of the group as allowed",
-    Reject.LOAD: "node(s) predicted to be above the load threshold",
+class Filter(NamedTuple):
+    """A filter as users see it: the plugin's name, Kubernetes' where it has one, and the text that rejected nodes are counted under."""
+
+    plugin: str
+    reason: str
+
+
+FILTERS = {
+    Reject.NOT_READY: Filter("NodeReady", "node(s) were not ready or unschedulable"),
+    Reject.TAINT: Filter("TaintToleration", "node(s) had untolerated taint(s)"),
+    Reject.SELECTOR: Filter("NodeAffinity", "node(s) didn't match Pod's node affinity/selector"),
+    Reject.CPU: Filter("NodeResourcesFit", "Insufficient cpu"),
+    Reject.MEMORY: Filter("NodeResourcesFit", "Insufficient memory"),
+    Reject.RESOURCE: Filter("NodeResourcesFit", "Insufficient other resource"),
+    Reject.GROUP: Filter("GroupLimit", "node(s) already held as many pods of the group as allowed"),
+    Reject.LOAD: Filter("LoadThreshold", "node(s) predicted to be above the load threshold"),
 }
+REASONS = {verdict: FILTERS[verdict].reason for verdict in Reject}
 
 _USE, _USE_MEMORY, _IS_SERVICE = int(Param.USE_CPU), int(Param.USE_MEMORY), int(Param.IS_SERVICE)
 _LOAD_LIMIT = int(Param.LOAD_LIMIT)
