@@ -1,20 +1,20 @@
 """One sample of the node: machine, groups, and optional further sources.
 
-Problem: the engine needs one value per tick, whatever this machine can report. Choice: `NodeSensor` joins the readers; run delay, cycles and
-accelerators come from sources that may be left out or exchanged (schedstat or eBPF). Limits: the readings of one tick are taken one after another, some
+Problem: the engine needs one value per tick, whatever this machine can report. Choice: `NodeSensor` joins the readers; run delay and cycles, which belong
+to groups, come from sources that may be left out or exchanged (schedstat or eBPF), and each further figure from a `Collector`. Limits: the readings of one tick are taken one after another, some
 milliseconds apart; `at_us` is when the first began. A source that fails is a `Gap` for this tick and does not affect the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.proc.host import HostReader
 from cotenant.model.errors import CotenantError
-from cotenant.model.machine.counters import Gap, GpuCounters, HostCounters, NodeSample
+from cotenant.model.machine.counters import Gap, HostCounters, NodeSample
 from cotenant.model.machine.run_queue import RunQueueReading
 
 
@@ -52,24 +52,16 @@ class Cycles(Protocol):
         ...
 
 
-class Accelerators(Protocol):
-    """The accelerators of this machine."""
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """A further source of figures. `collect` returns the sample with its fields set; a `CotenantError` of it is a `Gap` named `what` for this tick.
 
-    def read(self) -> tuple[GpuCounters, ...]:
-        """The current values."""
-        ...
+    `gaps`: what it could not read so far.
+    """
 
-    def gaps(self) -> tuple[Gap, ...]:
-        """What could not be read so far."""
-        ...
-
-
-class Traffic(Protocol):
-    """The uplink, where best-effort traffic has a class of its own."""
-
-    def best_effort_sent_bytes(self) -> int | None:
-        """A counter; None where there is no such class."""
-        ...
+    what: str
+    collect: Callable[[NodeSample], NodeSample]
+    gaps: Callable[[], tuple[Gap, ...]] = tuple
 
 
 class NodeSensor:
@@ -83,8 +75,7 @@ class NodeSensor:
         wall_s: Callable[[], float],
         run_delays: RunDelays | None = None,
         cycles: Cycles | None = None,
-        accelerators: Accelerators | None = None,
-        traffic: Traffic | None = None,
+        collectors: Sequence[Collector] = (),
     ) -> None:
         self._groups = groups
         self._host = host
@@ -92,8 +83,7 @@ class NodeSensor:
         self._wall_s = wall_s
         self._run_delays = run_delays
         self._cycles = cycles
-        self._accelerators = accelerators
-        self._traffic = traffic
+        self._collectors = tuple(collectors)
         self._before: HostCounters | None = None  # as of the last reading of groups
 
     def sample(self, groups: Sequence[str]) -> NodeSample:
@@ -105,9 +95,7 @@ class NodeSensor:
         self._before = host
         delays: Mapping[str, int] = {}
         counted: Mapping[str, tuple[int, int]] = {}
-        gpus: tuple[GpuCounters, ...] = ()
         run_queue: RunQueueReading | None = None
-        sent: int | None = None
         if self._run_delays is not None:
             try:
                 delays = self._run_delays.read(groups, at_us)
@@ -120,16 +108,6 @@ class NodeSensor:
                 counted = self._cycles.read(groups)
             except CotenantError as error:
                 failed.append(Gap("cycles", str(error)))
-        if self._accelerators is not None:
-            try:
-                gpus = self._accelerators.read()
-            except CotenantError as error:
-                failed.append(Gap("accelerators", str(error)))
-        if self._traffic is not None:
-            try:
-                sent = self._traffic.best_effort_sent_bytes()
-            except CotenantError as error:
-                failed.append(Gap("best-effort traffic", str(error)))
         if delays or counted:
             nothing = (None, None)
             found = tuple(
@@ -143,7 +121,13 @@ class NodeSensor:
                 else entry
                 for entry in found
             )
-        return NodeSample(at_us, wall_s, host, found, gpus, (*self._gaps(), *failed), run_queue, sent)
+        sample = NodeSample(at_us, wall_s, host, found, run_queue=run_queue)
+        for collector in self._collectors:
+            try:
+                sample = collector.collect(sample)
+            except CotenantError as error:
+                failed.append(Gap(collector.what, str(error)))
+        return replace(sample, gaps=(*self._gaps(), *failed))
 
     def _calm(self, now: HostCounters) -> list[str]:
         """The resources without stalls or I/O on the whole machine since the last sample, hence without any in a group."""
@@ -163,5 +147,5 @@ class NodeSensor:
         return calm
 
     def _gaps(self) -> tuple[Gap, ...]:
-        sources = (self._groups, self._host, self._run_delays, self._cycles, self._accelerators)
+        sources = (self._groups, self._host, self._run_delays, self._cycles, *self._collectors)
         return tuple(gap for source in sources if source is not None for gap in source.gaps())

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from cotenant.drivers.gpu.places import short_address
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.machine.counters import Gap, GpuCounters
+from cotenant.model.machine.counters import Gap, GpuCounters, NodeSample
 
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 # Caused by programs: illegal access, stopped or preempted work, their own page faults and time-outs.
@@ -42,7 +42,7 @@ class _Device:
 
 
 class GpuReader:
-    """Implements drivers/cgroup/sensor.Accelerators. `library`: pynvml or a substitute; None = import it at first use."""
+    """Reads all GPUs; `collect` and `gaps` make a drivers/cgroup/sensor.Collector. `library`: pynvml or a substitute; None = import it at first use."""
 
     def __init__(self, library: Any = None) -> None:
         self._given = library
@@ -57,6 +57,10 @@ class GpuReader:
             self._start()
         self._take_events()
         return tuple(self._counters(device) for device in self._devices)
+
+    def collect(self, sample: NodeSample) -> NodeSample:
+        """The sample with the GPUs. Raises as `read` does."""
+        return replace(sample, gpus=self.read())
 
     def gaps(self) -> tuple[Gap, ...]:
         """Queries that single models did not support so far, and unhealthy GPUs with the cause."""

@@ -20,7 +20,6 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.cgroup.sensor import Cycles, NodeSensor, RunDelays
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.drivers.gpu.nvml import GpuReader, working_reader
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.network import container_network
 from cotenant.drivers.proc.schedstat import RunDelayReader
@@ -33,8 +32,9 @@ from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Scope
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.actions.evictions import Evictions
-from cotenant.services.agent.actions.hardware_classes import open_classes, quietly
+from cotenant.services.agent.actions.hardware_classes import open_classes
 from cotenant.services.agent.actions.keepers import open_keeper
+from cotenant.services.agent.collectors import collectors
 from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.configuration.config import AgentConfig, PlainEviction
 from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers, TriggerSource
@@ -77,8 +77,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
                 clocks.wall,
                 delays,
                 _cycles(layout, stack, receivers),
-                _accelerators(stack),
-                classes.uplink,
+                collectors(stack, classes.uplink),
             ),
             knobs=knobs,
             keeper=keeper,
@@ -206,17 +205,6 @@ class ServicesDelays:
     def watch(self, services: Sequence[str], best_effort: Sequence[str]) -> None:
         """Set the groups whose tasks are read."""
         self.groups = frozenset(services)
-
-
-def _accelerators(stack: AsyncExitStack) -> GpuReader | None:
-    """The GPU reader where it works now; without a driver it is not retried."""
-    try:
-        reader = working_reader()
-    except CotenantError as error:
-        _log.info("no accelerators: %s", error)
-        return None
-    stack.callback(quietly(reader.close))
-    return reader
 
 
 def _cluster_node(

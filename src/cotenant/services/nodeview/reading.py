@@ -12,7 +12,7 @@ from time import monotonic_ns, time
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.layout import Layout
-from cotenant.drivers.cgroup.sensor import NodeSensor
+from cotenant.drivers.cgroup.sensor import Collector, NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.gpu.nvml import working_reader
 from cotenant.drivers.proc.host import HostReader
@@ -58,14 +58,15 @@ class NodeLooker:
             self._open.callback(delays.close)
         except Unsupported as error:
             self._gaps.append(Gap("run delay", error.needs))
-        gpus = None
+        collectors: tuple[Collector, ...] = ()
         try:
             gpus = working_reader()
             self._open.callback(gpus.close)
+            collectors = (Collector("accelerators", gpus.collect, gpus.gaps),)
         except CotenantError as error:
             self._gaps.append(Gap("accelerators", error.needs if isinstance(error, Unsupported) else str(error)))
         clock = lambda: monotonic_ns() // 1000  # noqa: E731
-        self._sensor = NodeSensor(self._reader, self._host, clock, time, delays, accelerators=gpus)
+        self._sensor = NodeSensor(self._reader, self._host, clock, time, delays, collectors=collectors)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,11 +1,12 @@
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.fakes.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.cgroup.counters import CgroupReader
-from cotenant.drivers.cgroup.sensor import NodeSensor
+from cotenant.drivers.cgroup.sensor import Collector, NodeSensor
 from cotenant.drivers.proc.host import HostReader
 from cotenant.model.errors import Permanent, Transient
 from cotenant.model.machine.counters import Gap, GpuCounters, Stall
@@ -15,7 +16,7 @@ GPU = GpuCounters(0, "GPU-1", "T4", True, 10, 16, 8)
 
 
 class Source:
-    """Run delays, cycles and accelerators, as told; fails when told."""
+    """Run delays, cycles or GPUs, as given; fails on request."""
 
     def __init__(self, answer: object, gap: Gap | None = None, fails: bool = False) -> None:
         self.answer, self.gap, self.fails = answer, gap, fails
@@ -26,6 +27,10 @@ class Source:
         if self.fails:
             raise Transient("away")
         return self.answer
+
+    def collector(self) -> Collector:
+        """With the answer as the sample's GPUs."""
+        return Collector("accelerators", lambda sample: replace(sample, gpus=self.read()), self.gaps)
 
     def gaps(self) -> tuple[Gap, ...]:
         return () if self.gap is None else (self.gap,)
@@ -48,7 +53,7 @@ def trees(tmp_path: Path) -> CgroupTrees:
     return trees
 
 
-def sensor(trees: CgroupTrees, tmp_path: Path, **sources: Source) -> NodeSensor:
+def sensor(trees: CgroupTrees, tmp_path: Path, **sources: object) -> NodeSensor:
     reader, host = CgroupReader(trees.layout), HostReader(str(tmp_path / "proc"))
     return NodeSensor(reader, host, lambda: 77, lambda: 1.5, **sources)  # type: ignore[arg-type]
 
@@ -57,7 +62,9 @@ def test_sources_are_joined_by_group(trees: CgroupTrees, tmp_path: Path) -> None
     delays: Mapping[str, int] = {"a": 9}
     run_delays, cycles, gpus = Source(delays), Source({"b": (8, 4)}), Source((GPU,), Gap("gpu 1", "a driver"))
     wanted: Sequence[str] = ("a", "gone", "b")
-    sample = sensor(trees, tmp_path, run_delays=run_delays, cycles=cycles, accelerators=gpus).sample(wanted)
+    sample = sensor(trees, tmp_path, run_delays=run_delays, cycles=cycles, collectors=(gpus.collector(),)).sample(
+        wanted
+    )
     assert (sample.at_us, sample.wall_s, sample.host.cpus, sample.gpus) == (77, 1.5, 1, (GPU,))
     told = [
         (entry.group, entry.run_delay_us, entry.cycles, entry.instructions, entry.cpu_us) for entry in sample.groups
@@ -107,7 +114,7 @@ def test_io_of_groups_is_read_when_the_disks_had_some_since(trees: CgroupTrees, 
 
 def test_a_failing_source_is_a_gap_of_this_tick(trees: CgroupTrees, tmp_path: Path) -> None:
     broken = [Source(None, fails=True) for _ in range(3)]
-    node = sensor(trees, tmp_path, run_delays=broken[0], cycles=broken[1], accelerators=broken[2])
+    node = sensor(trees, tmp_path, run_delays=broken[0], cycles=broken[1], collectors=(broken[2].collector(),))
     sample = node.sample(["a"])
     assert [entry.cpu_us for entry in sample.groups] == [7000]
     assert {gap.what for gap in sample.gaps} >= {"run delay", "cycles", "accelerators"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
@@ -25,7 +25,7 @@ from cotenant.drivers.tc.priority import PriorityMarks
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.cache_partition import CacheHardware
-from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.counters import Gap, NodeSample
 from cotenant.model.machine.knob import Knob, Target, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.io.network import BEST_EFFORT
@@ -84,7 +84,7 @@ class CacheClasses:
 
 
 class Uplink:
-    """Puts best-effort traffic into its class of the uplink. Implements `components.Placer` and `drivers/cgroup/sensor.Traffic`.
+    """Puts best-effort traffic into its class of the uplink. Implements `components.Placer`; `collect` makes a drivers/cgroup/sensor.Collector.
 
     A pod with an address of its own is classified by that, any other program by its group.
     """
@@ -124,6 +124,10 @@ class Uplink:
         for group in sorted(marked):
             with suppress(Vanished):
                 self._marks.mark(group, priority_of(BEST_EFFORT))
+
+    def collect(self, sample: NodeSample) -> NodeSample:
+        """The sample with the bytes sent by the best-effort class."""
+        return replace(sample, best_effort_sent_bytes=self.best_effort_sent_bytes())
 
     def best_effort_sent_bytes(self) -> int | None:
         """Counter of bytes sent by the best-effort class; None where there is no class."""
