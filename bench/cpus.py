@@ -112,7 +112,7 @@ def placed(nodes: int) -> list[str]:
     cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings())
     for number in range(nodes):
         cluster.node_seen(node(number))
-        cluster.roster.cpus.topology_seen(NodeTopology(f"node-{number}", TOPOLOGY), 0.0)
+        cluster.plugins.cpus.topology_seen(NodeTopology(f"node-{number}", TOPOLOGY), 0.0)
     names = count()
 
     def one(qos: QoSClass) -> None:

@@ -161,7 +161,7 @@ def cluster_rows(nodes: int, pods: int, repeats: int) -> list[dict[str, Any]]:
     devices, pods = node(), min(pods, nodes)
     for i in range(nodes):
         cluster.node_seen(Node(f"n{i}", size, Labels.of({HOSTNAME: f"n{i}"})))
-        cluster.roster.devices.seen(
+        cluster.plugins.devices.seen(
             NodeDevices(f"n{i}", tuple(replace(each, id=f"{i}-{each.minor}") for each in devices))
         )
     serial = itertools.count()

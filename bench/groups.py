@@ -48,7 +48,7 @@ def cluster(nodes: int, leaves: int) -> Cluster:
     size = {"cpu": CORES * 1000, "memory": 512 * GIB, GPU_CORE: GPUS * 100, GPU_MEMORY_RATIO: GPUS * 100}
     for i in range(nodes):
         made.node_seen(Node(f"n{i}", Amounts.of(size), Labels.of({HOSTNAME: f"n{i}"})))
-        made.roster.devices.seen(NodeDevices(f"n{i}", gpus(GPUS)))
+        made.plugins.devices.seen(NodeDevices(f"n{i}", gpus(GPUS)))
     every, owed = nodes * CORES * 1000, nodes * CORES * 1000 // max(1, leaves)
     parents = min(PARENTS, leaves)
     for i in range(parents):
@@ -62,7 +62,7 @@ def cluster(nodes: int, leaves: int) -> Cluster:
 
 
 def _add_quota(made: Cluster, quota: Quota) -> None:
-    made.roster.quotas.quota_seen(QuotaObject(f"quotas/{quota.name}", f"uid-{quota.name}", quota), 0.0)
+    made.plugins.quotas.quota_seen(QuotaObject(f"quotas/{quota.name}", f"uid-{quota.name}", quota), 0.0)
 
 
 def a_pod(name: str, cores: int = 1, gpu: int = 0, quota: str = "", gang: GangNotes | None = None) -> ObservedPod:

@@ -57,7 +57,7 @@ def a_cluster(nodes: int, residents: int, settings: LoadAwareSettings | None) ->
             pod = Pod(f"r-{name}-{j}", requests=Amounts.of({"cpu": 100, "memory": GI}))
             made.pod_seen(ObservedPod(pod, pod.name, "other", 0.0, node=name, started_s=-1000.0), 0.0)
         if settings is not None:
-            made.roster.load_aware.metric_seen(metric(name, residents, rng), 0.0)
+            made.plugins.load_aware.metric_seen(metric(name, residents, rng), 0.0)
     made.decide(0.5)
     return made
 
@@ -104,7 +104,7 @@ def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[s
         )
         if name == "filter":
             rng = np.random.default_rng(2)
-            load = cluster.roster.load_aware
+            load = cluster.plugins.load_aware
             metrics = [metric(f"n{i % nodes}", residents, rng) for i in range(1000)]
 
             def take_in(_: object) -> None:

@@ -47,16 +47,16 @@ class Watched(Quotas):
 
     admit_s = 0.0
 
-    def admit(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         begin = process_time()
-        found = super().admit(pods, now_s)
+        found = super().pre_filter(pods, now_s)
         self.admit_s += process_time() - begin
         return found
 
 
 def a_cluster(nodes: int, leaves: int, sort: str) -> tuple[Cluster, Watched]:
     quotas = Watched(QuotaSettings(status_every_s=3600.0))
-    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), roster=PluginRegistry(quotas=quotas))
+    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(1), plugins=PluginRegistry(quotas=quotas))
     for i in range(nodes):
         cluster.node_seen(Node(f"n{i}", amounts(64), Labels.of({HOSTNAME: f"n{i}"})))
     if sort != "none":

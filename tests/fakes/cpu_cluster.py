@@ -91,7 +91,7 @@ def cluster(*nodes: Node, told: Sequence[NodeTopology] | None = None) -> Cluster
     for each in nodes:
         made.node_seen(each)
     for topology in [tells(each.name) for each in nodes] if told is None else told:
-        made.roster.cpus.topology_seen(topology, 0.0)
+        made.plugins.cpus.topology_seen(topology, 0.0)
     return made
 
 
@@ -126,11 +126,11 @@ class Api:
 
     def tell(self, told: NodeTopology) -> None:
         self.told = [each for each in self.told if each.name != told.name] + [told]
-        self.cluster.roster.cpus.topology_seen(told, self.now_s)
+        self.cluster.plugins.cpus.topology_seen(told, self.now_s)
 
     def forget(self, name: str) -> None:
         self.told = [each for each in self.told if each.name != name]
-        self.cluster.roster.cpus.topology_gone(name, self.now_s)
+        self.cluster.plugins.cpus.topology_gone(name, self.now_s)
 
     def turn(self, after_s: float = 30.0) -> tuple[Instruction, ...]:
         """One judgement, carried out."""
@@ -159,6 +159,6 @@ class Api:
         return status.cpus if status is not None else ()
 
     def available(self, name: str) -> tuple[int, ...]:
-        found = self.cluster.roster.cpus.describe(name)
+        found = self.cluster.plugins.cpus.describe(name)
         assert found is not None
         return found.available

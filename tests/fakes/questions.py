@@ -39,9 +39,9 @@ def pod(
 
 
 def cluster(
-    *nodes: Node, profile_name: str = "least-allocated", roster: PluginRegistry | None = None, **settings: Any
+    *nodes: Node, profile_name: str = "least-allocated", plugins: PluginRegistry | None = None, **settings: Any
 ) -> Cluster:
-    made = Cluster(profile(profile_name), np.random.default_rng(1), Settings(**settings), roster)
+    made = Cluster(profile(profile_name), np.random.default_rng(1), Settings(**settings), plugins)
     for each in nodes:
         made.node_seen(each)
     return made

@@ -50,7 +50,7 @@ class World:
     def __init__(self, *nodes: Node, **settings: object) -> None:
         self.quotas = Quotas(QuotaSettings(**settings))  # type: ignore[arg-type]
         self.cluster = Cluster(
-            profile("least-allocated"), np.random.default_rng(1), roster=PluginRegistry(quotas=self.quotas)
+            profile("least-allocated"), np.random.default_rng(1), plugins=PluginRegistry(quotas=self.quotas)
         )
         self.pods: dict[str, ObservedPod] = {}
         self.now_s = 0.0

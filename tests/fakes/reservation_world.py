@@ -53,7 +53,7 @@ class World:
 
     def __init__(self, *nodes: Node, **settings: object) -> None:
         self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(**settings))  # type: ignore[arg-type]
-        self.reservations = self.cluster.roster.reservations
+        self.reservations = self.cluster.plugins.reservations
         self.held: dict[str, Reservation] = {}
         self.pods: dict[str, ObservedPod] = {}
         self.said: list[Instruction] = []
@@ -65,12 +65,12 @@ class World:
     def devices(self, told: NodeDevices) -> None:
         """A node tells its devices."""
         self.told[f"devices {told.node}"] = told
-        self.cluster.roster.devices.seen(told, self.now_s)
+        self.cluster.plugins.devices.seen(told, self.now_s)
 
     def cpus(self, told: NodeTopology) -> None:
         """A node tells its CPUs."""
         self.told[f"cpus {told.name}"] = told
-        self.cluster.roster.cpus.topology_seen(told, self.now_s)
+        self.cluster.plugins.cpus.topology_seen(told, self.now_s)
 
     def see(self, *objects: ObservedPod | Reservation) -> None:
         for each in objects:

@@ -159,11 +159,11 @@ def test_no_cpu_has_two_holders_and_a_restart_restores_the_state(events: list[tu
                 if seen.node == name and seen.holds.cpus is not None:
                     assert not taken & set(seen.holds.cpus.cpus)
                     taken |= set(seen.holds.cpus.cpus)
-    described = {name: api.cluster.roster.cpus.describe(name) for name in ("a", "b")}
+    described = {name: api.cluster.plugins.cpus.describe(name) for name in ("a", "b")}
     api.restart()
     api.cluster.validate()
     for name, reported in described.items():
-        found = api.cluster.roster.cpus.describe(name)
+        found = api.cluster.plugins.cpus.describe(name)
         assert (found.available if found else ()) == (reported.available if reported else ())
         held = {each.pod: each.cpus for each in reported.holders} if reported else {}
         assert ({each.pod: each.cpus for each in found.holders} if found else {}) == held
@@ -171,5 +171,5 @@ def test_no_cpu_has_two_holders_and_a_restart_restores_the_state(events: list[tu
         api.delete(uid.removeprefix("uid-"))
     api.cluster.validate()
     for name in ("a", "b"):
-        left = api.cluster.roster.cpus.describe(name)
+        left = api.cluster.plugins.cpus.describe(name)
         assert left is None or not left.holders

@@ -226,5 +226,5 @@ def test_competing_gangs_that_fit_alone_all_run(given_gangs: list[tuple[int, int
         if not members:
             return
     raise AssertionError(
-        f"still waiting: {sorted(members)}: {[c.roster.gangs.describe(f'default/{name}') for name in members]}"
+        f"still waiting: {sorted(members)}: {[c.plugins.gangs.describe(f'default/{name}') for name in members]}"
     )

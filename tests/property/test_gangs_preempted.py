@@ -33,8 +33,8 @@ _SLOW = settings(max_examples=500, deadline=None, suppress_health_check=[HealthC
 
 
 def cluster(quotas: Quotas | None = None) -> Cluster:
-    roster = PluginRegistry(quotas=quotas) if quotas is not None else None
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), roster=roster)
+    plugins = PluginRegistry(quotas=quotas) if quotas is not None else None
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), plugins=plugins)
     for i in range(NODES):
         labels = Labels.of({HOSTNAME: f"n{i}", ZONE: "ab"[i % 2]})
         made.node_seen(Node(f"n{i}", Amounts.of({"cpu": CPU, "memory": 8 << 30}), labels))

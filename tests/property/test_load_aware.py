@@ -83,7 +83,7 @@ class World:
         self.rng = np.random.default_rng(seed)
         self.load = LoadAware(chosen)
         self.cluster = Cluster(
-            profile("least-allocated"), np.random.default_rng(1), roster=PluginRegistry(load_aware=self.load)
+            profile("least-allocated"), np.random.default_rng(1), plugins=PluginRegistry(load_aware=self.load)
         )
         self.now_s = 100.0
         self.born = 0

@@ -165,10 +165,10 @@ def end(w: World) -> None:
     w.held.clear()
     w.cluster.decide(w.now_s)
     for name in NODES:
-        cpus = w.cluster.roster.cpus.describe(name)
+        cpus = w.cluster.plugins.cpus.describe(name)
         assert cpus is not None
         assert cpus.available == tuple(range(8))
-        devices = w.cluster.roster.devices.describe(name)
+        devices = w.cluster.plugins.devices.describe(name)
         assert devices is not None
         assert not any(each.holders or any(amount for _, amount in each.used) for each in devices.devices)
     assert not w.cluster._components.assignments.ledger.nodes.requested.any()

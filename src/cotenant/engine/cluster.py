@@ -33,7 +33,6 @@ from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.plugin import Host
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.plugins.reservations.lifecycle import Ties
 from cotenant.engine.registry import PluginRegistry
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.node import Node
@@ -51,10 +50,10 @@ class Cluster:
         policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
         settings: Settings | None = None,
-        roster: PluginRegistry | None = None,
+        plugins: PluginRegistry | None = None,
     ) -> None:
         self.settings = settings or Settings()
-        self.roster = roster or PluginRegistry()
+        self.plugins = plugins or PluginRegistry()
         self._nodes: dict[str, Node] = {}
         self._budgets = Budgets()
         self._namespaces: dict[str, NamespaceFacts] = {}
@@ -64,19 +63,17 @@ class Cluster:
             rng,
             self.settings,
             self._budgets,
-            self.roster.node_rules(),
-            self.roster.plugins(),
-            self.roster.gangs,
-            self.roster.quotas.is_leaving,
+            self.plugins.node_rules(),
+            self.plugins.in_order(),
         )
         self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
-        self._judging = Judging(
-            self._components, self._pods, profile, self._outbox, self.roster.reservations, self.roster.gangs
-        )
+        self._judging = Judging(self._components, self._pods, self._outbox, self.settings.scheduler)
         self._moves = Moves(self._components)
         self._past = DecisionHistory()
-        self.why = Explain(self._components, self._pods, self._past, self._budgets, self.roster, profile, self.settings)
+        self.why = Explain(
+            self._components, self._pods, self._past, self._budgets, self.plugins, profile, self.settings
+        )
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
         self._host = Host(
             self._outbox.say,
@@ -86,11 +83,10 @@ class Cluster:
             lambda entry: self._budgets.is_spent(entry.seen.pod),
             lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
             self._components.losses.job_of,
-            self.roster.gangs.lacks,
+            lambda entry: max(each.lacks(entry) for each in self._components.plugins),
         )
         for plugin in self._components.plugins:
             plugin.attach(self._host)
-        self.roster.reservations.tie(Ties(self._components, self._pods, self.settings.scheduler))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -268,7 +264,9 @@ class Cluster:
         self._judging.round(self.settings.most_pods, now_s)
         given = self._outbox.take()
         self._past.note(given, now_s)
-        return self.roster.reservations.worded(given, now_s)
+        for plugin in self._components.plugins:
+            given = plugin.translate(given, now_s)
+        return given
 
     def next_s(self) -> float:
         """When `decide` should be called again if nothing happens before: -inf at once, inf never."""

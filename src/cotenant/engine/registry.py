@@ -31,7 +31,7 @@ class PluginRegistry:
     reservations: Reservations = field(default_factory=Reservations)
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
 
-    def plugins(self) -> tuple[Plugin, ...]:
+    def in_order(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
         load = (LoadPlugin(self.load_aware),) if self.load_aware.is_on else ()
         return (self.gangs, self.quotas, self.cpus.updates, DeviceGate(self.devices), self.reservations, *load)

@@ -38,7 +38,7 @@ def rehearse(policy: PlacementProfile | RoundPolicy) -> None:
     cluster.node_seen(replace(node, allocatable=size + size))
     cluster.decide(20.0)
     # the same pods have a quota now, that one of them is too many for
-    cluster.roster.quotas.quota_seen(QuotaObject("rehearsal/default", "", Quota("default", size + size)), 20.0)
+    cluster.plugins.quotas.quota_seen(QuotaObject("rehearsal/default", "", Quota("default", size + size)), 20.0)
     cluster.pod_seen(
         ObservedPod(Pod("rehearsal-4", requests=size), "rehearsal-4", cluster.settings.scheduler, 0.0), 20.0
     )

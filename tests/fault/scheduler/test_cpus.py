@@ -21,7 +21,7 @@ def decided(api: Api) -> Bind:
 
 
 def held(api: Api, name: str) -> dict[str, tuple[int, ...]]:
-    told = api.cluster.roster.cpus.describe(name)
+    told = api.cluster.plugins.cpus.describe(name)
     return {each.pod: each.cpus for each in told.holders} if told is not None else {}
 
 

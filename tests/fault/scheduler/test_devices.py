@@ -145,10 +145,10 @@ def test_whatever_happens_devices_are_given_once(steps: list[tuple[object, ...]]
                 world.delete(sorted(world.pods)[i % len(world.pods)], now_s)
             case ("devices", str(name), int(count), int(ill)):
                 world.devices[name] = facts(name, count, ill)
-                world.cluster.roster.devices.seen(world.devices[name])
+                world.cluster.plugins.devices.seen(world.devices[name])
             case ("no devices", str(name)):
                 world.devices.pop(name, None)
-                world.cluster.roster.devices.gone(name)
+                world.cluster.plugins.devices.gone(name)
             case ("node", str(name), bool(there)):
                 if there:
                     size = Amounts.of({"cpu": 64000, "memory": 1 << 40})
@@ -174,6 +174,6 @@ def test_whatever_happens_devices_are_given_once(steps: list[tuple[object, ...]]
         world.delete(uid, now_s)
     world.cluster.decide(now_s + 1000.0)
     world.cluster.validate()
-    for each in world.cluster.roster.devices.summaries():
+    for each in world.cluster.plugins.devices.summaries():
         assert all(not holder for device in each.devices for holder in device.holders)
         assert all(device.free == device.total for device in each.devices if device.is_healthy)

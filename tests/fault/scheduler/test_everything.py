@@ -39,13 +39,13 @@ QUOTA, DEVICE = "ElasticQuota", "Device"
 KINDS = (
     Kind(
         QUOTA,
-        lambda c, v, now: c.roster.quotas.quota_seen(v, now),  # type: ignore[arg-type]
-        lambda c, k, now: c.roster.quotas.quota_gone(k, now),  # type: ignore[arg-type]
+        lambda c, v, now: c.plugins.quotas.quota_seen(v, now),  # type: ignore[arg-type]
+        lambda c, k, now: c.plugins.quotas.quota_gone(k, now),  # type: ignore[arg-type]
     ),
     Kind(
         DEVICE,
-        lambda c, v, now: c.roster.devices.seen(v, now),  # type: ignore[arg-type]
-        lambda c, k, now: c.roster.devices.gone(k, now),  # type: ignore[arg-type]
+        lambda c, v, now: c.plugins.devices.seen(v, now),  # type: ignore[arg-type]
+        lambda c, k, now: c.plugins.devices.gone(k, now),  # type: ignore[arg-type]
     ),
     Kind(NODE, lambda c, v, now: c.node_seen(v), lambda c, k, now: c.node_gone(k, now)),  # type: ignore[arg-type]
     Kind(POD, lambda c, v, now: c.pod_seen(v, now), lambda c, k, now: c.pod_gone(k, now)),  # type: ignore[arg-type]
@@ -309,7 +309,7 @@ class Everything(RuleBasedStateMachine):
     def check_binds(self, binds: list[Bind]) -> None:
         """What was decided now keeps every rule by what the engine has been told."""
         self.check_gangs(binds)
-        quotas = self.cluster.roster.quotas
+        quotas = self.cluster.plugins.quotas
         for bind in binds:
             entry = self.cluster.find(bind.key)
             assert entry is not None
@@ -321,7 +321,7 @@ class Everything(RuleBasedStateMachine):
                 for resource in set(asked.names()) & set(most):
                     assert used.get(resource, 0) <= most[resource], (name, resource, used, most)
             parts = sum(each.amounts.get(GPU_CORE) for each in bind.holds.devices)
-            if bind.node in self.cluster.roster.devices.nodes.by_name:
+            if bind.node in self.cluster.plugins.devices.nodes.by_name:
                 assert parts == asked.get(GPU_CORE)
 
     def check_gangs(self, binds: list[Bind]) -> None:
@@ -351,7 +351,7 @@ class Everything(RuleBasedStateMachine):
 
     def check_quotas(self) -> None:
         """What each quota is said to use is what its pods on nodes ask for."""
-        quotas = self.cluster.roster.quotas
+        quotas = self.cluster.plugins.quotas
         sums: dict[str, int] = {}
         for uid in self.cluster.assigned():
             name, _ = quotas.quota_of(uid)

@@ -44,7 +44,7 @@ class Api:
         for each in self.nodes.values():
             self.c.node_seen(each)
         for group in self.groups.values():
-            self.c.roster.gangs.pod_group_seen(group, self.now_s)
+            self.c.plugins.gangs.pod_group_seen(group, self.now_s)
         for pod in self.pods.values():
             self.c.pod_seen(pod, self.now_s)
 
@@ -68,7 +68,7 @@ class Api:
                     self.delete(victim.uid)
             elif isinstance(each, PodGroupStatus) and each.key in self.groups:
                 self.groups[each.key] = replace(self.groups[each.key], status=each)
-                self.c.roster.gangs.pod_group_seen(self.groups[each.key], self.now_s)
+                self.c.plugins.gangs.pod_group_seen(self.groups[each.key], self.now_s)
             assert not isinstance(each, Evict)
 
     def delete(self, uid: str) -> None:
@@ -124,10 +124,10 @@ def test_whatever_happens(data: st.DataObject) -> None:
             key = f"default/{name}"
             status = api.groups[key].status if key in api.groups else PodGroupStatus(key, f"uid-{name}")
             api.groups[key] = PodGroup(key, f"uid-{name}", 0.0, least, 100.0, notes, status)
-            api.c.roster.gangs.pod_group_seen(api.groups[key], api.now_s)
+            api.c.plugins.gangs.pod_group_seen(api.groups[key], api.now_s)
         elif step == "ungroup":
             if api.groups.pop(f"default/{name}", None):
-                api.c.roster.gangs.pod_group_gone(f"default/{name}", api.now_s)
+                api.c.plugins.gangs.pod_group_gone(f"default/{name}", api.now_s)
         elif step == "crash":
             api.start()
         elif step == "rebuild":
@@ -154,8 +154,8 @@ def test_whatever_happens(data: st.DataObject) -> None:
             api.judge(fails=False)
         api.c.validate()
         assert not api.c.over_capacity() or step == "relabel"
-        roster = api.c.roster.gangs
+        plugins = api.c.plugins.gangs
         for gang in GANGS:
-            view = roster.describe(f"default/{gang}")
-            assert view is None or not view.holding or roster.lacking((view.key,), ()), "it has its minimum and waits"
+            view = plugins.describe(f"default/{gang}")
+            assert view is None or not view.holding or plugins.lacking((view.key,), ()), "it has its minimum and waits"
     assert all(count == 1 for count in api.accepted.values())

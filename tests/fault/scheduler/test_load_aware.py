@@ -37,8 +37,8 @@ def pod(name: str, on: str = "", started_s: float = nan) -> ObservedPod:
 
 
 def cluster(*nodes: Node, settings: LoadAwareSettings = FILTER) -> Cluster:
-    roster = PluginRegistry(load_aware=LoadAware(settings))
-    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(backoff=Backoff()), roster)
+    plugins = PluginRegistry(load_aware=LoadAware(settings))
+    made = Cluster(profile("least-allocated"), np.random.default_rng(1), Settings(backoff=Backoff()), plugins)
     for each in nodes:
         made.node_seen(each)
     return made
@@ -62,7 +62,7 @@ def bound(c: Cluster, now_s: float) -> dict[str, str]:
 def test_a_metric_that_flaps_makes_no_hot_loop() -> None:
     """A metric that swings over the threshold and back at every turn: a refused pod is judged with growing rests, not at each turn."""
     c = cluster(node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(told("n", 9000), 0.0)
     c.pod_seen(pod("a"), 0.0)
     for i in range(600):
@@ -80,7 +80,7 @@ def test_a_metric_that_flaps_makes_no_hot_loop() -> None:
 @pytest.mark.parametrize("jump_s", [-1e6, -10.0, 10.0, 1e6])
 def test_a_clock_that_jumps(jump_s: float) -> None:
     c = cluster(node("hot"), node("cool"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     for name, cpu in (("hot", 9000), ("cool", 100)):
         load.metric_seen(told(name, cpu), 1e7)
     c.pod_seen(pod("a"), 1e7)
@@ -101,7 +101,7 @@ def test_a_clock_that_jumps(jump_s: float) -> None:
 
 def test_an_agent_whose_clock_is_ahead_or_behind() -> None:
     c = cluster(node("behind"), node("ahead"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(told("behind", 9000, age_s=100.0), 1000.0)
     load.metric_seen(told("ahead", 100, age_s=0.0), 1000.0)  # the reader takes a time ahead of ours as now
     c.pod_seen(pod("a"), 1001.0)
@@ -114,7 +114,7 @@ def test_an_agent_whose_clock_is_ahead_or_behind() -> None:
 def test_a_node_replaced_under_its_name() -> None:
     """Deleted and made anew with another size while a pod decided for it is on its way; its metric goes and comes later."""
     c = cluster(node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(told("n", 5000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     first = c.decide(1.0)
@@ -132,7 +132,7 @@ def test_a_node_replaced_under_its_name() -> None:
 
 def test_rows_that_go_to_other_nodes_forget_who_was_there() -> None:
     c = cluster(node("a"), node("b"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(told("a", 9000), 0.0)
     for i in range(3):
         c.pod_seen(pod(f"r{i}", on="a", started_s=-100.0), 0.0)
@@ -152,7 +152,7 @@ def test_rows_that_go_to_other_nodes_forget_who_was_there() -> None:
 
 def test_a_metric_that_cannot_be_read_any_more_is_none() -> None:
     c = cluster(node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(told("n", 9000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert bound(c, 1.0) == {}
@@ -165,7 +165,7 @@ def test_a_metric_that_cannot_be_read_any_more_is_none() -> None:
 def test_built_anew_after_a_crash_it_judges_as_before() -> None:
     """The scheduler dies between two metrics; the next one knows of its pods only what the API server has."""
     before = cluster(node("n"))
-    before.roster.load_aware.metric_seen(told("n", 2000), 0.0)
+    before.plugins.load_aware.metric_seen(told("n", 2000), 0.0)
     for i in range(5):
         before.pod_seen(pod(f"p{i}"), 10.0)
     placed = bound(before, 10.0)
@@ -173,18 +173,18 @@ def test_built_anew_after_a_crash_it_judges_as_before() -> None:
     after = cluster(node("n"))
     for i in range(5):
         after.pod_seen(pod(f"p{i}", on="n", started_s=nan if i % 2 else 11.0), 20.0)
-    after.roster.load_aware.metric_seen(told("n", 2000, age_s=20.0), 20.0)
+    after.plugins.load_aware.metric_seen(told("n", 2000, age_s=20.0), 20.0)
     after.pod_seen(pod("late"), 20.0)
     assert bound(after, 20.0) == {}
-    assert [after.roster.load_aware.describe("n").usual.expected] == [  # type: ignore[union-attr]
-        before.roster.load_aware.describe("n").usual.expected  # type: ignore[union-attr]
+    assert [after.plugins.load_aware.describe("n").usual.expected] == [  # type: ignore[union-attr]
+        before.plugins.load_aware.describe("n").usual.expected  # type: ignore[union-attr]
     ]
     after.validate()
 
 
 def test_a_metric_before_its_node_and_a_pod_before_both() -> None:
     c = cluster()
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     c.pod_seen(pod("r", on="n", started_s=0.0), 0.0)
     load.metric_seen(told("n", 9000, r=500), 1.0)
     c.pod_seen(pod("a"), 1.0)
@@ -199,7 +199,7 @@ def test_a_metric_before_its_node_and_a_pod_before_both() -> None:
 def test_settings_that_close_every_node_keep_the_scheduler_alive() -> None:
     c = cluster(*(node(f"n{i}") for i in range(5)), settings=replace(FILTER, expires_s=1.0))
     for i in range(5):
-        c.roster.load_aware.metric_seen(told(f"n{i}", 100), 0.0)
+        c.plugins.load_aware.metric_seen(told(f"n{i}", 100), 0.0)
     for i in range(20):
         c.pod_seen(pod(f"p{i}"), 10.0)
     assert bound(c, 10.0) == {}

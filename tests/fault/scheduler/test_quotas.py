@@ -64,7 +64,7 @@ class QuotaMachine(RuleBasedStateMachine):
         """A scheduler that has just started, and is told of everything."""
         self.quotas = Quotas(self.settings)
         self.cluster = Cluster(
-            profile("least-allocated"), np.random.default_rng(1), roster=PluginRegistry(quotas=self.quotas)
+            profile("least-allocated"), np.random.default_rng(1), plugins=PluginRegistry(quotas=self.quotas)
         )
         for pod in self.pods.values():
             self.cluster.pod_seen(pod, self.now_s)

@@ -233,7 +233,7 @@ class Reserved(RuleBasedStateMachine):
         world.cluster.validate()
         assert world.cluster.size()[1] == 0
         assert not world.cluster._components.assignments.ledger.nodes.requested.any()
-        for summary in world.cluster.roster.devices.summaries():
+        for summary in world.cluster.plugins.devices.summaries():
             assert all(not device.holders for device in summary.devices)
 
 

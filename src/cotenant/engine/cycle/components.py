@@ -6,10 +6,9 @@ part asks the holder each time, and `start_empty` replaces them all together. Li
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
+from cotenant.engine.cycle.losses import JobLosses
 from cotenant.engine.cycle.nominations import Nominations
 from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.cycle.preempting import Preempting
@@ -21,8 +20,6 @@ from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.plugins.gangs.losses import GangLosses
-from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.verdict_cache import VerdictCache
 from cotenant.policy.placement.contract import RoundPolicy
@@ -46,12 +43,9 @@ class Components:
         budgets: Budgets,
         node_rules: tuple[NodeRules, ...],
         plugins: tuple[Plugin, ...],
-        gangs: Gangs,
-        is_leaving: Callable[[str], bool],
     ) -> None:
-        """`is_leaving(uid)`: whether a quota has told the pod to go."""
         self.plugins = plugins
-        self.losses = GangLosses(gangs, self._is_going)
+        self.losses = JobLosses(plugins, self._is_going)
         self.witness: ScoreListener | None = None
         self._node_rules = node_rules
         self.profile = policy if isinstance(policy, PlacementProfile) else of_round_policy(policy)
@@ -59,7 +53,6 @@ class Components:
         self._rng = rng
         self._settings = settings
         self._budgets = budgets
-        self._is_leaving = is_leaving
         self.start_empty()
 
     def start_empty(self) -> None:
@@ -83,4 +76,4 @@ class Components:
         )
 
     def _is_going(self, entry: PodInfo) -> bool:
-        return self.preempting.is_going(entry) or self._is_leaving(entry.seen.uid)
+        return self.preempting.is_going(entry) or any(each.is_leaving(entry.seen.uid) for each in self.plugins)

@@ -13,23 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotenant.engine.cycle.access import CycleAccess, group_placer
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import in_order, rank
 from cotenant.engine.cycle.placing import CLOSED, ROW_LOCAL, Judgement
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.cycle.queue import Group, Verdict
+from cotenant.engine.cycle.waiting_pods import WaitingPods
 from cotenant.engine.framework.events import EVERYTHING, Event, helping
 from cotenant.engine.framework.instructions import Bind, ClaimChoice, Preempt
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.plugin import Refused
+from cotenant.engine.framework.plugin import Plugin, Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.plugins.gangs.judging import GangJudging, of_gang
-from cotenant.engine.plugins.gangs.plugin import Gangs
-from cotenant.engine.plugins.gangs.status import words_of
-from cotenant.engine.plugins.gangs.waiting import GangWaiting
-from cotenant.engine.plugins.reservations.plugin import Reservations
+from cotenant.engine.framework.queueing import Group, Verdict, Whole
 from cotenant.model.decisions.record import DecisionRecord
-from cotenant.policy.placement.profiles import PlacementProfile
 
 _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
@@ -48,25 +44,16 @@ class _Refusal(NamedTuple):
 class Judging:
     """Judges one cluster's waiting pods."""
 
-    def __init__(
-        self,
-        components: Components,
-        pods: Pods,
-        profile: PlacementProfile,
-        outbox: Outbox,
-        reservations: Reservations,
-        gangs: Gangs,
-    ) -> None:
+    def __init__(self, components: Components, pods: Pods, outbox: Outbox, scheduler: str) -> None:
+        """`scheduler`: spec.schedulerName of the pods that are ours."""
         self._components = components
         self._pods = pods
-        self._profile = profile
+        self._profile = profile = components.profile
         self._outbox = outbox
-        self._reservations = reservations
-        self._gangs = gangs
-        self._waiting = GangWaiting(components, pods, gangs, self._send)
-        self._whole = GangJudging(
-            components, pods, outbox, gangs, reservations.for_gangs, self._assume, self._waiting.preempted
-        )
+        self._waiting = WaitingPods(components, pods, self._send)
+        access = CycleAccess(components, pods, outbox, self._waiting, group_placer(components), self._assume, scheduler)
+        for plugin in components.plugins:
+            plugin.join(access)
         self._woken_s = 0.0
         self._corrects = profile.measures_use or profile.weighs_slack
         self._placed: list[int] = []  # shapes that were placed in this round, where slack is weighed
@@ -75,7 +62,11 @@ class Judging:
     def round(self, most_pods: int, now_s: float) -> None:
         """Wake whom it may help, then judge up to `most_pods` waiting pods; the arrays are up to date."""
         queue = self._components.queue
-        if self._waiting.expire(now_s):
+        self._waiting.forget_gone()
+        moved = False
+        for plugin in self._components.plugins:
+            moved |= plugin.before_round(now_s)
+        if moved:
             self._components.assignments.write()
         self._wake(now_s)
         queue.release(now_s)
@@ -87,16 +78,18 @@ class Judging:
                 self._components.assignments.correct_waiting(shapes, now_s, self._profile.weighs_slack)
             refused = self._judge(taken, now_s)
             self._refuse(refused, now_s)
-            self._whole.settle(now_s)
+            for plugin in self._components.plugins:
+                plugin.after_judging(now_s)
             queue.settle(taken)
             if self._placed:
                 self._components.assignments.estimates.started(np.unique(self._placed), now_s)
                 self._placed.clear()
-        self._waiting.give_way(now_s)
+        for plugin in self._components.plugins:
+            plugin.after_round(now_s)
 
     def next_s(self) -> float:
         """When `round` would next have something to do; -inf at once, inf never."""
-        soonest = min(self._components.queue.next_s(), self._waiting.next_s())
+        soonest = self._components.queue.next_s()
         if (
             self._pods.happened or self._components.assignments.changed
         ) and self._components.queue.unschedulable_groups():
@@ -109,7 +102,8 @@ class Judging:
         if not (happened or rows) or now_s < self._wake_again_s():
             return
         self._woken_s = now_s
-        self._reservations.wake_rows(rows, now_s)
+        for plugin in self._components.plugins:
+            plugin.rows_changed(rows, now_s)
         if self._components.queue.unschedulable_groups():
             event = min(happened, default=Event.NODE_CHANGED)
             by_row: list[Group] = []
@@ -132,7 +126,7 @@ class Judging:
         """Whether a plugin that refused the group might not refuse it now."""
         asked = [plugin for plugin in self._components.plugins if plugin.name in filters]
         for uid in group.pods:
-            if all(plugin.may_help(self._pods.by_uid[uid]) for plugin in asked):
+            if all(plugin.queueing_hint(self._pods.by_uid[uid]) for plugin in asked):
                 return True
             if not group.whole:  # all of them are alike
                 return False
@@ -154,8 +148,10 @@ class Judging:
                 wholes.add(id(group))
                 self._judge_run(run, refused, now_s)
                 run = []
-                self._reservations.settle()
-                self._whole.judge(group, now_s)
+                for plugin in self._components.plugins:
+                    plugin.before_run()
+                assert isinstance(group.key, Whole)
+                self._named(group.key.plugin).judge_whole(group, now_s)
         self._judge_run(run, refused, now_s)
         return refused
 
@@ -164,7 +160,10 @@ class Judging:
         if not pods:
             return
         pods = in_order(pods, self._profile, self._components.assignments.ledger.shapes, now_s)
-        for segment in self._reservations.segments(self._components.nominations.segments(pods)):
+        segments = self._components.nominations.segments(pods)
+        for plugin in self._components.plugins:
+            segments = plugin.segments(segments)
+        for segment in segments:
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
             left = self._admitted(left, refused, now_s)
             if not left:
@@ -176,7 +175,7 @@ class Judging:
                     self._place(entry, group, judgement, now_s)
                     continue
                 for plugin in self._components.plugins:
-                    plugin.cancel(entry)
+                    plugin.withdraw(entry)
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
                     refused[id(group)] = _Refusal(
                         entry, group, None, judgement
@@ -187,35 +186,35 @@ class Judging:
     ) -> list[tuple[PodInfo, Group]]:
         """Those that every plugin lets be judged; the groups of the others are refused."""
         for at, plugin in enumerate(self._components.plugins):
-            turned_down = plugin.admit([entry for entry, _ in pods], now_s) if pods else {}
+            turned_down = plugin.pre_filter([entry for entry, _ in pods], now_s) if pods else {}
             for position, why in turned_down.items():
                 entry, group = pods[position]
                 refused.setdefault(id(group), _Refusal(entry, group, why))
                 for before in self._components.plugins[:at]:
-                    before.cancel(entry)
+                    before.withdraw(entry)
             pods = [pod for position, pod in enumerate(pods) if position not in turned_down]
         return pods
 
     def _place(self, entry: PodInfo, group: Group, judgement: Judgement, now_s: float) -> None:
-        """A pod that is judged by itself found a node: it is bound, unless its gang is not there yet."""
-        if not self._gangs.must_wait(entry):
-            gang = self._gangs.of(entry.seen.uid)
-            self._assume(entry, group, judgement, now_s, 1 + len(gang.holding) if gang is not None else 1)
-            self._waiting.release_with(entry, now_s)
+        """A pod that is judged by itself found a node: it is bound, unless a plugin does not permit that yet."""
+        record = self._components.placing.record(entry, judgement, now_s)
+        if all(plugin.permit(entry) for plugin in self._components.plugins):
+            self._assign(entry, group, judgement, State.ASSUMED, now_s)
+            others = [other for plugin in self._components.plugins for other in plugin.permitted_with(entry)]
+            self._send(entry, record, 1 + len(others), now_s)
+            self._waiting.allow(others, 1 + len(others), now_s)
             return
-        record = self._record(entry, judgement, 1, now_s)
         self._assign(entry, group, judgement, State.WAITING, now_s)
         self._waiting.hold(entry, record)
 
-    def _record(self, entry: PodInfo, judgement: Judgement, together: int, now_s: float) -> DecisionRecord:
+    def _assume(self, entry: PodInfo, group: Group, judgement: Judgement, together: int, now_s: float) -> None:
+        """A pod that was placed as one of a whole group is bound."""
         record = self._components.placing.record(entry, judgement, now_s)
-        gang = self._gangs.key_of(entry.seen.uid)
-        return replace(record, gang=gang, together=together) if gang else record
-
-    def _assume(self, entry: PodInfo, group: Group, judgement: Judgement, now_s: float, together: int = 1) -> None:
-        record = self._record(entry, judgement, together, now_s)
         self._assign(entry, group, judgement, State.ASSUMED, now_s)
-        self._send(entry, record, now_s)
+        self._send(entry, record, together, now_s)
+
+    def _named(self, name: str) -> Plugin:
+        return next(plugin for plugin in self._components.plugins if plugin.name == name)
 
     def _assign(self, entry: PodInfo, group: Group, judgement: Judgement, state: State, now_s: float) -> None:
         uid = entry.seen.uid
@@ -229,9 +228,11 @@ class Judging:
         entry.last_message = ""
         self._pods.happened.add(Event.POD_ASSIGNED)
 
-    def _send(self, entry: PodInfo, record: DecisionRecord, now_s: float) -> None:
-        """Have a pod that was given a node bound to it."""
+    def _send(self, entry: PodInfo, record: DecisionRecord, together: int, now_s: float) -> None:
+        """Have a pod that was given a node bound to it; `together` pods are, in this step."""
         uid = entry.seen.uid
+        for plugin in self._components.plugins:
+            record = plugin.complete_record(entry, record, together)
         self._pods.answers[uid] = entry
         claims = self._choices(entry) if entry.seen.volumes else ()
         self._outbox.say(
@@ -279,9 +280,8 @@ class Judging:
                 continue  # all of them preempt, or more of them may, next time: the group stays active
             if words:
                 verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
-            gang = words_of(self._gangs.of(first.seen.uid))
-            if gang:
-                verdict = of_gang(verdict, gang)
+            for plugin in self._components.plugins:
+                verdict = plugin.complete_verdict(first, verdict)
             self._components.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.cycle.queue import Group
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Group, Segment
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
@@ -29,14 +28,6 @@ class Nomination:
     entry: PodInfo
     node: str
     victims: set[str]  # uids of those that have not gone yet
-
-
-class Segment(NamedTuple):
-    """Pods to be judged in one run."""
-
-    pods: list[tuple[PodInfo, Group]]
-    only: Mask  # rows that all of them are narrowed to, empty = every row
-    last: bool  # whether who finds no node here is refused
 
 
 class Nominations:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from cotenant.engine.cycle.queue import Group, Rank, SchedulingQueue
+from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
+from cotenant.engine.framework.queueing import Group, Rank
 from cotenant.model.arrays import PendingArrays, ShapeArrays
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.cycle.queue import Verdict
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.engine.state.verdict_cache import (

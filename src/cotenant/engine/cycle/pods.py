@@ -13,11 +13,11 @@ from math import inf
 
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import obstacle, rank
-from cotenant.engine.cycle.queue import Standing, Whole
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.pod_state import ASSIGNED, DECIDED, PodInfo, State
+from cotenant.engine.framework.queueing import Standing, Whole
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
@@ -201,7 +201,7 @@ class Pods:
         for each in self._components.plugins:
             if why:
                 break
-            why, later = each.gate(entry), each.gathers and event == "PodAdd"
+            why, later = each.pre_enqueue(entry), each.gathers and event == "PodAdd"
         if why:
             entry.move(State.BLOCKED, now_s)
             if event != "PodAdd":
@@ -223,7 +223,7 @@ class Pods:
     def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""
         seen = entry.seen
-        more = tuple(each.kind_of(entry) for each in self._components.plugins)
+        more = tuple(each.queue_key(entry) for each in self._components.plugins)
         for each in more:
             if type(each) is Whole:
                 return each

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cotenant.engine.cycle.losses import AtStake, JobLosses
 from cotenant.engine.cycle.nominations import Nominations
 from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.cycle.preemption import Budgets, preempt
 from cotenant.engine.cycle.simulated_evictions import trial
 from cotenant.engine.framework.instructions import Preempt, Victim
+from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.plugins.gangs.losses import AtStake, GangLosses
-from cotenant.engine.plugins.gangs.members import Job
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
@@ -47,7 +47,7 @@ class Preempting:
         budgets: Budgets,
         profile: PlacementProfile,
         placing: Placing,
-        losses: GangLosses,
+        losses: JobLosses,
     ) -> None:
         self.losses = losses
         self._assignments = assignments

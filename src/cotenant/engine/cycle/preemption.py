@@ -3,7 +3,7 @@
 Problem: the choice of victims (policy/placement/preemption.py) is a pure judgement over columns of numbers, while what forbids a node is requests,
 predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of them becomes a column here. For a rule over a
 domain the rest of the domain is taken off the limit, so the column is about the node alone. Required affinity only ever loses by
-removals, so it is asked once, with every candidate gone. Gangs that evictions would break are told of by engine/plugins/gangs/losses.py; what their members elsewhere
+removals, so it is asked once, with every candidate gone. Gangs that evictions would break are told of by engine/cycle/losses.py; what their members elsewhere
 leave behind is not seen here. Limits: as in kube-scheduler, a node on which a required neighbour has lower
 priority is not cleared; nominated pods are told of by the caller (`Narrowing.beside` and the ledger).
 """
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from cotenant.engine.cycle.losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Clearing
-from cotenant.engine.plugins.gangs.losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, REASON_PORTS, Narrowing
 from cotenant.engine.state.pod_counts import Count, Kind, Owns, Role

@@ -10,71 +10,16 @@ it meanwhile share the rest; order is exact between groups by their first pod, a
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from itertools import count
 
 from cotenant.engine.framework.backoff import Backoff
-from cotenant.model.decisions.record import DecisionRecord
+from cotenant.engine.framework.queueing import Group, Rank, Standing, Verdict
 from cotenant.model.errors import Permanent
 
 _SLACK = 1024
 
 FLUSH_S = 300.0  # an unschedulable group is tried again after this long, whatever happened
-
-Rank = tuple[float, ...]  # ascending: who goes first
-
-
-class Standing(StrEnum):
-    """Where a group stands; the values are kube-scheduler's names of its queues."""
-
-    ACTIVE = "active"
-    BACKOFF = "backoff"
-    UNSCHEDULABLE = "unschedulable"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why no pod of a group found a node."""
-
-    record: DecisionRecord
-    message: str
-    filters: frozenset[str]  # plugins that turned nodes down
-    missing: str = ""  # how much of a resource the nodes lack that came nearest
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The key of a group whose pods are judged as one, all together or not at all."""
-
-    of: Hashable
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """Pods that placement cannot tell apart, or that are judged as one (`Whole`)."""
-
-    key: Hashable
-    priority: int
-    shape: int
-    pods: dict[str, Rank] = field(default_factory=dict)  # uid -> rank inside equal priority, in order of arrival
-    standing: Standing = Standing.ACTIVE
-    refusals: int = 0  # in a row
-    until_s: float = 0.0  # rests at least until
-    since_s: float = 0.0  # unschedulable since
-    verdict: Verdict | None = None
-    stamp: int = -1  # of its live entry in a heap
-    shapes: tuple[int, ...] = ()  # of a whole group that was refused: room for any of them may help
-
-    def rank(self) -> tuple[float, ...]:
-        """Of its first pod: lower goes first."""
-        return (-self.priority, *next(iter(self.pods.values())))
-
-    @property
-    def whole(self) -> bool:
-        """Whether its pods are judged as one."""
-        return isinstance(self.key, Whole)
 
 
 class SchedulingQueue:

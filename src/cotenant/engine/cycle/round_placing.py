@@ -15,9 +15,9 @@ import numpy as np
 
 from cotenant.engine.cycle.ordering import pending_arrays
 from cotenant.engine.cycle.placing import CLOSED, Judgement, Placing
-from cotenant.engine.cycle.queue import Verdict
 from cotenant.engine.framework.events import EVERYTHING
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.engine.state.verdict_cache import blank

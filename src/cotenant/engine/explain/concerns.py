@@ -1,8 +1,8 @@
 """Which quota, gang, reservation or keeper has a say about a pod, in sentences with figures.
 
 Problem: a pod that every node would take may still wait for its quota or its gang, and each of them keeps its own books. Choice: each member of the
-roster is asked for what it tells of itself (`describe`), and this file says which of it is about the pod, and whether it holds the pod back. Members that the
-roster does not have are not asked. Limits: nothing is decided here; a pod that holds something of a node is told what.
+plugins is asked for what it tells of itself (`describe`), and this file says which of it is about the pod, and whether it holds the pod back. Members that the
+plugins does not have are not asked. Limits: nothing is decided here; a pod that holds something of a node is told what.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ _MOST_RESERVATIONS = 1000  # looked through for a pod
 _MEMBERS_SHOWN = 8
 
 
-def concerns(roster: PluginRegistry, entry: PodInfo, pod: Pod, now_s: float) -> tuple[Concern, ...]:
-    """What the roster's members say about the pod, those that hold it first. `pod` may ask for other amounts than it does."""
-    found = [*_quota(roster, entry, pod), *_gang(roster, entry, now_s), *_reservation(roster, entry, now_s)]
-    found += [*_holdings(entry), *_load(roster, entry)]
+def concerns(plugins: PluginRegistry, entry: PodInfo, pod: Pod, now_s: float) -> tuple[Concern, ...]:
+    """What the plugins's members say about the pod, those that hold it first. `pod` may ask for other amounts than it does."""
+    found = [*_quota(plugins, entry, pod), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
+    found += [*_holdings(entry), *_load(plugins, entry)]
     return tuple(sorted(found, key=lambda each: not each.holds))
 
 
-def quota_concern(roster: PluginRegistry, name: str) -> Concern | None:
+def quota_concern(plugins: PluginRegistry, name: str) -> Concern | None:
     """A quota by itself, every term of its runtime; None where there is none of this name."""
-    told = _member(roster, "quotas", name)
+    told = _member(plugins, "quotas", name)
     return None if told is None else _told_quota(told, {}, False)
 
 
-def gang_concern(roster: PluginRegistry, key: str, now_s: float) -> Concern | None:
+def gang_concern(plugins: PluginRegistry, key: str, now_s: float) -> Concern | None:
     """A gang by itself; None where there is none of this name."""
-    told = _member(roster, "gangs", key)
+    told = _member(plugins, "gangs", key)
     return None if told is None else _told_gang(told, bool(told.why), now_s)
 
 
-def _member(roster: PluginRegistry, field: str, name: str) -> Any:
-    member = getattr(roster, field, None)
+def _member(plugins: PluginRegistry, field: str, name: str) -> Any:
+    member = getattr(plugins, field, None)
     return None if member is None else member.describe(name)
 
 
 # ---- quotas
 
 
-def _quota(roster: PluginRegistry, entry: PodInfo, pod: Pod) -> Iterator[Concern]:
-    quotas = getattr(roster, "quotas", None)
+def _quota(plugins: PluginRegistry, entry: PodInfo, pod: Pod) -> Iterator[Concern]:
+    quotas = getattr(plugins, "quotas", None)
     if quotas is None:
         return
     name, because = quotas.quota_of(entry.seen.uid)
@@ -115,8 +115,8 @@ def _term(resource: str, term: Any) -> str:
 # ---- gangs
 
 
-def _gang(roster: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
-    gangs = getattr(roster, "gangs", None)
+def _gang(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
+    gangs = getattr(plugins, "gangs", None)
     if gangs is None:
         return
     key = gangs.key_of(entry.seen.uid)
@@ -151,8 +151,8 @@ def _told_gang(told: Any, holds: bool, now_s: float) -> Concern:
 # ---- the rest
 
 
-def _reservation(roster: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
-    reservations = getattr(roster, "reservations", None)
+def _reservation(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Concern]:
+    reservations = getattr(plugins, "reservations", None)
     if reservations is None:
         return
     key = entry.seen.pod.key
@@ -183,8 +183,8 @@ def _by_number(holds: Holdings) -> str:
     return "; ".join((*cpus, *(f"{each.type.value} {each.minor}: {each.amounts}" for each in holds.devices)))
 
 
-def _load(roster: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
-    load = getattr(roster, "load_aware", None)
+def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
+    load = getattr(plugins, "load_aware", None)
     told = load.describe(entry.node) if load is not None and load.is_on and entry.node else None
     if told is not None:
         yield Concern("load", entry.node, False, told.sentence())

@@ -58,7 +58,7 @@ class Explain:
         pods: Pods,
         past: DecisionHistory,
         budgets: Budgets,
-        roster: PluginRegistry,
+        plugins: PluginRegistry,
         profile: PlacementProfile,
         settings: Settings,
     ) -> None:
@@ -66,7 +66,7 @@ class Explain:
         self._components = components
         self._pods = pods
         self._budgets = budgets
-        self._roster = roster
+        self._roster = plugins
         self._profile = profile
         self._settings = settings
 

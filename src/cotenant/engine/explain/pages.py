@@ -1,7 +1,7 @@
-"""Which pages the roster's members have: what each would tell of itself, under the names that users of the founding API write.
+"""Which pages the plugins's members have: what each would tell of itself, under the names that users of the founding API write.
 
 Problem: gangs, quotas, devices, CPUs, reservations and load each keep books of their own, and a page for one that is not there would be a lie. Choice: one
-list of pages, each for a member by its name in the roster; a page is there exactly where the roster has the member, switched on. A page answers with a frozen value,
+list of pages, each for a member by its name in the plugins; a page is there exactly where the plugins has the member, switched on. A page answers with a frozen value,
 None for a name that nobody knows. Limits: members are asked, nothing is computed here.
 Source: founding document, v0.7, section 3; later plugins' endpoints as in Koordinator's scheduler.
 """
@@ -21,7 +21,7 @@ NODE = ":nodeName"
 class MemberPage:
     """One page of one member."""
 
-    member: str  # field of the roster
+    member: str  # field of the plugins
     plugin: str  # in the path, as in Koordinator
     endpoint: str  # names begin with a colon
     what: str  # of a thing that is asked for by name; empty = the page is about all of them
@@ -61,10 +61,10 @@ PAGES = (
 )
 
 
-def pages(roster: PluginRegistry) -> Iterator[tuple[MemberPage, Any]]:
+def pages(plugins: PluginRegistry) -> Iterator[tuple[MemberPage, Any]]:
     """The pages of the members that are there, each with its member."""
     for each in PAGES:
-        member = getattr(roster, each.member, None)
+        member = getattr(plugins, each.member, None)
         if member is not None and getattr(member, "is_on", True):
             yield each, member
 

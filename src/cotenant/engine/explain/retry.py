@@ -7,9 +7,9 @@ Limits: a group that is woken still has its turn by priority; how many stand bef
 from __future__ import annotations
 
 from cotenant.engine.cycle.placing import ROW_LOCAL
-from cotenant.engine.cycle.queue import Group, Standing
 from cotenant.engine.framework.events import EVERYTHING, Event, helping
 from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.queueing import Group, Standing
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.decisions.answers import Retry
 

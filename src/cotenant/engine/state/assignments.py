@@ -237,7 +237,7 @@ class Assignments:
         entry.wanted = self.encoder.node_rows.get(name, -1)
         self._moved[id(entry)] = entry
         for each in self._plugins:
-            each.assigned(entry)
+            each.reserve(entry)
 
     def unassign(self, entry: PodInfo) -> None:
         """The pod leaves its node; nothing where it sits on none."""
@@ -248,7 +248,7 @@ class Assignments:
         if not here:
             del self.residents[entry.node]
         for each in self._plugins:
-            each.unassigned(entry)
+            each.unreserve(entry)
         entry.node = ""
         entry.wanted = -1
         self._moved[id(entry)] = entry
@@ -260,7 +260,7 @@ class Assignments:
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry
         entry.holds = self.narrowing.holdings(entry.number)
         for each in self._plugins:
-            each.assigned(entry)
+            each.reserve(entry)
 
     # ---- room kept for nominated pods
 

@@ -47,12 +47,12 @@ class Parts:
 
 def make_cluster(parts: Parts, nodes: int, rng: np.random.Generator) -> Cluster:
     """The engine of a cluster of so many nodes, with the objects of these parts; its nodes are told by the world."""
-    roster = PluginRegistry(devices=DeviceRules(parts.devices))
-    cluster = Cluster(profile(parts.profile), rng, Settings(most_pods=MOST_PODS), roster)
+    plugins = PluginRegistry(devices=DeviceRules(parts.devices))
+    cluster = Cluster(profile(parts.profile), rng, Settings(most_pods=MOST_PODS), plugins)
     if parts.quotas:
         for each in quotas(nodes):
             key = f"{each.parent if not each.is_parent else each.name}/{each.name}"
-            roster.quotas.quota_seen(QuotaObject(key, f"uid-{each.name}", each), 0.0)
+            plugins.quotas.quota_seen(QuotaObject(key, f"uid-{each.name}", each), 0.0)
     return cluster
 
 

@@ -98,7 +98,7 @@ class ClusterWorld:
         for each in racked:
             self._truth.node_seen(each.node)
             cluster.node_seen(each.node)
-            cluster.roster.devices.seen(NodeDevices(each.node.name, each.devices))
+            cluster.plugins.devices.seen(NodeDevices(each.node.name, each.devices))
             self._fail_later(each.node.name)
         for job in self.jobs:
             self._at(job.plan.arrival_s, self._arrival(job))

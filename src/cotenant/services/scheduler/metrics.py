@@ -126,7 +126,7 @@ class SchedulerMetrics:
             ("what",),
             lambda: (((what,), count) for what, count in list(cluster.counts.items())[:200]),
         )
-        load = cluster.roster.load_aware
+        load = cluster.plugins.load_aware
         if load.is_on:
             read(
                 GaugeMetricFamily,

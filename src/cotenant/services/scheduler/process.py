@@ -239,8 +239,8 @@ class SchedulerProcess:
         row = list(report.row())
         row[-1] = self.kube.now.ours(report.at_s)
         self.cluster.report(report.node, tuple(row))
-        if self.cluster.roster.load_aware.is_on:
-            self.cluster.roster.load_aware.report_seen(replace(report, at_s=row[-1]), self.kube.now())
+        if self.cluster.plugins.load_aware.is_on:
+            self.cluster.plugins.load_aware.report_seen(replace(report, at_s=row[-1]), self.kube.now())
             self.kube.wake()
 
     def _state(self) -> ProcessState:

@@ -84,7 +84,7 @@ class WithSlots(PluginRegistry):
 def with_slots(**largest: int) -> tuple[Cluster, Slots]:
     slots = Slots(largest)
     nodes = [node(name) for name in largest]
-    c = cluster(*nodes, roster=WithSlots(slots=slots))
+    c = cluster(*nodes, plugins=WithSlots(slots=slots))
     return c, slots
 
 

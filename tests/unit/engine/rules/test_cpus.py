@@ -176,7 +176,7 @@ def test_pods_that_claim_the_same_cpus_are_counted_and_both_stay() -> None:
     api.create(pod("x", on="a", has="0-1"), pod("y", on="a", has="1-2"), pod("far", on="a", has="70"))
     api.turn()
     assert api.cluster.counts["CPUs claimed by two pods, or not available on their node"] == 2
-    told = api.cluster.roster.cpus.describe("a")
+    told = api.cluster.plugins.cpus.describe("a")
     assert told is not None
     assert {each.pod: each.missing for each in told.holders} == {
         "default/x": (), "default/y": (1,), "default/far": (70,)
@@ -191,15 +191,15 @@ def test_a_reported_topology_is_described() -> None:
     api = Api(node("a", numa_allocate_strategy="LeastAllocated"), told=[tells("a", kept=(7,), zones=zones(8, 8))])
     api.create(pod("x"))
     api.turn()
-    told = api.cluster.roster.cpus.describe("a")
+    told = api.cluster.plugins.cpus.describe("a")
     assert told is not None
     assert (len(told.cpus), told.kept, told.available) == (8, (("kubelet", (7,)),), (2, 3, 4, 5, 6))
     assert [(each.pod, each.cpus) for each in told.holders] == [("default/x", (0, 1))]
     assert [(each.node, each.available, each.memory_free_bytes) for each in told.numa] == [
         (0, (2, 3), 8 * GIB), (1, (4, 5, 6), 8 * GIB)
     ]  # fmt: skip
-    assert api.cluster.roster.cpus.describe("nobody") is None
-    assert api.cluster.roster.cpus.nodes() == ("a",)
+    assert api.cluster.plugins.cpus.describe("nobody") is None
+    assert api.cluster.plugins.cpus.nodes() == ("a",)
 
 
 def test_pods_of_lower_priority_are_evicted_for_cpus() -> None:
@@ -242,7 +242,7 @@ def test_a_smaller_topology_keeps_what_it_can() -> None:
     api.tell(tells("a", CpuTopology.of(cpus(without=(1, 7)))))
     api.turn()
     assert api.available("a") == (4, 5, 6)
-    told = api.cluster.roster.cpus.describe("a")
+    told = api.cluster.plugins.cpus.describe("a")
     assert told is not None
     assert sorted(each.missing for each in told.holders) == [(), (1,)]
     api.tell(tells("a", EIGHT))

@@ -94,8 +94,8 @@ def minors(bind: Bind) -> list[int]:
 
 def test_half_a_gpu_is_chosen_with_the_node_and_shared_parts_pack() -> None:
     c = cluster("a", "b")
-    c.roster.devices.seen(gpus("a"))
-    c.roster.devices.seen(gpus("b"))
+    c.plugins.devices.seen(gpus("a"))
+    c.plugins.devices.seen(gpus("b"))
     for name in ("x", "y", "z"):
         c.pod_seen(pod(name, {GPU: 50}), 0.0)
     got = decided(c, 0.0)
@@ -109,7 +109,7 @@ def test_half_a_gpu_is_chosen_with_the_node_and_shared_parts_pack() -> None:
 def test_only_nvidia_gpu_in_allocatable_and_a_device_object_serve_both_ways_of_asking() -> None:
     c = cluster()
     c.node_seen(_with(node("a"), {NVIDIA_GPU: 4}))
-    c.roster.devices.seen(gpus("a"))
+    c.plugins.devices.seen(gpus("a"))
     c.pod_seen(pod("share", {GPU: 50}), 0.0)
     c.pod_seen(pod("whole", {NVIDIA_GPU: 3}), 0.0)
     got = decided(c, 0.0)
@@ -128,7 +128,7 @@ def _with(known: Node, more: dict[str, int]) -> Node:
 def test_resources_that_allocatable_names_are_summed_too() -> None:
     c = cluster()
     c.node_seen(_with(node("a"), {GPU_CORE: 100, GPU_MEMORY_RATIO: 100}))  # the kubelet counts less than the object has
-    c.roster.devices.seen(gpus("a"))
+    c.plugins.devices.seen(gpus("a"))
     c.pod_seen(pod("one", {GPU_CORE: 60, GPU_MEMORY_RATIO: 60}), 0.0)
     c.pod_seen(pod("two", {GPU_CORE: 60, GPU_MEMORY_RATIO: 60}), 0.0)
     got = c.decide(0.0)
@@ -153,10 +153,10 @@ def test_without_a_device_object_whole_cards_are_counted_and_parts_are_refused()
     assert "1 Insufficient koordinator.sh/gpu" in waits["share"].message
     c.validate()
     # the object arrives, and pods on the node are assumed to hold one
-    c.roster.devices.seen(gpus("a", 2))
+    c.plugins.devices.seen(gpus("a", 2))
     got2 = decided(c, 400.0)
     assert minors(got2["share"]) == [1]
-    seen = c.roster.devices.describe("a")
+    seen = c.plugins.devices.describe("a")
     assert seen is not None
     assert [holder.is_guess for holder in seen.devices[0].holders] == [True]
 
@@ -168,7 +168,7 @@ def test_a_pod_without_devices_is_not_watched() -> None:
 
 def test_contradictions_are_a_message_on_the_pod() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a"))
+    c.plugins.devices.seen(gpus("a"))
     c.pod_seen(pod("both", {GPU: 50, GPU_CORE: 20}), 0.0)
     c.pod_seen(pod("odd", {GPU: 150}), 0.0)
     waits = unschedulable(c.decide(0.0))
@@ -179,20 +179,20 @@ def test_contradictions_are_a_message_on_the_pod() -> None:
 
 def test_unhealthy_devices_are_cordoned_one_by_one_and_come_back() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 2, ill=(0,)))
+    c.plugins.devices.seen(gpus("a", 2, ill=(0,)))
     c.pod_seen(pod("x", {NVIDIA_GPU: 1}), 0.0)
     assert minors(decided(c, 0.0)["x"]) == [1]
     c.pod_seen(pod("y", {NVIDIA_GPU: 1}), 1.0)
     waits = unschedulable(c.decide(1.0))["y"]
     assert "unhealthy: 0" in waits.record.nearest
-    c.roster.devices.seen(gpus("a", 2))
+    c.plugins.devices.seen(gpus("a", 2))
     assert c.next_s() <= 1.0 or c.next_s() < 400.0
     assert minors(decided(c, 400.0)["y"]) == [0]
 
 
 def test_gpus_and_cards_go_together() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 4, cards=2))
+    c.plugins.devices.seen(gpus("a", 4, cards=2))
     wish = Demands(joint_devices=JointAllocation((DeviceType.GPU, DeviceType.RDMA), same_pcie=True))
     c.pod_seen(pod("x", {NVIDIA_GPU: 2, RDMA: 100}, demands=wish), 0.0)
     got = decided(c, 0.0)["x"].holds.devices
@@ -208,12 +208,12 @@ def test_gpus_and_cards_go_together() -> None:
 
 def test_a_device_vanishes_while_a_pod_holds_it() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 2))
+    c.plugins.devices.seen(gpus("a", 2))
     c.pod_seen(pod("x", {NVIDIA_GPU: 2}), 0.0)
     assert minors(decided(c, 0.0)["x"]) == [0, 1]
-    c.roster.devices.seen(gpus("a", 1))
+    c.plugins.devices.seen(gpus("a", 1))
     c.validate()
-    seen = c.roster.devices.describe("a")
+    seen = c.plugins.devices.describe("a")
     assert seen is not None
     assert [(each.minor, each.is_known) for each in seen.devices] == [(0, True), (1, False)]
     c.pod_gone("uid-x", 1.0)
@@ -227,16 +227,16 @@ def test_a_device_vanishes_while_a_pod_holds_it() -> None:
 
 def test_the_object_goes_and_comes_back_and_holders_stay() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 2))
+    c.plugins.devices.seen(gpus("a", 2))
     c.pod_seen(pod("x", {GPU: 50}), 0.0)
     decided(c, 0.0)
-    c.roster.devices.gone("a")
+    c.plugins.devices.gone("a")
     c.validate()
     c.pod_seen(pod("y", {GPU: 50}), 1.0)
     assert "y" in unschedulable(c.decide(1.0))
-    c.roster.devices.seen(gpus("a", 2))
+    c.plugins.devices.seen(gpus("a", 2))
     assert minors(decided(c, 400.0)["y"]) == [0]
-    seen = c.roster.devices.describe("a")
+    seen = c.plugins.devices.describe("a")
     assert seen is not None
     assert [holder.pod for holder in seen.devices[0].holders] == ["default/x", "default/y"]
 
@@ -244,7 +244,7 @@ def test_the_object_goes_and_comes_back_and_holders_stay() -> None:
 def test_a_restart_restores_holdings_from_annotations() -> None:
     c = cluster("a", "b")
     for name in ("a", "b"):
-        c.roster.devices.seen(gpus(name))
+        c.plugins.devices.seen(gpus(name))
     asked = {"x": {GPU: 50}, "y": {NVIDIA_GPU: 2}, "z": {GPU: 30}}
     for name, asks in asked.items():
         c.pod_seen(pod(name, asks), 0.0)
@@ -253,40 +253,40 @@ def test_a_restart_restores_holdings_from_annotations() -> None:
     for name, bind in got.items():
         again.pod_seen(pod(name, asked[name], on=bind.node, holds=bind.holds), 9.0)
     for name in ("a", "b"):
-        again.roster.devices.seen(gpus(name))
+        again.plugins.devices.seen(gpus(name))
     again.decide(9.0)
     again.validate()
     for name in ("a", "b"):
-        before, after = c.roster.devices.describe(name), again.roster.devices.describe(name)
+        before, after = c.plugins.devices.describe(name), again.plugins.devices.describe(name)
         assert before is not None
         assert after is not None
         assert [(d.minor, d.used, d.free) for d in before.devices] == [(d.minor, d.used, d.free) for d in after.devices]
     c.rebuild(10.0)
     c.validate()
-    rebuilt = c.roster.devices.describe("a")
+    rebuilt = c.plugins.devices.describe("a")
     assert rebuilt is not None
-    assert rebuilt.devices == (again.roster.devices.describe("a") or rebuilt).devices
+    assert rebuilt.devices == (again.plugins.devices.describe("a") or rebuilt).devices
 
 
 def test_overlapping_holdings_are_counted_and_described() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 1))
+    c.plugins.devices.seen(gpus("a", 1))
     for name in ("x", "y"):
         c.pod_seen(pod(name, {GPU: 70}, on="a", holds=Holdings(devices=(part(0, 70),))), 0.0)
     c.decide(0.0)
     c.validate()
     assert c.counts["a device that is held twice"] == 3  # core, memory and its ratio
-    seen = c.roster.devices.describe("a")
+    seen = c.plugins.devices.describe("a")
     assert seen is not None
     assert "gpu 0: 140 of 100 koordinator.sh/gpu-core are held" in seen.overlaps
     c.pod_gone("uid-x", 1.0)
     c.decide(1.0)
-    assert (c.roster.devices.describe("a") or seen).overlaps == ()
+    assert (c.plugins.devices.describe("a") or seen).overlaps == ()
 
 
 def test_a_failed_bind_gives_the_devices_back() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 1))
+    c.plugins.devices.seen(gpus("a", 1))
     c.pod_seen(pod("x", {NVIDIA_GPU: 1}), 0.0)
     (bind,) = c.decide(0.0)
     assert isinstance(bind, Bind)
@@ -304,7 +304,7 @@ def test_spread_takes_the_emptiest_node_and_binpack_the_fullest() -> None:
     for strategy, expected in ((Strategy.BINPACK, "a"), (Strategy.SPREAD, "b")):
         c = cluster("a", "b", settings=DeviceSettings(shared=strategy))
         for name in ("a", "b"):
-            c.roster.devices.seen(gpus(name))
+            c.plugins.devices.seen(gpus(name))
         c.pod_seen(pod("there", {GPU: 40}, on="a", holds=Holdings(devices=(part(0, 40),))), 0.0)
         c.pod_seen(pod("x", {GPU: 40}), 0.0)
         assert decided(c, 0.0)["x"].node == expected
@@ -314,7 +314,7 @@ def test_the_fragmentation_gradient_keeps_room_for_typical_pods() -> None:
     usual = (UsualPod(100, 1, 1), UsualPod(30, 1, 1))
     c = cluster("a", "b", settings=DeviceSettings(shared=Strategy.FRAGMENTATION, usual=usual))
     for name in ("a", "b"):
-        c.roster.devices.seen(gpus(name, 1))
+        c.plugins.devices.seen(gpus(name, 1))
     c.pod_seen(pod("there", {GPU: 40}, on="b", holds=Holdings(devices=(part(0, 40),))), 0.0)
     c.pod_seen(pod("x", {GPU: 60}), 0.0)
     assert decided(c, 0.0)["x"].node == "b"
@@ -326,7 +326,7 @@ def test_the_fragmentation_gradient_keeps_room_for_typical_pods() -> None:
 def test_whole_gpus_are_freed_by_evicting_less_important_pods() -> None:
     c = cluster("a", "b")
     for name in ("a", "b"):
-        c.roster.devices.seen(gpus(name, 2))
+        c.plugins.devices.seen(gpus(name, 2))
     residents = {
         "a1": ("a", part(0, 50), 0),
         "a2": ("a", part(0, 50), 0),
@@ -348,7 +348,7 @@ def test_whole_gpus_are_freed_by_evicting_less_important_pods() -> None:
 
 def test_a_part_is_freed_without_more_victims_than_needed() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 1))
+    c.plugins.devices.seen(gpus("a", 1))
     for i in range(4):
         c.pod_seen(pod(f"p{i}", {GPU: 25}, on="a", priority=i, holds=Holdings(devices=(part(0, 25),))), 0.0)
     c.pod_seen(pod("x", {GPU: 25}, priority=5), 0.0)
@@ -358,7 +358,7 @@ def test_a_part_is_freed_without_more_victims_than_needed() -> None:
 
 def test_preemption_is_not_tried_where_devices_could_never_suffice() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 1))
+    c.plugins.devices.seen(gpus("a", 1))
     c.pod_seen(pod("there", {NVIDIA_GPU: 1}, on="a", holds=Holdings(devices=(part(0, 100),))), 0.0)
     c.pod_seen(pod("x", {NVIDIA_GPU: 2}, priority=5), 0.0)
     got = c.decide(0.0)
@@ -368,7 +368,7 @@ def test_preemption_is_not_tried_where_devices_could_never_suffice() -> None:
 
 def test_devices_of_a_nominated_pod_are_not_given_to_another() -> None:
     c = cluster("a")
-    c.roster.devices.seen(gpus("a", 1))
+    c.plugins.devices.seen(gpus("a", 1))
     c.pod_seen(pod("there", {NVIDIA_GPU: 1}, on="a", holds=Holdings(devices=(part(0, 100),))), 0.0)
     c.pod_seen(pod("x", {NVIDIA_GPU: 1}, priority=5), 0.0)
     assert [each for each in c.decide(0.0) if isinstance(each, Preempt)]
@@ -380,7 +380,7 @@ def test_devices_of_a_nominated_pod_are_not_given_to_another() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_node_that_goes_and_returns_under_another_row_keeps_its_devices(count: int) -> None:
     c = cluster("a", "b")
-    c.roster.devices.seen(gpus("b", 2))
+    c.plugins.devices.seen(gpus("b", 2))
     c.node_gone("a", 0.0)
     c.node_gone("b", 0.0)
     c.node_seen(node("b"))

@@ -53,7 +53,7 @@ def metric(name: str, cpu: int, memory: int = GI, age_s: float = 0.0, **pods: in
 
 
 def cluster(settings: LoadAwareSettings | None, *nodes: Node, name: str = "least-allocated") -> Cluster:
-    made = Cluster(profile(name), np.random.default_rng(1), roster=PluginRegistry(load_aware=LoadAware(settings)))
+    made = Cluster(profile(name), np.random.default_rng(1), plugins=PluginRegistry(load_aware=LoadAware(settings)))
     for each in nodes:
         made.node_seen(each)
     return made
@@ -69,7 +69,7 @@ def unschedulable(instructions: tuple[Instruction, ...]) -> dict[str, str]:
 
 def test_a_hot_node_is_passed_over_and_the_reason_has_figures() -> None:
     c = cluster(FILTER, node("hot"), node("cool"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(metric("hot", 6200), 0.0)
     load.metric_seen(metric("cool", 1000), 0.0)
     c.pod_seen(pod("a"), 1.0)
@@ -86,21 +86,21 @@ def test_a_hot_node_is_passed_over_and_the_reason_has_figures() -> None:
 
 def test_off_without_settings() -> None:
     c = cluster(None, node("hot"))
-    c.roster.load_aware.metric_seen(metric("hot", 9999), 0.0)
+    c.plugins.load_aware.metric_seen(metric("hot", 9999), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {"a": "hot"}
-    assert c.roster.load_aware not in c.roster.node_rules()
-    assert c.roster.load_aware.describe("hot") is None
+    assert c.plugins.load_aware not in c.plugins.node_rules()
+    assert c.plugins.load_aware.describe("hot") is None
 
 
 def test_pods_placed_since_the_metric_count_by_estimate() -> None:
     """Ten pods with an estimate of 850 m on a node of 10 cores at 20 %: five of them fit below 65 %."""
     c = cluster(FILTER, node("n", cpu=10_000))
-    c.roster.load_aware.metric_seen(metric("n", 2000), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 2000), 0.0)
     for i in range(8):
         c.pod_seen(pod(f"p{i}", prod=False), 1.0)
     assert len(binds(c.decide(1.0))) == 5
-    view = c.roster.load_aware.describe("n")
+    view = c.plugins.load_aware.describe("n")
     assert view is not None
     assert (view.usual.use.cpu_m, view.usual.expected.cpu_m, view.usual.counted, view.usual.cpu_pct) == (
         2000,
@@ -113,7 +113,7 @@ def test_pods_placed_since_the_metric_count_by_estimate() -> None:
 
 def test_a_metric_that_includes_the_pods_frees_room_and_wakes_waiting_pods() -> None:
     c = cluster(FILTER, node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(metric("n", 5000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     c.pod_seen(pod("b"), 1.0)
@@ -130,7 +130,7 @@ def test_a_metric_that_includes_the_pods_frees_room_and_wakes_waiting_pods() -> 
 
 def test_a_metric_without_more_room_wakes_no_pod() -> None:
     c = cluster(FILTER, node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(metric("n", 7000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     c.decide(1.0)
@@ -141,7 +141,7 @@ def test_a_metric_without_more_room_wakes_no_pod() -> None:
 
 def test_a_pod_that_leaves_wakes_waiting_pods() -> None:
     c = cluster(FILTER, node("n"))
-    c.roster.load_aware.metric_seen(metric("n", 5000), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 5000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     c.pod_seen(pod("b"), 1.0)
     first = binds(c.decide(1.0))
@@ -162,7 +162,7 @@ def test_a_pod_that_leaves_wakes_waiting_pods() -> None:
 )
 def test_an_expired_metric(settings: LoadAwareSettings, placed: bool) -> None:
     c = cluster(settings, node("n"))
-    c.roster.load_aware.metric_seen(metric("n", 9000), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 9000), 0.0)
     c.pod_seen(pod("a"), 500.0)
     assert bool(binds(c.decide(500.0))) is placed
     c.validate()
@@ -170,20 +170,20 @@ def test_an_expired_metric(settings: LoadAwareSettings, placed: bool) -> None:
 
 def test_an_expired_metric_has_a_reason_of_its_own() -> None:
     c = cluster(FILTER, node("n"))
-    c.roster.load_aware.metric_seen(metric("n", 100), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 100), 0.0)
     c.pod_seen(pod("a"), 500.0)
     (message,) = unschedulable(c.decide(500.0)).values()
     assert "1 node(s) have not reported their use recently" in message
-    view = c.roster.load_aware.describe("n")
+    view = c.plugins.load_aware.describe("n")
     assert view is not None
     assert view.sentence() == "n has reported no use for 500 s: no pod is placed there until it does"
-    c.roster.load_aware.metric_seen(metric("n", 100), 510.0)
+    c.plugins.load_aware.metric_seen(metric("n", 100), 510.0)
     assert binds(c.decide(530.0)) == {"a": "n"}
 
 
 def test_expiry_that_opens_a_node_wakes_waiting_pods() -> None:
     c = cluster(replace(FILTER, schedule_when_expired=True), node("n"))
-    c.roster.load_aware.metric_seen(metric("n", 9000), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 9000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {}
     assert c.next_s() == 180.0
@@ -192,14 +192,14 @@ def test_expiry_that_opens_a_node_wakes_waiting_pods() -> None:
 
 def test_a_metric_that_was_never_updated_is_expired_and_an_absent_one_passes() -> None:
     c = cluster(FILTER, node("empty"), node("none"))
-    c.roster.load_aware.metric_seen(NodeMetric("empty"), 0.0)
+    c.plugins.load_aware.metric_seen(NodeMetric("empty"), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {"a": "none"}
 
 
 def test_daemonsets_are_not_filtered_and_count() -> None:
     c = cluster(FILTER, node("n"))
-    c.roster.load_aware.metric_seen(metric("n", 5600), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 5600), 0.0)
     term = NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n",)),))
     c.pod_seen(pod("d", 2000, node_affinity=NodeAffinity(NodeSelector((term,)))), 1.0)
     assert binds(c.decide(1.0)) == {"d": "n"}
@@ -211,7 +211,7 @@ def test_daemonsets_are_not_filtered_and_count() -> None:
 def test_productions_thresholds_count_productions_use() -> None:
     c = cluster(replace(FILTER, thresholds=Shares(), prod_thresholds=Shares(cpu=50)), node("n"))
     of_prod = {"default/p": MeasuredPod(Use(4500, GI), PriorityClass.PROD)}
-    c.roster.load_aware.metric_seen(NodeMetric("n", 0.0, 60, Use(9000, GI), pods=of_prod), 0.0)
+    c.plugins.load_aware.metric_seen(NodeMetric("n", 0.0, 60, Use(9000, GI), pods=of_prod), 0.0)
     c.pod_seen(pod("p", on="n", started_s=-1000.0), 0.0)
     c.pod_seen(pod("batch", prod=False), 1.0)
     c.pod_seen(pod("small", 500), 1.0)
@@ -224,7 +224,7 @@ def test_a_nodes_own_thresholds_and_raw_size() -> None:
     own, raw = '{"usageThresholds": {"cpu": 40}}', '{"cpu": "5", "memory": "100Gi"}'
     c = cluster(FILTER, node("own", own=own), node("raw", raw=raw), node("plain"))
     for name in ("own", "raw", "plain"):
-        c.roster.load_aware.metric_seen(metric(name, 3500), 0.0)
+        c.plugins.load_aware.metric_seen(metric(name, 3500), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {"a": "plain"}
     c.node_seen(node("own"))  # the annotation is removed
@@ -236,26 +236,26 @@ def test_a_nodes_own_thresholds_and_raw_size() -> None:
 
 def test_an_unreadable_annotation_is_counted_and_the_clusters_threshold_applies() -> None:
     c = cluster(FILTER, node("n", own='{"usageThresholds": {"cpu": 400}}'))
-    c.roster.load_aware.metric_seen(metric("n", 9000), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 9000), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {}
-    assert sum(c.roster.load_aware.counts.values()) == 1
+    assert sum(c.plugins.load_aware.counts.values()) == 1
 
 
 def test_a_percentile_over_a_window_and_estimates_where_it_is_missing() -> None:
     settings = replace(FILTER, percentiles=Percentiles(Shares(cpu=60), Percentile(Statistic.P95, 300)))
     c = cluster(settings, node("calm"), node("peaks"), node("new"))
     told_95 = {Statistic.P95: Use(7000, GI)}
-    c.roster.load_aware.metric_seen(NodeMetric("peaks", 0.0, 60, Use(100, GI), (Window(300, told_95),)), 0.0)
-    c.roster.load_aware.metric_seen(
+    c.plugins.load_aware.metric_seen(NodeMetric("peaks", 0.0, 60, Use(100, GI), (Window(300, told_95),)), 0.0)
+    c.plugins.load_aware.metric_seen(
         NodeMetric("calm", 0.0, 60, Use(9000, GI), (Window(300, {Statistic.P95: Use(200, GI)}),)), 0.0
     )
-    c.roster.load_aware.metric_seen(NodeMetric("new", 0.0, 60, Use(100, GI), (Window(600, told_95),)), 0.0)
+    c.plugins.load_aware.metric_seen(NodeMetric("new", 0.0, 60, Use(100, GI), (Window(600, told_95),)), 0.0)
     for i in range(7):
         c.pod_seen(pod(f"r{i}", on="new", started_s=-9999.0), 0.0)  # seven times 850 m by estimate
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {"a": "calm"}
-    view = c.roster.load_aware.describe("new")
+    view = c.plugins.load_aware.describe("new")
     assert view is not None
     assert (view.usual.basis, view.usual.use.cpu_m, view.usual.expected.cpu_m) == ("estimates", 0, 7 * 850)
     c.validate()
@@ -263,7 +263,7 @@ def test_a_percentile_over_a_window_and_estimates_where_it_is_missing() -> None:
 
 def test_a_forecast_remembers_the_peak() -> None:
     c = cluster(replace(FILTER, forecast=Forecast(quantile_pct=90, half_life_s=600.0)), node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     for i, cpu in enumerate((7000, 7000, 1000, 1000)):
         load.metric_seen(metric("n", cpu), 60.0 * i)
     c.pod_seen(pod("a"), 200.0)
@@ -281,7 +281,7 @@ def test_a_forecast_remembers_the_peak() -> None:
 
 def test_the_score_prefers_the_node_that_uses_least() -> None:
     c = cluster(LoadAwareSettings(score_weight=100.0), node("a", 20_000), node("b"), node("c"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     for name, cpu in (("a", 9000), ("b", 3000), ("c", 500)):
         load.metric_seen(metric(name, cpu), 0.0)
     c.pod_seen(pod("x", 100), 1.0)
@@ -300,7 +300,7 @@ def report(name: str, cpu: float, at_s: float) -> NodeReport:
 
 def test_a_report_counts_where_no_metric_does() -> None:
     c = cluster(FILTER, node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.report_seen(report("n", 7.0, 0.0), 0.0)
     c.pod_seen(pod("a"), 1.0)
     assert binds(c.decide(1.0)) == {}
@@ -324,18 +324,18 @@ def test_a_report_counts_where_no_metric_does() -> None:
 def test_a_report_does_not_count_old_residents_twice() -> None:
     c = cluster(FILTER, node("n"))
     c.pod_seen(pod("old", 3000, on="n", started_s=-5000.0), 0.0)
-    c.roster.load_aware.report_seen(report("n", 3.0, 0.0), 0.0)
-    view = c.roster.load_aware.describe("n")
+    c.plugins.load_aware.report_seen(report("n", 3.0, 0.0), 0.0)
+    view = c.plugins.load_aware.describe("n")
     assert view is not None
     assert (view.usual.use.cpu_m, view.usual.expected.cpu_m) == (3000, 0)
 
 
 def test_what_was_measured_under_a_reused_name_is_not_the_new_pods() -> None:
     c = cluster(FILTER, node("n"))
-    c.roster.load_aware.metric_seen(metric("n", 5000, web=800), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 5000, web=800), 0.0)
     c.pod_seen(pod("web"), 10.0)
     assert binds(c.decide(10.0)) == {"web": "n"}
-    view = c.roster.load_aware.describe("n")
+    view = c.plugins.load_aware.describe("n")
     assert view is not None
     assert view.usual.expected.cpu_m == 850
     c.validate()
@@ -343,7 +343,7 @@ def test_what_was_measured_under_a_reused_name_is_not_the_new_pods() -> None:
 
 def test_limits_are_what_a_pod_may_grow_to() -> None:
     c = cluster(FILTER, node("n"))
-    c.roster.load_aware.metric_seen(metric("n", 5000), 0.0)
+    c.plugins.load_aware.metric_seen(metric("n", 5000), 0.0)
     c.pod_seen(pod("bursts", 100, limits=Amounts.of({"cpu": 4000})), 1.0)
     c.pod_seen(pod("steady", 100), 1.0)
     instructions = c.decide(1.0)
@@ -353,7 +353,7 @@ def test_limits_are_what_a_pod_may_grow_to() -> None:
 
 def test_a_rebuild_from_facts_restores_the_state() -> None:
     c = cluster(FILTER, node("n"), node("m"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(metric("n", 3000), 0.0)
     load.metric_seen(metric("m", 2000), 0.0)
     for i in range(9):
@@ -369,7 +369,7 @@ def test_a_rebuild_from_facts_restores_the_state() -> None:
 
 def test_time_never_goes_back() -> None:
     c = cluster(FILTER, node("n"))
-    load = c.roster.load_aware
+    load = c.plugins.load_aware
     load.metric_seen(metric("n", 1000), 1000.0)
     load.at(500.0)
     c.pod_seen(pod("a"), 400.0)

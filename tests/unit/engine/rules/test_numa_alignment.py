@@ -50,7 +50,7 @@ def world(*names: str, policy: str = "", **told: str) -> Api:
         *(node(name, 16, **labels) for name in names), told=[tells(name, WIDE, zones=zones(32, 32)) for name in names]
     )
     for name in names:
-        api.cluster.roster.devices.seen(devices(name, **told))
+        api.cluster.plugins.devices.seen(devices(name, **told))
     return api
 
 
@@ -188,7 +188,7 @@ def test_cpus_alone_are_aligned_where_possible(policy: str) -> None:
 
 def test_a_node_without_a_topology_accepts_gpu_pods_and_refuses_those_with_a_policy() -> None:
     api = Api(node("a", 16), told=[])
-    api.cluster.roster.devices.seen(devices("a"))
+    api.cluster.plugins.devices.seen(devices("a"))
     api.create(with_gpus("x", qos=QoSClass.LS), with_gpus("y", qos=QoSClass.LS, policy="SingleNUMANode"))
     api.turn()
     assert (api.where("x"), api.where("y")) == ("a", "")
@@ -212,7 +212,7 @@ def test_a_recovered_device_wakes_the_pod() -> None:
     api.create(with_gpus("x"))
     api.turn()
     assert api.where("x") == ""
-    api.cluster.roster.devices.seen(devices("a"))
+    api.cluster.plugins.devices.seen(devices("a"))
     api.turn()
     assert numa_of(api, "x") == {1}
 
@@ -245,11 +245,11 @@ def test_no_eviction_for_devices_where_it_may_not_help(policy: str) -> None:
 
 def test_what_was_given_is_the_same_after_a_restart_and_all_of_it_comes_back() -> None:
     api = apart("SingleNUMANode")
-    held = api.cluster.roster.devices.describe("a")
+    held = api.cluster.plugins.devices.describe("a")
     api.restart()
-    api.cluster.roster.devices.seen(devices("a"))
+    api.cluster.plugins.devices.seen(devices("a"))
     api.cluster.validate()
-    assert api.cluster.roster.devices.describe("a") == held
+    assert api.cluster.plugins.devices.describe("a") == held
     api.delete("x")
     api.delete("first")
     api.create(with_gpus("y", 4, cpu=16, policy=""))

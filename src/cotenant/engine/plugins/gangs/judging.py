@@ -12,30 +12,24 @@ Limits: one order of members and the profile's own choice of nodes: a gang that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.placing import Judgement
-from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.cycle.queue import Group, Verdict
 from cotenant.engine.framework.instructions import Preempt, Victim
-from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.framework.plugin import Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.plugins.gangs.plugin import NAME, Gangs
+from cotenant.engine.framework.queueing import Group, Verdict
+from cotenant.engine.plugins.gangs.directory import NAME, GangDirectory
 from cotenant.engine.plugins.gangs.preemption import GangPreempting, Plan, place_each
 from cotenant.engine.plugins.gangs.topology import Place, may_be_together, places, topology_of
-from cotenant.engine.plugins.reservations.gangs import GangDraws
-from cotenant.engine.plugins.reservations.waiting import insists
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 
-Assume = Callable[[PodInfo, Group, Judgement, float, int], None]  # the last: how many go together
-GiveBack = Callable[[str, float], None]
 _PREEMPTIONS_A_ROUND = 1
 
 
@@ -49,24 +43,14 @@ class _Refused:
 class GangJudging:
     """Judges whole groups."""
 
-    def __init__(
-        self,
-        components: Components,
-        pods: Pods,
-        outbox: Outbox,
-        gangs: Gangs,
-        draws: GangDraws,
-        assume: Assume,
-        give_back: GiveBack,
-    ) -> None:
-        """`give_back(uid, now_s)`: a victim that only holds its node leaves it."""
-        self._components = components
-        self._pods = pods
-        self._outbox = outbox
+    def __init__(self, cycle: CycleAccess, gangs: GangDirectory) -> None:
+        self._components = components = cycle.components
+        self._pods = cycle.pods
+        self._outbox = cycle.outbox
+        self._waiting = cycle.waiting
+        self._placer = cycle.placer
+        self._assume = cycle.assume
         self._gangs = gangs
-        self._draws = draws
-        self._assume = assume
-        self._give_back = give_back
         self._preempting = GangPreempting(components, gangs)
         self._refused: list[_Refused] = []
 
@@ -96,7 +80,7 @@ class GangJudging:
             else:
                 self._accept(group, admitted, found, now_s)
         if isinstance(found, Verdict):
-            self._refused.append(_Refused(group, found, not any(map(insists, admitted))))
+            self._refused.append(_Refused(group, found, not any(map(self._placer.insists, admitted))))
         else:
             self._gangs.note(keys, "")
 
@@ -135,7 +119,7 @@ class GangJudging:
         failure: Verdict | None = None
         for place in places(self._components.assignments, self._gangs, keys, entries, self._promised(entries)):
             found = self._attempt(keys, entries, place, now_s)
-            if isinstance(found, Verdict) and self._draws.drew:  # what they drew may stand in others' way
+            if isinstance(found, Verdict) and self._placer.drew:  # what they drew may stand in others' way
                 without = self._attempt(keys, entries, place, now_s, drawing=False)
                 found = found if isinstance(without, Verdict) else without
             if not isinstance(found, Verdict):
@@ -154,7 +138,7 @@ class GangJudging:
         promised, topology = self._promised(entries), topology_of(self._gangs, keys)
         if (
             not len(promised)
-            or any(map(insists, entries))
+            or any(map(self._placer.insists, entries))
             or not may_be_together(assignments, self._gangs, keys, promised)
         ):
             return None
@@ -176,7 +160,7 @@ class GangJudging:
     ) -> list[Judgement] | Verdict:
         placing = self._components.placing
         mark = placing.mark()
-        judged = self._draws.place(entries, now_s, place.only, drawing)
+        judged = self._placer.place(entries, now_s, place.only, drawing)
         placed = [entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row >= 0]
         if len(placed) == len(entries):
             return judged
@@ -184,12 +168,12 @@ class GangJudging:
         if placed and not lacking and not place.all_of_it:
             return judged
         first = next(entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0)
-        refusal = self._draws.refusal(first)
+        refusal = self._placer.refusal(first)
         verdict = (
             self._unlooked(first, refusal, now_s) if refusal else placing.verdict(first, now_s)
         )  # beside the others
         placing.undo(placed, mark)
-        self._draws.undo(now_s)
+        self._placer.undo(now_s)
         fit = f"{len(placed)} of {len(entries)} members fit"
         where = f" in {place.name}" if place.name else ""
         words = f"{self._name(keys)}: {fit}{where}; the {_ordinal(len(placed) + 1)}, {first.seen.pod.key}, does not"
@@ -203,7 +187,7 @@ class GangJudging:
         for entry, judgement in zip(entries, judged, strict=True):
             entry.attempts += 1
             if judgement.row >= 0:
-                self._assume(entry, group, judgement, now_s, together)
+                self._assume(entry, group, judgement, together, now_s)
             else:
                 left.append(entry)
         self._cancel(left)
@@ -214,14 +198,14 @@ class GangJudging:
         """Those that every plugin admits, and the first that one does not."""
         why: tuple[PodInfo, Refused] | None = None
         for at, plugin in enumerate(self._components.plugins):
-            turned_down = plugin.admit(entries, now_s) if entries else {}
+            turned_down = plugin.pre_filter(entries, now_s) if entries else {}
             if not turned_down:
                 continue
             first = min(turned_down)
             why = why or (entries[first], turned_down[first])
             for position in turned_down:
                 for before in self._components.plugins[:at]:
-                    before.cancel(entries[position])
+                    before.withdraw(entries[position])
             entries = [entry for position, entry in enumerate(entries) if position not in turned_down]
         return entries, why
 
@@ -240,12 +224,12 @@ class GangJudging:
         if needed and not self._gangs.lacking(keys, needed):
             for plugin in self._components.plugins:
                 if plugin.name == why.plugin:
-                    plugin.make_room(needed, self._name(keys), now_s)
+                    plugin.post_filter(needed, self._name(keys), now_s)
 
     def _cancel(self, entries: Sequence[PodInfo]) -> None:
         for entry in entries:
             for plugin in self._components.plugins:
-                plugin.cancel(entry)
+                plugin.withdraw(entry)
 
     def _largest_first(self, entries: list[PodInfo]) -> list[PodInfo]:
         """By what they request, as a share of all that is requested; equal ones as they came."""
@@ -290,7 +274,7 @@ class GangJudging:
             )
             going, elsewhere = set(), []
         for victim in plan.victims:
-            self._give_back(victim.seen.uid, now_s)
+            self._waiting.preempted(victim.seen.uid, now_s)
 
     # ---- promises of nodes
 

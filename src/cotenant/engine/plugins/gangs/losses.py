@@ -1,139 +1,31 @@
-"""What a preemption would do to Strict gangs: which residents are of use only together, how many of them can be spared, and what falls with them.
+"""The jobs that Strict gangs are: members on nodes that are of use only together, and how many of them can be spared.
 
-Problem: to evict one member of a job that needs all of its members ends the job and frees one place. Choice: a Strict gang (a bundle of gangs that are placed
-together counts as one) is a job: it can spare the members beyond its minimum, and with the first one more it loses all that are placed. Members that are on
-their way out count neither as placed nor as spared again. A job may fall only if every one of its members may be evicted; of one that may not, no more than the
-least important members that it can spare are candidates at all. The choice itself is pure (policy/placement/preemption.py, policy/quota/preemption.py).
-Limits: a bundle can spare what the scarcest of its gangs can; a gang that needs another which does not name it back does not fall with it.
+Problem: preemption must not know gangs, but what is lost with a member (engine/cycle/losses.py). Choice: a bundle of gangs that are placed together counts as one
+job; members that are leaving count neither as placed nor as spared again. Limits: a bundle can spare what the scarcest of its gangs can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.gangs.members import Gang, Job
-from cotenant.engine.plugins.gangs.plugin import Gangs
-from cotenant.model.arrays import Int, Mask
-from cotenant.policy.placement.preemption import NO_JOBS, Jobs
-
-Covering = Callable[[Int], tuple[Int, Mask, Int]]  # numbers of pods -> as `Candidates.group`, `covered` and `bears`
+from cotenant.engine.plugins.gangs.members import Gang
 
 
-@dataclass(frozen=True, slots=True)
-class AtStake:
-    """What one preemptor has to know of jobs. P pods by number."""
-
-    jobs: Jobs
-    of: Int  # [P] which job, -1 = none
-    spared: Int  # numbers that are not to be evicted
-
-
-NOTHING_AT_STAKE = AtStake(NO_JOBS, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-
-class GangLosses:
-    """The jobs of one cluster."""
-
-    def __init__(self, gangs: Gangs, is_going: Callable[[PodInfo], bool]) -> None:
-        """`is_going`: whether a pod ends, or was told to."""
-        self._gangs = gangs
-        self._is_going = is_going
-
-    def job_of(self, entry: PodInfo) -> Job | None:
-        """The job that a placed pod is of; None where it is of use by itself."""
-        gang = self._gangs.of(entry.seen.uid)
-        return self._job(gang) if gang is not None and gang.placed else None
-
-    def keys_of(self, entry: PodInfo) -> tuple[str, ...]:
-        """The gangs that are placed together with that of a pod, its own included."""
-        gang = self._gangs.of(entry.seen.uid)
-        return self._gangs.bundle_of(gang) if gang is not None else ()
-
-    def jobs(self) -> tuple[Job, ...]:
-        """Every job with members on nodes."""
-        found: list[Job] = []
-        seen: set[str] = set()
-        for gang in self._gangs.with_placed():
-            if gang.key in seen:
-                continue
-            seen.update(self._gangs.bundle_of(gang))
-            job = self._job(gang)
-            if job is not None and job.members:
-                found.append(job)
-        return tuple(found)
-
-    def at_stake(
-        self,
-        jobs: Iterable[Job],
-        pods: int,
-        priority: int,
-        covering: Covering,
-        own: Iterable[str] = (),
-        none_falls: bool = False,
-        gone: frozenset[int] = frozenset(),
-    ) -> AtStake:
-        """For a preemptor of this priority, of the gangs `own`. `none_falls`: all are spared that a job needs; `gone`: numbers that are taken off already."""
-        own = frozenset(own)
-        whole: list[tuple[list[PodInfo], int]] = []
-        of, spared = np.full(pods, -1, dtype=np.int64), list[int]()
-        for job in jobs:
-            left = [entry for entry in job.members if entry.number not in gone]
-            lower = [entry for entry in left if entry.seen.pod.priority < priority]
-            if not lower:
-                continue
-            spare = max(0, job.spare - (len(job.members) - len(left)))
-            if none_falls or len(lower) < len(left) or not own.isdisjoint(job.keys):
-                spared += [entry.number for entry in lower[spare:]]
-                continue
-            of[[entry.number for entry in left]] = len(whole)
-            whole.append((left, spare))
-        if not whole:
-            return AtStake(NO_JOBS, of, np.array(spared, dtype=np.int64))
-        return AtStake(_table(whole, covering), of, np.array(spared, dtype=np.int64))
-
-    def _job(self, gang: Gang) -> Job | None:
-        keys = self._gangs.bundle_of(gang)
-        gangs = [found for found in map(self._gangs.get, keys) if found is not None]
-        if not any(each.is_strict() and each.spec is not None for each in gangs):
-            return None
-        spare: list[int] = []
-        members: list[PodInfo] = []
-        for each in gangs:
-            stay = [
-                entry for entry in map(each.members.get, each.placed) if entry is not None and not self._is_going(entry)
-            ]
-            spare.append(len(stay) - (each.spec.min_available if each.spec is not None else 0))
-            members += stay
-        return Job(keys, tuple(sorted(members, key=_least_important_first)), max(0, min(spare)))
-
-
-def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -> Jobs:
-    priorities = [[entry.seen.pod.priority for entry in members] for members, _ in whole]
-    highest = [max(each) for each in priorities]
-    earliest = [
-        min(_started_s(entry) for entry in members if entry.seen.pod.priority == top)
-        for (members, _), top in zip(whole, highest, strict=True)
-    ]
-    numbers = tuple(tuple(entry.number for entry in members) for members, _ in whole)
-    group, covered, bears = covering(np.array([number for each in numbers for number in each], dtype=np.int64))
-    ends = np.cumsum([len(each) for each in numbers])[:-1]
-    over = [
-        int((covered[groups] & (covered[groups].cumsum(axis=0) > bears)).any(axis=1).sum())
-        for groups in np.split(group, ends)
-    ]
-    return Jobs(
-        np.array([spare for _, spare in whole], dtype=np.int64),
-        np.array(over, dtype=np.int64),
-        np.array(highest, dtype=np.int64),
-        np.array([sum(each) for each in priorities], dtype=np.int64),
-        np.array([len(each) for each in numbers], dtype=np.int64),
-        np.array(earliest, dtype=np.float64),
-        numbers,
-    )
+def job_of_bundle(keys: tuple[str, ...], gangs: Sequence[Gang], is_going: Callable[[PodInfo], bool]) -> Job | None:
+    """The job of gangs that are placed together; None where none of them is Strict."""
+    if not any(each.is_strict() and each.spec is not None for each in gangs):
+        return None
+    spare: list[int] = []
+    members: list[PodInfo] = []
+    for each in gangs:
+        stay = [entry for entry in map(each.members.get, each.placed) if entry is not None and not is_going(entry)]
+        spare.append(len(stay) - (each.spec.min_available if each.spec is not None else 0))
+        members += stay
+    return Job(keys, tuple(sorted(members, key=_least_important_first)), max(0, min(spare)))
 
 
 def _started_s(entry: PodInfo) -> float:

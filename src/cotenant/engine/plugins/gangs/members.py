@@ -87,19 +87,5 @@ class Gang:
         return self.oldest is None or _age(entry) < _age(self.oldest)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """The placed members of Strict gangs that are placed together, those that are going left out."""
-
-    keys: tuple[str, ...]  # of the gangs
-    members: tuple[PodInfo, ...]  # the least important first
-    spare: int  # so many of them can go without the job being lost
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"gang {self.keys[0]}" if len(self.keys) == 1 else f"gangs {', '.join(self.keys)}"
-
-
 def _age(entry: PodInfo) -> tuple[float, str]:
     return entry.seen.created_s, entry.seen.uid

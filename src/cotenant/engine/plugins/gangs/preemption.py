@@ -19,9 +19,9 @@ import numpy as np
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.placing import Judgement
 from cotenant.engine.cycle.simulated_evictions import Trial, trial
+from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.gangs.members import Job
-from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.topology import Place, places_to_clear
 from cotenant.model.arrays import Int, Mask
 
@@ -72,7 +72,7 @@ class _Found:
 class GangPreempting:
     """Looks for victims for whole gangs."""
 
-    def __init__(self, components: Components, gangs: Gangs) -> None:
+    def __init__(self, components: Components, gangs: GangDirectory) -> None:
         self._components = components
         self._gangs = gangs
 

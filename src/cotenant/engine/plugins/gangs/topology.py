@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Int, Mask
@@ -33,14 +33,14 @@ class Place(NamedTuple):
     all_of_it: bool = False  # the minimum alone is not enough here
 
 
-def topology_of(gangs: Gangs, keys: Iterable[str]) -> GangTopology | None:
+def topology_of(gangs: GangDirectory, keys: Iterable[str]) -> GangTopology | None:
     """Where these want to be together: the word of the first that has one."""
     specs = (gang.spec for gang in map(gangs.get, keys) if gang is not None)
     return next((spec.topology for spec in specs if spec is not None and spec.topology is not None), None)
 
 
 def places(
-    assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], entries: list[PodInfo], promised: Mask
+    assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], entries: list[PodInfo], promised: Mask
 ) -> Iterator[Place]:
     """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
     topology = topology_of(gangs, keys)
@@ -55,7 +55,11 @@ def places(
 
 
 def _domains(
-    assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], topology: GangTopology, entries: list[PodInfo]
+    assignments: Assignments,
+    gangs: GangDirectory,
+    keys: tuple[str, ...],
+    topology: GangTopology,
+    entries: list[PodInfo],
 ) -> Iterator[Place]:
     nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
     found, counts = np.unique(np.array([entry.shape for entry in entries]), return_counts=True)
@@ -77,7 +81,7 @@ def _domains(
 
 
 def places_to_clear(
-    assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], priority: int, asked: Int
+    assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], priority: int, asked: Int
 ) -> tuple[Place, ...]:
     """Where evictions of pods below the priority might make room for `asked[R]` in all: everywhere, or the domains of the required key."""
     ledger, topology = assignments.ledger, topology_of(gangs, keys)
@@ -102,7 +106,7 @@ def places_to_clear(
     return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MOST_TRIES])
 
 
-def may_be_together(assignments: Assignments, gangs: Gangs, keys: tuple[str, ...], rows: Mask) -> bool:
+def may_be_together(assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], rows: Mask) -> bool:
     """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the members that are placed."""
     topology = topology_of(gangs, keys)
     if topology is None or not topology.required:
@@ -112,7 +116,7 @@ def may_be_together(assignments: Assignments, gangs: Gangs, keys: tuple[str, ...
     return len(found) == 1 and bool(found[0] >= 0)
 
 
-def _seated(assignments: Assignments, gangs: Gangs, keys: tuple[str, ...]) -> list[int]:
+def _seated(assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...]) -> list[int]:
     """Rows on which members are placed."""
     placed = [gang for gang in map(gangs.get, keys) if gang is not None]
     names = (gang.members[uid].node for gang in placed for uid in gang.placed)
@@ -120,7 +124,7 @@ def _seated(assignments: Assignments, gangs: Gangs, keys: tuple[str, ...]) -> li
     return [row for row in rows if row >= 0]
 
 
-def _least(gangs: Gangs, keys: Iterable[str]) -> int:
+def _least(gangs: GangDirectory, keys: Iterable[str]) -> int:
     """How many members of these must be placed together."""
     specs = (gang.spec for gang in map(gangs.get, keys) if gang is not None)
     return sum(spec.min_available for spec in specs if spec is not None)

@@ -12,39 +12,23 @@ Limits: a gang that is alone in being stuck keeps its nodes until its time is ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import inf
 
-from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.cycle.queue import Standing
-from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.cycle.access import CycleAccess
+from cotenant.engine.framework.queueing import Standing
+from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.members import Gang
-from cotenant.engine.plugins.gangs.plugin import Gangs
-from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.gangs.deadlock import Holder, give_way
-
-Send = Callable[[PodInfo, DecisionRecord, float], None]
 
 
 class GangWaiting:
     """Who holds a node without being bound."""
 
-    def __init__(self, components: Components, pods: Pods, gangs: Gangs, send: Send) -> None:
-        self._components = components
-        self._pods = pods
+    def __init__(self, cycle: CycleAccess, gangs: GangDirectory) -> None:
+        self._components = cycle.components
+        self._pods = cycle.pods
+        self._waiting = cycle.waiting
         self._gangs = gangs
-        self._send = send
-        self._records: dict[str, DecisionRecord] = {}  # uid -> why it was given its node
-
-    def hold(self, entry: PodInfo, record: DecisionRecord) -> None:
-        """The member keeps its node, and is not bound yet."""
-        self._records[entry.seen.uid] = record
-
-    def release_with(self, entry: PodInfo, now_s: float) -> None:
-        """A pod was placed for good: members that waited for it are bound."""
-        self._release_all(self._gangs.holders_with(entry), 1, now_s)
 
     def expire(self, now_s: float) -> bool:
         """Members are bound whose gang needs fewer by now, and give back what was held for too long. Whether anybody left a node."""
@@ -59,13 +43,12 @@ class GangWaiting:
             if not gang.holding:
                 continue
             if not self._gangs.lacking((gang.key,), ()):
-                self._release_all(tuple(gang.holding.values()), 0, now_s)
+                members = tuple(gang.holding.values())
+                self._waiting.allow(members, len(members), now_s)
             elif _until_s(gang) <= now_s:
                 others = [other for other in gangs if other is not gang and other.holding]
                 self._give_back(gang, _most_important(others).key if others else "", now_s)
                 moved = True
-        if self._records and not gangs:
-            self._records.clear()
         return moved
 
     def next_s(self) -> float:
@@ -88,36 +71,11 @@ class GangWaiting:
             assert gives is not None
             self._give_back(gives, way.to, now_s)
 
-    def preempted(self, uid: str, now_s: float) -> None:
-        """A pod is to make room for a more important one: one that only holds its node gives it back."""
-        entry = self._pods.by_uid.get(uid)
-        if entry is None or entry.state is not State.WAITING:
-            return
-        self._records.pop(uid, None)
-        self._pods.give_back(entry, now_s, "Preempted")
-        for preemptor in self._components.nominations.victim_gone(uid):
-            group = self._components.queue.group_of(preemptor)
-            if group is not None:
-                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
-
-    def _release_all(self, entries: Sequence[PodInfo], more: int, now_s: float) -> None:
-        """Have these bound; `more` others are bound with them."""
-        for entry in entries:
-            self._release(entry, len(entries) + more, now_s)
-
-    def _release(self, entry: PodInfo, together: int, now_s: float) -> None:
-        uid = entry.seen.uid
-        entry.move(State.ASSUMED, now_s)
-        self._gangs.released(entry)
-        record = self._records.pop(uid, None) or self._pods.record(entry, "", now_s)
-        self._send(entry, replace(record, gang=self._gangs.key_of(uid), together=together), now_s)
-
     def _give_back(self, gang: Gang, to: str, now_s: float) -> None:
         if to and gang.spec is not None:
             self._gangs.stand_back(gang, to, now_s + gang.spec.wait_s)
-        for uid, entry in tuple(gang.holding.items()):
-            self._records.pop(uid, None)
-            self._pods.give_back(entry, now_s, "GangGivesBack", rests=not to)
+        for entry in tuple(gang.holding.values()):
+            self._waiting.reject(entry, "GangGivesBack", now_s, rests=not to)
 
     def _is_stuck(self, gang: Gang) -> bool:
         """Whether every gang that it needs lacks members which were all refused."""

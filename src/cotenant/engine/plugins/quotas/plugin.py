@@ -103,7 +103,7 @@ class Quotas(Plugin):
             self._preempting.end(account)
             self._moved()
 
-    def assigned(self, entry: PodInfo) -> None:
+    def reserve(self, entry: PodInfo) -> None:
         """It counts on its node."""
         world = self._current()
         if world is not None:
@@ -115,7 +115,7 @@ class Quotas(Plugin):
             if self._preempting.end(account):
                 self.host.happened(Event.QUOTA)
 
-    def unassigned(self, entry: PodInfo) -> None:
+    def unreserve(self, entry: PodInfo) -> None:
         """It counts there no more."""
         world = self._current()
         if world is not None:
@@ -126,14 +126,14 @@ class Quotas(Plugin):
             account.node = ""
             self._moved()
 
-    def kind_of(self, entry: PodInfo) -> Hashable:
+    def queue_key(self, entry: PodInfo) -> Hashable:
         """Pods of one sort have the same quota whatever quotas there are."""
         pod = entry.seen.pod
         if not pod.labels:
             return pod.namespace
         return (pod.namespace, pod.labels.get(NAME), pod.labels.get(PREEMPTIBLE))
 
-    def admit(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """Those that their quota lets run count against it from here on."""
         if not self._objects:
             return {}
@@ -171,7 +171,7 @@ class Quotas(Plugin):
                     refused[position] = Refused(self.name, why)
         return refused
 
-    def cancel(self, entry: PodInfo) -> None:
+    def withdraw(self, entry: PodInfo) -> None:
         """An admitted pod found no node."""
         account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
         if account is None or not account.admitted:
@@ -180,7 +180,7 @@ class Quotas(Plugin):
         if self._turned_down - {_sort_of(account)}:
             self.host.happened(Event.QUOTA)  # others were refused for this one's sake
 
-    def make_room(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
+    def post_filter(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
         """Pods of lower priority of their quotas are evicted, if that lets all of these in."""
         world = self._settled()
         if world is None or not self.settings.preempt:
@@ -205,7 +205,7 @@ class Quotas(Plugin):
         for evict in self._preempting.attempt(lots, name, now_s, self.host):
             self.host.say(evict)
 
-    def may_help(self, entry: PodInfo) -> bool:
+    def queueing_hint(self, entry: PodInfo) -> bool:
         """Whether a pod that was refused would be let through now."""
         world = self._settled()
         if world is None:

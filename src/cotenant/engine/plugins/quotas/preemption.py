@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cotenant.engine.framework.instructions import Evict, Victim
+from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.plugin import Host
-from cotenant.engine.plugins.gangs.members import Job
 from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks
 from cotenant.model.groups.quota import QuotaPod
 from cotenant.model.resources import NOTHING, Amounts

@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.engine.framework.instructions import Evict, Victim
+from cotenant.engine.framework.jobs import Job as GangJob
 from cotenant.engine.framework.plugin import Host
-from cotenant.engine.plugins.gangs.members import Job as GangJob
 from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks, gang_of
 from cotenant.engine.plugins.quotas.preemption import as_quota_pod, may_go_whole
 from cotenant.engine.plugins.quotas.settings import QuotaSettings

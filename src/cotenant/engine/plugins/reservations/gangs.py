@@ -62,6 +62,10 @@ class GangDraws:
         self.drew = bool(self._drafted)
         return [found.get(entry.seen.uid, CLOSED) for entry in entries]
 
+    def insists(self, entry: PodInfo) -> bool:
+        """Whether the pod may be placed in a reservation only."""
+        return insists(entry)
+
     def undo(self, now_s: float) -> None:
         """The members were taken back: what they drew is the reservations' again, and nothing shows that it was not."""
         if not self._drafted:

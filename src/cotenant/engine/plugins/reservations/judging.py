@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from cotenant.engine.cycle.nominations import Segment
-from cotenant.engine.cycle.queue import Group
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Group, Segment
 from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
 from cotenant.engine.plugins.reservations.lifecycle import Upkeep
 from cotenant.engine.plugins.reservations.records import Record

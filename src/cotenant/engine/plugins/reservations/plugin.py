@@ -13,14 +13,15 @@ Limits: an owner draws from one reservation; the lab's engine knows none; a rese
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from cotenant.engine.cycle.nominations import Segment
+from cotenant.engine.cycle.access import CycleAccess, GroupPlacer
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.plugin import Host, Plugin, Refused
+from cotenant.engine.framework.plugin import Cycle, Host, Plugin, Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.framework.queueing import Segment
 from cotenant.engine.plugins.reservations.gangs import GangDraws
 from cotenant.engine.plugins.reservations.instructions import ReservationView, Reserve, is_stand_in
 from cotenant.engine.plugins.reservations.judging import OwnersFirst
@@ -54,9 +55,14 @@ class Reservations(Plugin):
         self._owners = OwnersFirst(self._records, self._waiters, self._upkeep)
         self.for_gangs = GangDraws(self._waiters, self._upkeep)
 
-    def tie(self, ties: Ties) -> None:
-        """Belong to this cluster."""
-        self._upkeep.tie(ties)
+    def join(self, cycle: Cycle) -> None:
+        """See `Plugin`."""
+        assert isinstance(cycle, CycleAccess)
+        self._upkeep.tie(Ties(cycle.components, cycle.pods, cycle.scheduler))
+
+    def group_placer(self) -> GroupPlacer:
+        """Members of whole groups that draw from reservations."""
+        return self.for_gangs
 
     # ---- what was seen
 
@@ -138,7 +144,7 @@ class Reservations(Plugin):
             return
         self._waiters.remove(uid)
 
-    def assigned(self, entry: PodInfo) -> None:
+    def reserve(self, entry: PodInfo) -> None:
         """A pod sits: perhaps it has drawn."""
         seen = entry.seen
         if seen.reservation:
@@ -149,7 +155,7 @@ class Reservations(Plugin):
             entry.holds = replace(entry.holds, reservation=from_)
         self._count(entry)
 
-    def unassigned(self, entry: PodInfo) -> None:
+    def unreserve(self, entry: PodInfo) -> None:
         """It sits no more: what it drew is the reservation's again."""
         seen = entry.seen
         if seen.reservation:
@@ -192,12 +198,12 @@ class Reservations(Plugin):
         elif not here:
             del self._drawn[uid]
 
-    def kind_of(self, entry: PodInfo) -> Hashable:
+    def queue_key(self, entry: PodInfo) -> Hashable:
         """Pods for whom different reservations are kept are judged by themselves."""
         found = self._waiters.kept_for(entry.seen.uid)
         return tuple(sorted(record.reservation.uid for record in found)) if found else None
 
-    def admit(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """A pod that insists on a reservation is not judged while none is there for it."""
         if self._owners.is_drawing:
             return {}
@@ -233,26 +239,26 @@ class Reservations(Plugin):
 
     # ---- judgement
 
-    def segments(self, given: Iterable[Segment]) -> Iterator[Segment]:
+    def segments(self, segments: Iterable[Segment]) -> Iterator[Segment]:
         """The runs with owners by themselves: first where they may draw, then, where they need not, as everybody."""
-        return self._owners.segments(given)
+        return self._owners.segments(segments)
 
-    def settle(self) -> None:
-        """Before anybody is judged: room that came back since the turn is its reservation's again."""
+    def before_run(self) -> None:
+        """Room that came back since the turn is its reservation's again."""
         self._upkeep.settle()
 
-    def wake_rows(self, rows: Container[int], now_s: float) -> None:
+    def rows_changed(self, rows: Collection[int], now_s: float) -> None:
         """On these rows something changed: owners that wait for their reservations there are tried again."""
         self._upkeep.wake_rows(rows, now_s)
 
     # ---- what is said
 
-    def worded(self, given: tuple[Instruction, ...], now_s: float) -> tuple[Instruction, ...]:
+    def translate(self, instructions: tuple[Instruction, ...], now_s: float) -> tuple[Instruction, ...]:
         """The engine's instructions, those about the pods that stand for reservations in the words for reservations."""
         if not self._records:
-            return given
+            return instructions
         told: list[Instruction] = []
-        for each in given:
+        for each in instructions:
             if isinstance(each, (Bind, Unschedulable, ClearNomination, Preempt)) and is_stand_in(each.key):
                 told += self._reworded(each, now_s)
             elif isinstance(each, Evict) and is_stand_in(each.victim.key):

@@ -21,7 +21,7 @@ class CpuUpdates(Plugin):
         self._need_of = need_of
         self._host: Host | None = None
 
-    def kind_of(self, entry: PodInfo) -> Hashable:
+    def queue_key(self, entry: PodInfo) -> Hashable:
         """The CPU need: the pod's class decides whether it gets exclusive CPUs."""
         return self._need_of(entry.number)
 

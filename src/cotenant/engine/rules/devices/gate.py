@@ -23,6 +23,6 @@ class DeviceGate(Plugin):
         super().attach(host)
         self._rules.nodes.count = host.count
 
-    def gate(self, entry: PodInfo) -> str:
+    def pre_enqueue(self, entry: PodInfo) -> str:
         """The contradiction; empty for none."""
         return self._rules.obstacle(entry.number)

@@ -31,7 +31,7 @@ class LoadPlugin(Plugin):
         """Pass on the start time from the pod's status."""
         self._rules.started(entry.number, entry.seen.started_s)
 
-    def kind_of(self, entry: PodInfo) -> Hashable:
+    def queue_key(self, entry: PodInfo) -> Hashable:
         """Pods with different load estimates are judged separately."""
         return self._rules.ask_of(entry.seen.pod)
 

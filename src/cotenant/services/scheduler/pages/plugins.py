@@ -72,7 +72,7 @@ class Available(msgspec.Struct, frozen=True):
 
 def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     """The pages of the plugins in the registry."""
-    found = [Route("GET", each.pattern, _page(cluster, each, member)) for each, member in pages(cluster.roster)]
+    found = [Route("GET", each.pattern, _page(cluster, each, member)) for each, member in pages(cluster.plugins)]
 
     def quota(asked: PageRequest) -> Answer:
         return _concern(cluster.why.quota(asked.names[0]), "quota", asked.names)

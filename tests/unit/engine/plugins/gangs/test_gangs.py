@@ -56,7 +56,7 @@ def test_a_named_pod_group_that_does_not_exist_is_said() -> None:
     see(c, pod("p", label="a"))
     (words,) = told(settle(c, 0.0) + settle(c, 3.0)).values()
     assert "neither a PodGroup default/a nor its pods say how many" in words
-    c.roster.gangs.pod_group_seen(group("a", 1), 4.0)
+    c.plugins.gangs.pod_group_seen(group("a", 1), 4.0)
     assert set(binds(settle(c, 4.0))) == {"p"}
 
 
@@ -97,7 +97,7 @@ def test_a_gang_that_does_not_fit_binds_nobody_and_says_which_member_failed_and_
         "gang default/a: 5 of 8 members fit; the 6th, default/a-5, does not: 0/5 nodes are available: 5 Insufficient cpu."
     )
     assert not c.assigned()
-    seen = c.roster.gangs.describe("default/a")
+    seen = c.plugins.gangs.describe("default/a")
     assert seen is not None
     assert seen.why.startswith("gang default/a: 5 of 8 members fit")
     assert (seen.placed, seen.holding, seen.waiting) == (0, 0, 8)
@@ -195,7 +195,7 @@ def test_a_gang_that_is_named_without_naming_back_must_be_there_first() -> None:
     )
     see(c, a[1], now_s=4.0)
     assert len(binds(settle(c, 4.0) + settle(c, 30.0))) == 4
-    seen = c.roster.gangs.describe("default/b")
+    seen = c.plugins.gangs.describe("default/b")
     assert seen is not None
     assert seen.needs == ("default/a", "default/b")
     assert seen.judged_with == ("default/b",)
@@ -245,30 +245,30 @@ def test_waiting_and_running_counts_who_runs_and_only_waiting_does_not() -> None
 
 def test_a_pod_group_that_shrinks_or_grows_is_heard() -> None:
     c = cluster(2)
-    c.roster.gangs.pod_group_seen(group("a", 3), 0.0)
+    c.plugins.gangs.pod_group_seen(group("a", 3), 0.0)
     see(c, *(pod(f"a-{i}", label="a") for i in range(3)))
     assert not binds(settle(c, 0.0))
-    c.roster.gangs.pod_group_seen(group("a", 4), 1.0)
+    c.plugins.gangs.pod_group_seen(group("a", 4), 1.0)
     assert "has 3 of 4 members" in told(settle(c, 1.0))["a-0"]
-    c.roster.gangs.pod_group_seen(group("a", 2), 2.0)
+    c.plugins.gangs.pod_group_seen(group("a", 2), 2.0)
     assert len(binds(settle(c, 2.0))) == 2
 
 
 def test_a_pod_group_deleted_while_its_pods_wait() -> None:
     c = cluster(2)
-    c.roster.gangs.pod_group_seen(group("a", 3), 0.0)
+    c.plugins.gangs.pod_group_seen(group("a", 3), 0.0)
     see(c, *(pod(f"a-{i}", label="a") for i in range(3)))
     settle(c, 0.0)
-    c.roster.gangs.pod_group_gone("default/a", 1.0)
+    c.plugins.gangs.pod_group_gone("default/a", 1.0)
     assert "neither a PodGroup default/a nor its pods say" in told(settle(c, 1.0))["a-0"]
 
 
 def test_contradictions_are_told_and_stop_nobody() -> None:
     c = cluster(4)
-    c.roster.gangs.pod_group_seen(group("a", 2, total=1), 0.0)
+    c.plugins.gangs.pod_group_seen(group("a", 2, total=1), 0.0)
     see(c, pod("a-0", "a", 5, mode=Mode.NON_STRICT), pod("a-1", "a", 2))
     assert len(binds(settle(c, 0.0))) == 2
-    seen = c.roster.gangs.describe("default/a")
+    seen = c.plugins.gangs.describe("default/a")
     assert seen is not None
     assert "total-number 1 is below the minimum 2: 2 counts" in seen.problems
     assert "pod default/a-0: min-available 5, 2 counts; mode NonStrict, Strict counts" in seen.problems
@@ -287,7 +287,7 @@ def test_members_of_a_non_strict_gang_keep_their_nodes_and_are_bound_together() 
     assert told(out)["a-2"].startswith("gang default/a: 2 of 3 members have a node: 0/2 nodes are available")
     c.node_seen(node("more"))
     assert len(binds(settle(c, 20.0))) == 3
-    assert not c.roster.gangs.holding()
+    assert not c.plugins.gangs.holding()
 
 
 def test_they_give_back_when_their_time_is_over() -> None:
@@ -359,7 +359,7 @@ def phases(out: list[Instruction]) -> list[tuple[str, int, int]]:
 
 def test_a_pod_group_is_told_how_it_stands_only_when_that_is_news() -> None:
     c = cluster(3)
-    c.roster.gangs.pod_group_seen(group("a", 2), 0.0)
+    c.plugins.gangs.pod_group_seen(group("a", 2), 0.0)
     assert phases(settle(c, 0.0)) == [("Pending", 0, 0)]
     a = [pod(f"a-{i}", label="a") for i in range(2)]
     see(c, a[0])
@@ -377,7 +377,7 @@ def test_a_pod_group_is_told_how_it_stands_only_when_that_is_news() -> None:
     for each in running:
         c.pod_gone(each.uid, 5.0)
     assert phases(settle(c, 5.0)) == []
-    seen = c.roster.gangs.describe("default/a")
+    seen = c.plugins.gangs.describe("default/a")
     assert seen is not None
     assert seen.phase is GangPhase.FINISHED
 

@@ -44,7 +44,7 @@ def test_a_gang_whose_node_went_before_its_binds_is_judged_together_again() -> N
 @pytest.mark.parametrize("succeeded", [1, 2])
 def test_the_second_try_of_the_last_member_needs_only_itself(succeeded: int) -> None:
     c = cluster(3)
-    c.roster.gangs.pod_group_seen(group("a", 3), 0.0)
+    c.plugins.gangs.pod_group_seen(group("a", 3), 0.0)
     pods = [pod(f"a-{i}", label="a") for i in range(3)]
     see(c, *pods)
     out = settle(c, 0.0)
@@ -64,7 +64,7 @@ def test_the_second_try_of_the_last_member_needs_only_itself(succeeded: int) -> 
 
 def test_a_gang_that_has_run_to_its_end_and_is_filled_anew_begins_anew() -> None:
     c = cluster(3)
-    c.roster.gangs.pod_group_seen(group("a", 2), 0.0)
+    c.plugins.gangs.pod_group_seen(group("a", 2), 0.0)
     see(c, *(replace(pod(f"a-{i}", label="a"), phase=Phase.SUCCEEDED) for i in range(2)))
     see(c, pod("a-2", label="a"), now_s=1.0)
     assert not binds(settle(c, 1.0) + settle(c, 60.0))

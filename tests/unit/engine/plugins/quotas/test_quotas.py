@@ -461,7 +461,7 @@ def test_validation_finds_what_was_not_told() -> None:
     world.write(quota("a", 0, 10))
     world.create(pod("x", 4, "a"))
     world.go()
-    world.quotas.unassigned(world.cluster.find("work/x"))  # type: ignore[arg-type]
+    world.quotas.unreserve(world.cluster.find("work/x"))  # type: ignore[arg-type]
     with pytest.raises(Permanent):
         world.cluster.validate()
 

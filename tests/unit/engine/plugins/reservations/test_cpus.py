@@ -197,7 +197,7 @@ def test_a_node_that_tells_no_cpus_any_more() -> None:
     w = world()
     w.see(kept_for(4, allocate_once=False))
     w.go()
-    w.cluster.roster.cpus.topology_gone("a", w.now_s)
+    w.cluster.plugins.cpus.topology_gone("a", w.now_s)
     w.see(owner("x", 2))
     w.go()
     assert has(w, "x") == ()

@@ -1,4 +1,4 @@
-"""Pages of the plugins, and what they say about a pod, with the members that the roster has."""
+"""Pages of the plugins, and what they say about a pod, with the members that the plugins has."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_quota() -> Cluster:
     """team-a may use 4 CPU, and uses 3."""
     c = cluster(node("a", 16000))
     made = Quota("team-a", Amounts.of({"cpu": 4000}), Amounts.of({"cpu": 1000}), ROOT_QUOTA)
-    c.roster.quotas.quota_seen(QuotaObject(key="quotas/team-a", uid="uid-team-a", quota=made), 0.0)
+    c.plugins.quotas.quota_seen(QuotaObject(key="quotas/team-a", uid="uid-team-a", quota=made), 0.0)
     c.pod_seen(pod("runs", 3000, labels=Labels.of({NAME: "team-a"})), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
     c.pod_seen(pod("waits", 2000, labels=Labels.of({NAME: "team-a"})), 1.0)
@@ -50,18 +50,18 @@ def with_quota() -> Cluster:
 
 def test_every_member_of_the_roster_has_its_pages_and_the_list_names_them() -> None:
     c = cluster(node("a"))
-    there = {each.pattern for each, _ in pages(c.roster)}
+    there = {each.pattern for each, _ in pages(c.plugins)}
     assert there <= set(server(c).json(SERVICES)["GET"])
     members = {each.member for each in PAGES}
-    present = {name for name in members if hasattr(c.roster, name)}
-    assert {each.member for each, _ in pages(c.roster)} == present - {"load_aware"}  # which is off
+    present = {name for name in members if hasattr(c.plugins, name)}
+    assert {each.member for each, _ in pages(c.plugins)} == present - {"load_aware"}  # which is off
     switched_on = type("On", (), {"load_aware": object()})()
     assert [each.plugin for each, _ in pages(switched_on)] == ["LoadAwareScheduling"]
 
 
 def test_unknown_names_are_sentences() -> None:
     served = server(cluster(node("a")))
-    for each, _ in pages(served.cluster.roster):
+    for each, _ in pages(served.cluster.plugins):
         path = "/".join("nobody" if part.startswith(":") else part for part in each.pattern.split("/"))
         status, text = served.ask(path)
         if ":" in each.pattern:
@@ -103,7 +103,7 @@ def test_a_quota_has_its_pages() -> None:
 def test_cpus_of_a_node_are_told_in_the_founding_form() -> None:
     c = cluster()
     c.node_seen(cpu_cluster.node("a"))
-    c.roster.cpus.topology_seen(cpu_cluster.tells("a", kept=(0,)), 0.0)
+    c.plugins.cpus.topology_seen(cpu_cluster.tells("a", kept=(0,)), 0.0)
     c.pod_seen(cpu_cluster.pod("x", 2), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
     served = server(c)
@@ -124,7 +124,7 @@ def test_cpus_of_a_node_are_told_in_the_founding_form() -> None:
 def with_gpus(c: Cluster) -> Cluster:
     for name in ("a", "b"):
         devices = tuple(Device(DeviceType.GPU, i, WHOLE, True, numa=0, pcie="0", id=f"{name}-{i}") for i in range(2))
-        c.roster.devices.seen(NodeDevices(name, devices))
+        c.plugins.devices.seen(NodeDevices(name, devices))
     return c
 
 
@@ -164,7 +164,7 @@ def test_devices_of_nodes_are_told_and_supposed_of() -> None:
 
 def test_a_question_leaves_devices_and_cpus_as_they_were() -> None:
     c = with_gpus(cluster(node("a"), node("b")))
-    c.roster.cpus.topology_seen(cpu_cluster.tells("a"), 0.0)
+    c.plugins.cpus.topology_seen(cpu_cluster.tells("a"), 0.0)
     for i in range(3):
         c.pod_seen(sharing(f"p{i}", 60), 0.0)
     c.pod_seen(cpu_cluster.pod("own", 2), 0.0)
@@ -261,7 +261,7 @@ def test_devices_that_are_kept_are_told_and_an_owner_is_judged_with_them() -> No
 def test_the_load_of_a_node_has_a_page_where_it_is_looked_at() -> None:
     off = cluster(node("a"))
     assert not any("LoadAware" in each for each in server(off).json(SERVICES)["GET"])
-    c = cluster(node("a"), roster=PluginRegistry(load_aware=LoadAware(LoadAwareSettings())))
+    c = cluster(node("a"), plugins=PluginRegistry(load_aware=LoadAware(LoadAwareSettings())))
     c.pod_seen(pod("x", 1000), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
     served = server(c)

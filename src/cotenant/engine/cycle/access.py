@@ -1,0 +1,103 @@
+"""What the scheduling cycle hands to plugins that judge by themselves (`Plugin.join`).
+
+Problem: a plugin that places whole groups, or keeps room for pods to come, works on the same ledger, queue and nominations as the cycle. Choice: one value with the
+parts, and the calls by which a decision becomes an instruction. Where one plugin keeps room and another places whole groups, the first offers a `GroupPlacer` to the
+second, and neither knows the other. Limits: it is for plugins only; the engine's owner sees `Cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.pods import Pods
+from cotenant.engine.cycle.waiting_pods import WaitingPods
+from cotenant.engine.framework.outbox import Outbox
+from cotenant.engine.framework.plugin import Cycle, Refused
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Group
+from cotenant.model.arrays import Mask
+
+
+class GroupPlacer(Protocol):
+    """Places the members of a group that is judged as a whole; what it writes can be taken back until they are assumed."""
+
+    @property
+    def drew(self) -> bool:
+        """Whether any member was last placed in room that is kept for it."""
+        ...
+
+    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
+        """As `Placing.place`; without `drawing` no member is placed in room that is kept for it."""
+        ...
+
+    def undo(self, now_s: float) -> None:
+        """The members were taken back."""
+        ...
+
+    def insists(self, entry: PodInfo) -> bool:
+        """Whether the pod may be placed in kept room only."""
+        ...
+
+    def refusal(self, entry: PodInfo) -> Refused | None:
+        """Why a member that insists was placed nowhere; None for one that does not insist."""
+        ...
+
+
+@runtime_checkable
+class PlacesGroups(Protocol):
+    """A plugin that keeps room for pods offers this."""
+
+    def group_placer(self) -> GroupPlacer:
+        """Places members of whole groups with regard to the room that it keeps."""
+        ...
+
+
+class PlainPlacer:
+    """Where no plugin keeps room: `Placing.place`."""
+
+    drew = False
+
+    def __init__(self, components: Components) -> None:
+        self._components = components
+
+    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
+        """See `GroupPlacer`."""
+        return self._components.placing.place(entries, now_s, only)
+
+    def undo(self, now_s: float) -> None:
+        """See `GroupPlacer`."""
+
+    def insists(self, entry: PodInfo) -> bool:
+        """See `GroupPlacer`."""
+        return False
+
+    def refusal(self, entry: PodInfo) -> Refused | None:
+        """See `GroupPlacer`."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CycleAccess(Cycle):
+    """The parts of one engine's cycle."""
+
+    components: Components
+    pods: Pods
+    outbox: Outbox
+    waiting: WaitingPods
+    placer: GroupPlacer
+    assume: Callable[
+        [PodInfo, Group, Judgement, int, float], None
+    ]  # have a placed pod bound; the int: how many are, in this step
+    scheduler: str  # spec.schedulerName of the pods that are ours
+
+
+def group_placer(components: Components) -> GroupPlacer:
+    """The placer of the plugin that keeps room for pods, else the plain one."""
+    for plugin in components.plugins:
+        if isinstance(plugin, PlacesGroups):
+            return plugin.group_placer()
+    return PlainPlacer(components)

@@ -1,0 +1,115 @@
+"""What a preemption would break: jobs that need all of their members, as the plugins tell them.
+
+Problem: to evict one member of a job ends the job and frees one place. Choice: a job can spare the members beyond its minimum, and with the first one more it
+loses all that are placed. It may fall only if every one of its members may be evicted; of one that may not, no more than the least important members that it can
+spare are candidates at all. The choice itself is pure (policy/placement/preemption.py, policy/quota/preemption.py). Limits: a job that needs another which does
+not name it back does not fall with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.engine.framework.jobs import Job
+from cotenant.engine.framework.plugin import Plugin
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.model.arrays import Int, Mask
+from cotenant.policy.placement.preemption import NO_JOBS, Jobs
+
+Covering = Callable[[Int], tuple[Int, Mask, Int]]  # numbers of pods -> as `Candidates.group`, `covered` and `bears`
+
+
+@dataclass(frozen=True, slots=True)
+class AtStake:
+    """What one preemptor has to know of jobs. P pods by number."""
+
+    jobs: Jobs
+    of: Int  # [P] which job, -1 = none
+    spared: Int  # numbers that are not to be evicted
+
+
+NOTHING_AT_STAKE = AtStake(NO_JOBS, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+class JobLosses:
+    """The jobs of one cluster."""
+
+    def __init__(self, plugins: Sequence[Plugin], is_going: Callable[[PodInfo], bool]) -> None:
+        """`is_going`: whether a pod ends, or was told to."""
+        self._plugins = plugins
+        self._is_going = is_going
+
+    def job_of(self, entry: PodInfo) -> Job | None:
+        """The job that a placed pod is a member of; None where it is of use by itself."""
+        found = (each.job_of(entry, self._is_going) for each in self._plugins)
+        return next((job for job in found if job is not None), None)
+
+    def keys_of(self, entry: PodInfo) -> tuple[str, ...]:
+        """What is placed together with a pod, its own group included."""
+        return tuple(key for each in self._plugins for key in each.placed_with(entry))
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Every job with members on nodes."""
+        return tuple(job for each in self._plugins for job in each.jobs(self._is_going))
+
+    def at_stake(
+        self,
+        jobs: Iterable[Job],
+        pods: int,
+        priority: int,
+        covering: Covering,
+        own: Iterable[str] = (),
+        none_falls: bool = False,
+        gone: frozenset[int] = frozenset(),
+    ) -> AtStake:
+        """For a preemptor of this priority, of the gangs `own`. `none_falls`: all are spared that a job needs; `gone`: numbers that are taken off already."""
+        own = frozenset(own)
+        whole: list[tuple[list[PodInfo], int]] = []
+        of, spared = np.full(pods, -1, dtype=np.int64), list[int]()
+        for job in jobs:
+            left = [entry for entry in job.members if entry.number not in gone]
+            lower = [entry for entry in left if entry.seen.pod.priority < priority]
+            if not lower:
+                continue
+            spare = max(0, job.spare - (len(job.members) - len(left)))
+            if none_falls or len(lower) < len(left) or not own.isdisjoint(job.keys):
+                spared += [entry.number for entry in lower[spare:]]
+                continue
+            of[[entry.number for entry in left]] = len(whole)
+            whole.append((left, spare))
+        if not whole:
+            return AtStake(NO_JOBS, of, np.array(spared, dtype=np.int64))
+        return AtStake(_table(whole, covering), of, np.array(spared, dtype=np.int64))
+
+
+def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -> Jobs:
+    priorities = [[entry.seen.pod.priority for entry in members] for members, _ in whole]
+    highest = [max(each) for each in priorities]
+    earliest = [
+        min(_started_s(entry) for entry in members if entry.seen.pod.priority == top)
+        for (members, _), top in zip(whole, highest, strict=True)
+    ]
+    numbers = tuple(tuple(entry.number for entry in members) for members, _ in whole)
+    group, covered, bears = covering(np.array([number for each in numbers for number in each], dtype=np.int64))
+    ends = np.cumsum([len(each) for each in numbers])[:-1]
+    over = [
+        int((covered[groups] & (covered[groups].cumsum(axis=0) > bears)).any(axis=1).sum())
+        for groups in np.split(group, ends)
+    ]
+    return Jobs(
+        np.array([spare for _, spare in whole], dtype=np.int64),
+        np.array(over, dtype=np.int64),
+        np.array(highest, dtype=np.int64),
+        np.array([sum(each) for each in priorities], dtype=np.int64),
+        np.array([len(each) for each in numbers], dtype=np.int64),
+        np.array(earliest, dtype=np.float64),
+        numbers,
+    )
+
+
+def _started_s(entry: PodInfo) -> float:
+    started_s = entry.seen.started_s
+    return started_s if started_s == started_s else np.inf

@@ -1,0 +1,63 @@
+"""Pods that hold a node without being bound, because a plugin does not permit it yet.
+
+Problem: Permit may answer "not yet", and the pod must keep its node, its decision record and its place in every count until a plugin allows or rejects it. Choice:
+the pod is in state WAITING and its record is kept here; the plugin that holds it back decides when (`allow`, `reject`). Source: kube-scheduler's waiting pods map.
+Limits: time-outs are the plugin's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.pods import Pods
+from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.model.decisions.record import DecisionRecord
+
+Send = Callable[[PodInfo, DecisionRecord, int, float], None]  # the int: how many are bound in the same step
+
+
+class WaitingPods:
+    """Pods that wait for a permit."""
+
+    def __init__(self, components: Components, pods: Pods, send: Send) -> None:
+        self._components = components
+        self._pods = pods
+        self._send = send
+        self._records: dict[str, DecisionRecord] = {}  # uid -> why it was given its node
+
+    def hold(self, entry: PodInfo, record: DecisionRecord) -> None:
+        """The pod keeps its node, and is not bound yet."""
+        self._records[entry.seen.uid] = record
+
+    def allow(self, entries: Sequence[PodInfo], together: int, now_s: float) -> None:
+        """Have these bound; `together` pods are bound in this step."""
+        for entry in entries:
+            entry.move(State.ASSUMED, now_s)
+            for plugin in self._components.plugins:
+                plugin.permitted(entry)
+            record = self._records.pop(entry.seen.uid, None) or self._pods.record(entry, "", now_s)
+            self._send(entry, record, together, now_s)
+
+    def reject(self, entry: PodInfo, event: str, now_s: float, rests: bool = False) -> None:
+        """The pod gives its node back and waits again; `rests`: after a back-off, so that others may have the node."""
+        self._records.pop(entry.seen.uid, None)
+        self._pods.give_back(entry, now_s, event, rests=rests)
+
+    def preempted(self, uid: str, now_s: float) -> None:
+        """A pod is to make room for a more important one: one that only holds its node gives it back, and is not evicted."""
+        entry = self._pods.by_uid.get(uid)
+        if entry is None or entry.state is not State.WAITING:
+            return
+        self.reject(entry, "Preempted", now_s)
+        for preemptor in self._components.nominations.victim_gone(uid):
+            group = self._components.queue.group_of(preemptor)
+            if group is not None:
+                self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
+
+    def forget_gone(self) -> None:
+        """Drop the records of pods that wait for no permit any more."""
+        if self._records:
+            pods = self._pods.by_uid
+            waiting = {uid for uid in self._records if uid in pods and pods[uid].state is State.WAITING}
+            self._records = {uid: record for uid, record in self._records.items() if uid in waiting}
