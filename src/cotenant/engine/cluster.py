@@ -34,10 +34,12 @@ from cotenant.engine.framework.plugin import Host
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.state.measurements import Measurements
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, ObservedPod
 from cotenant.model.errors import Permanent
+from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
@@ -70,6 +72,7 @@ class Cluster:
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
         self._judging = Judging(self._components, self._pods, self._outbox, self.settings.scheduler)
         self._moves = Moves(self._components)
+        self._measurements = Measurements()
         self._past = DecisionHistory()
         self.why = Explain(
             self._components, self._pods, self._past, self._budgets, self.plugins, profile, self.settings
@@ -182,6 +185,21 @@ class Cluster:
         entry = self._pods.by_uid.get(uid)
         return entry.number if entry is not None else -1
 
+    def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
+        """What the agent of a node measured of its pods. Estimates are corrected by all such metrics together, once a minute, before a judgement."""
+        if self.profile.measures_use:
+            self._measurements.note(metric, self._pods.by_key)
+
+    def _correct_estimates(self, now_s: float) -> None:
+        """Take over what was measured since, and the slack that is left."""
+        if not (self.profile.measures_use or self.profile.weighs_slack) or not self._measurements.is_due(now_s):
+            return
+        taken = self._measurements.take()
+        numbers = np.array([self.number_of(uid) for uid in taken], dtype=np.int64)
+        cpu = np.array([use.cpu_m / 1000.0 for use in taken.values()], dtype=np.float64)
+        memory = np.array([use.memory_bytes for use in taken.values()], dtype=np.float64)
+        self.usage_measured(numbers, cpu, memory, now_s)
+
     def usage_measured(self, numbers: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
         """What agents measured of running pods, columns aligned with their `numbers`; pods that are on no node are left out.
 
@@ -190,6 +208,7 @@ class Cluster:
         profile, assignments = self.profile, self._components.assignments
         if not (profile.measures_use or profile.weighs_slack):
             return
+        self._measurements.corrected(now_s)
         assignments.write()
         estimates = assignments.estimates
         assigned = estimates.assigned_shapes()
@@ -260,6 +279,7 @@ class Cluster:
             uid = next(iter(self._reconsidered))
             del self._reconsidered[uid]
             self._pods.reconsider(uid, now_s)
+        self._correct_estimates(now_s)
         self._components.assignments.write()
         self._judging.round(self.settings.most_pods, now_s)
         given = self._outbox.take()

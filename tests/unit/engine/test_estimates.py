@@ -11,6 +11,7 @@ from cotenant.model.arrays import Param, Sum
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -120,6 +121,25 @@ def test_what_was_measured_outlives_a_rebuild() -> None:
     number = world.engine.number_of("p0")
     world.measured([], 0.0, 0.0)  # the next round of measurements, of which this pod is not a part
     assert world.params(number, Param.USE_CPU) == 1.0
+    world.engine.validate()
+
+
+def metric(node: str, cores_m: int, age_s: float = 5.0, **pods: int) -> NodeMetric:
+    used = {f"default/{name}": MeasuredPod(Use(cpu_m, 2 * GIB)) for name, cpu_m in pods.items()}
+    return NodeMetric(node, age_s, use=Use(cores_m, 0), pods=used)
+
+
+def test_node_metrics_correct_estimates_together_once_a_minute() -> None:
+    world = World()
+    numbers = [world.pod(i, f"n{i}") for i in range(3)]
+    world.engine.decide(0.0)
+    world.engine.metric_seen(metric("n0", 1000, p0=1000), 10.0)
+    world.engine.metric_seen(metric("n1", 2000, p1=2000, somebody=100), 20.0)
+    world.engine.metric_seen(metric("n2", 500, age_s=600.0, p2=500), 20.0)  # a stale one
+    world.engine.decide(30.0)
+    assert [world.params(number, Param.USE_CPU) for number in numbers] == [4.0, 4.0, 4.0]
+    world.engine.decide(60.0)
+    assert [world.params(number, Param.USE_CPU) for number in numbers] == [1.0, 2.0, 4.0]
     world.engine.validate()
 
 

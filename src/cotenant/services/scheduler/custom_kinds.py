@@ -19,7 +19,8 @@ from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOL
 from cotenant.drivers.kube.kinds.custom.pod_group import POD_GROUPS, read_pod_group
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
 from cotenant.drivers.kube.kinds.kind import Kind
-from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.cluster import Cluster
+from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.services.kube_process.watches import ObjectHandler
 
 T = TypeVar("T", bound=ApiObject)
@@ -40,21 +41,32 @@ class CustomKind(Generic[T, V]):
         return ObjectHandler(self.read, lambda value: self.seen(value, now()), lambda key: self.gone(key, now()))
 
 
-def custom_kinds(plugins: PluginRegistry) -> tuple[CustomKind[Any, Any], ...]:
-    """Every custom kind that the engine's plugins read."""
+def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
+    """Every custom kind that the engine and its plugins read."""
+    plugins = cluster.plugins
     return (
         CustomKind(NODE_TOPOLOGIES, read_node_topology, plugins.cpus.topology_seen, plugins.cpus.topology_gone),
         CustomKind(DEVICES, read_devices, plugins.devices.seen, plugins.devices.gone),
         CustomKind(ELASTIC_QUOTAS, read_quota, plugins.quotas.quota_seen, plugins.quotas.quota_gone),
         CustomKind(RESERVATIONS, ReservationReader().read, plugins.reservations.seen, plugins.reservations.gone),
-        *_loads(plugins),
+        *_metrics(cluster),
         CustomKind(POD_GROUPS, read_pod_group, plugins.gangs.pod_group_seen, plugins.gangs.pod_group_gone),
     )
 
 
-def _loads(plugins: PluginRegistry) -> tuple[CustomKind[Any, Any], ...]:
-    """NodeMetrics are watched only where load counts."""
-    load = plugins.load_aware
-    if not load.is_on:
+def _metrics(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
+    """NodeMetrics are watched where the load of nodes counts, or the profile corrects estimates by what pods are measured to use."""
+    load = cluster.plugins.load_aware
+    if not (load.is_on or cluster.profile.measures_use):
         return ()
-    return (CustomKind(NODE_METRICS, read_node_metric, load.metric_seen, load.metric_gone),)
+
+    def seen(metric: NodeMetric, now_s: float) -> None:
+        if load.is_on:
+            load.metric_seen(metric, now_s)
+        cluster.metric_seen(metric, now_s)
+
+    def gone(node: str, now_s: float) -> None:
+        if load.is_on:
+            load.metric_gone(node, now_s)
+
+    return (CustomKind(NODE_METRICS, read_node_metric, seen, gone),)

@@ -62,7 +62,7 @@ class EngineWatches:
         watches.handle(
             POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
         )
-        for each in custom_kinds(cluster.plugins):
+        for each in custom_kinds(cluster):
             watches.handle(each.kind, each.handler(now), optional=True)
         watches.deliver(PODS, self._pods)
 
