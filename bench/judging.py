@@ -58,7 +58,7 @@ def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
         labels = Labels.of({"app": f"a{i % APPLICATIONS}"})
         pod = Pod(f"p{i}", requests=Amounts.of({"cpu": 1000, "memory": 1 << 30}), labels=labels)
         numbers[i], k = encoder.add_pod(pod)
-        narrowing.watch(int(numbers[i]), pod, k)
+        narrowing.add_pod(int(numbers[i]), pod, k)
         narrowing.assign(int(numbers[i]), i // residents)
     newcomers = {name: (replace(pod, name=f"new-{i}")) for i, (name, pod) in enumerate(SORTS.items())}
     added = {name: encoder.add_pod(pod) for name, pod in newcomers.items()}
@@ -66,7 +66,7 @@ def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
     shapes = np.array([encoder.shape_of(int(number)) for number in numbers], dtype=np.int64)
     ledger.place(numbers, numbers // residents, shapes)
     for name, (number, k) in added.items():
-        narrowing.watch(number, newcomers[name], k)
+        narrowing.add_pod(number, newcomers[name], k)
     rng = np.random.default_rng(1)
     priorities, started_s = rng.integers(0, 7, len(ledger.row)), rng.uniform(0, 1e6, len(ledger.row))
     budgets = Budgets(
@@ -88,7 +88,7 @@ def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
             "residents": len(numbers),
             "pod": name,
             "allowed_ms": milliseconds(narrowing.allowed, number),
-            "wishes_ms": milliseconds(lambda pod: narrowing.wishes(pod, every), number),
+            "wishes_ms": milliseconds(lambda pod: narrowing.preferences(pod, every), number),
             "reasons_ms": milliseconds(rejector.explain, number),
             "preempt_ms": milliseconds(cleared, number),
         }

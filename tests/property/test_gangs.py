@@ -45,10 +45,10 @@ def arrays(c: Cluster) -> dict[str, Any]:
         "groups": ledger.nodes.group_count.copy(),
         "tenants": ledger.tenants.allocated.copy(),
         "rows": {pod: row for pod, row in enumerate(ledger.row.tolist()) if row >= 0},
-        "seats": dict(narrowing._seats),
+        "assigned": dict(narrowing._rows),
         "volumes": {n: sorted(users) for n, users in getattr(narrowing.volumes, "_users", {}).items()},
         "counts": {
-            str(count.question): (count.total, count.rows(NODES).tolist())
+            str(count.query): (count.total, count.rows(NODES).tolist())
             for count in narrowing.pod_counts._counts.values()
         },
         "nominated": c.reserved(),

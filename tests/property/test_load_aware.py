@@ -183,7 +183,7 @@ class Filled:
         for i in range(30):
             pod = replace(shapes[int(rng.integers(3)) if rng.random() < 0.4 else 0], name=f"p{i}")
             self.numbers[i], shape = self.encoder.add_pod(pod)
-            self.narrowing.watch(int(self.numbers[i]), pod, shape)
+            self.narrowing.add_pod(int(self.numbers[i]), pod, shape)
         self.runs: list[int] = []
 
     def one(self, allowed: Mask) -> int:

@@ -40,9 +40,9 @@ class World:
         self.narrowing = Narrowing(self.encoder)
         self.pods: dict[int, Pod] = {}
         self.needs: dict[int, tuple[VolumeNeed, ...]] = {}
-        self.seats: dict[int, int] = {}
-        self.promises: dict[int, dict[str, str]] = {}
-        self.stopping: set[int] = set()
+        self.assigned: dict[int, int] = {}
+        self.held: dict[int, dict[str, str]] = {}
+        self.terminating: set[int] = set()
         self.namespaces: dict[str, Labels] = {}
         self.added = 0
 
@@ -50,24 +50,24 @@ class World:
         self.added += 1
         named = replace(pod, name=f"p{self.added}")
         number, shape = self.encoder.add_pod(named)
-        self.narrowing.watch(number, named, shape, needs)
+        self.narrowing.add_pod(number, named, shape, needs)
         self.pods[number] = named
         self.needs[number] = needs
         return number
 
     def assign(self, number: int, row: int) -> None:
-        self.promises[number] = dict(self.narrowing.choices(number, row))
-        self.seats[number] = row
+        self.held[number] = dict(self.narrowing.choices(number, row))
+        self.assigned[number] = row
         self.narrowing.assign(number, row)
 
-    def leave(self, number: int) -> None:
-        del self.seats[number]
-        self.narrowing.leave(number)
+    def unassign(self, number: int) -> None:
+        del self.assigned[number]
+        self.narrowing.unassign(number)
 
-    def forget(self, number: int) -> None:
-        self.seats.pop(number, None)
-        self.stopping.discard(number)
-        self.narrowing.forget(number)
+    def remove(self, number: int) -> None:
+        self.assigned.pop(number, None)
+        self.terminating.discard(number)
+        self.narrowing.remove_pod(number)
         self.encoder.remove_pod(self.pods.pop(number).key)
         self.encoder.release_pod(number)
 
@@ -77,8 +77,8 @@ class World:
 
     def plain(self) -> Cluster:
         residents = [
-            Resident(self.pods[n], self.nodes[row], n in self.stopping, self.needs[n], self.promises[n])
-            for n, row in self.seats.items()
+            Resident(self.pods[n], self.nodes[row], n in self.terminating, self.needs[n], self.held[n])
+            for n, row in self.assigned.items()
         ]
         return Cluster(self.nodes, residents, self.namespaces)
 
@@ -92,40 +92,40 @@ class World:
         assert found.tolist() == self.expected(number)
         return found
 
-    def check_wishes(self, number: int, feasible: Int) -> None:
+    def check_preferences(self, number: int, feasible: Int) -> None:
         expected = plain_rules.wishes(self.plain(), self.pods[number], [self.nodes[row] for row in feasible])
-        found = self.narrowing.liking(number, feasible)
+        found = self.narrowing.preference_score(number, feasible)
         # a part equal on all rows decides nothing and is left out
         assert np.allclose(found - found.max(initial=0.0), np.array(expected) - max(expected, default=0.0))
-        if not self.narrowing.prefers(number):
+        if not self.narrowing.has_preferences(number):
             assert len(set(expected)) <= 1
 
 
-def play(rng: np.random.Generator, steps: int, check: bool) -> World:
-    """Pods arrive with rules, are assigned, stop, leave and are forgotten; namespaces change their labels."""
+def run(rng: np.random.Generator, steps: int, check: bool) -> World:
+    """Pods with rules are added, assigned, terminated, unassigned and removed; namespaces change their labels."""
     world = World([rule_worlds.a_node(rng, i) for i in range(int(rng.integers(1, 7)))])
     for _ in range(steps):
-        seated = sorted(world.seats)
-        what = rng.choice(["pod", "pod", "pod", "pod", "leave", "stop", "forget", "label"])
+        assigned = sorted(world.assigned)
+        what = rng.choice(["pod", "pod", "pod", "pod", "unassign", "terminate", "remove", "label"])
         if what == "pod":
             needs = rule_worlds.claims(rng) if rng.random() < 0.3 else ()
             number = world.add(rule_worlds.a_pod(rng, "p", float(rng.choice([0.1, 0.3]))), needs)
             if check:
-                world.check_wishes(number, np.flatnonzero(world.check(number)))
+                world.check_preferences(number, np.flatnonzero(world.check(number)))
             rows = [row for row, yes in enumerate(world.expected(number)) if yes]
             if rows:
                 world.assign(number, rule_worlds.pick(rng, rows))
         elif what == "label":
             world.label(rule_worlds.pick(rng, ["ns0", "ns1"]), rule_worlds.pick(rng, rule_worlds.TEAMS))
-        elif seated:
-            number = rule_worlds.pick(rng, seated)
-            if what == "stop":
-                world.stopping.add(number)
-                world.narrowing.stop(number)
-            elif what == "leave":
-                world.leave(number)
+        elif assigned:
+            number = rule_worlds.pick(rng, assigned)
+            if what == "terminate":
+                world.terminating.add(number)
+                world.narrowing.set_terminating(number)
+            elif what == "unassign":
+                world.unassign(number)
             else:
-                world.forget(number)
+                world.remove(number)
     return world
 
 
@@ -133,21 +133,21 @@ def play(rng: np.random.Generator, steps: int, check: bool) -> World:
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=200)
 def test_allowed_rows_and_preferences_are_those_of_the_rules(seed: int) -> None:
-    world = play(np.random.default_rng(seed), 25, check=True)
+    world = run(np.random.default_rng(seed), 25, check=True)
     for number in world.pods:
-        if number not in world.seats:
-            world.check_wishes(number, np.flatnonzero(world.check(number)))
+        if number not in world.assigned:
+            world.check_preferences(number, np.flatnonzero(world.check(number)))
 
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=50)
 def test_removing_all_pods_leaves_no_state(seed: int) -> None:
-    world = play(np.random.default_rng(seed), 15, check=False)
+    world = run(np.random.default_rng(seed), 15, check=False)
     for number in world.pods:
-        world.narrowing.is_narrowed(number)  # rules are read when a pod is first judged
+        world.narrowing.is_narrowed(number)  # rules are read when a pod is first evaluated
     for number in list(world.pods):
-        world.forget(number)
+        world.remove(number)
     pod_counts = world.narrowing.pod_counts
     assert (pod_counts.kinds, pod_counts.counts) == (0, 0)
     newcomer = world.add(Pod("new", host_ports=(HostPort(80),)))
@@ -163,17 +163,17 @@ def test_a_queue_is_placed_one_by_one_where_rules_require_it(seed: int) -> None:
     numbers = np.array([world.add(rule_worlds.a_pod(rng, "p")) for _ in range(12)])
 
     def lowest_row(positions: Int, allowed: Mask) -> Int:
-        """In place of the compiled placement: every pod to the lowest allowed row."""
+        """Replaces the compiled placement: every pod goes to the lowest allowed row."""
         rows = np.flatnonzero(allowed) if len(allowed) else np.arange(len(world.nodes))
         for number in numbers[positions].tolist():
             may_go = [row for row, yes in enumerate(world.expected(number)) if yes]
             assert rows.tolist() == may_go
             if may_go:
-                world.seats[number], world.promises[number] = may_go[0], {}
+                world.assigned[number], world.held[number] = may_go[0], {}
         return np.full(len(positions), rows[0] if len(rows) else -1, dtype=np.int64)
 
     placed = place_in_runs(world.narrowing, numbers, lowest_row)
-    assert {int(n): int(r) for n, r in zip(numbers, placed) if r >= 0} == world.seats
+    assert {int(n): int(r) for n, r in zip(numbers, placed) if r >= 0} == world.assigned
 
 
 @pytest.mark.slow
@@ -181,28 +181,28 @@ def test_a_queue_is_placed_one_by_one_where_rules_require_it(seed: int) -> None:
 @settings(deadline=None, max_examples=100)
 def test_assigning_and_undoing_many_equals_one_by_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    world = play(rng, 15, check=False)
-    free = [number for number in world.pods if number not in world.seats]
+    world = run(rng, 15, check=False)
+    free = [number for number in world.pods if number not in world.assigned]
     before = {number: world.check(number).tolist() for number in free}
     some = free[: int(rng.integers(0, len(free) + 1))]
     rows = [int(row) for row in rng.integers(0, len(world.nodes), len(some))]
-    promises = [dict(world.narrowing.choices(number, row)) for number, row in zip(some, rows, strict=True)]
+    held = [dict(world.narrowing.choices(number, row)) for number, row in zip(some, rows, strict=True)]
     if any(world.needs[number] for number in some):
-        return  # two pods that want one volume cannot both be given their choice in advance
-    world.narrowing.choose_all(some, rows)
-    world.seats |= dict(zip(some, rows, strict=True))
-    world.promises |= dict(zip(some, promises, strict=True))
+        return  # two pods that want the same volume cannot both choose it in advance
+    world.narrowing.place_all(some, rows)
+    world.assigned |= dict(zip(some, rows, strict=True))
+    world.held |= dict(zip(some, held, strict=True))
     for number in free:
-        if number not in world.seats:
+        if number not in world.assigned:
             world.check(number)
-            world.check_wishes(number, np.flatnonzero(world.check(number)))
-    world.narrowing.leave_all(some)
+            world.check_preferences(number, np.flatnonzero(world.check(number)))
+    world.narrowing.unassign_all(some)
     for number in some:
-        del world.seats[number]
+        del world.assigned[number]
     assert {number: world.check(number).tolist() for number in free} == before
 
 
-def test_a_new_node_opens_a_domain_and_a_lost_one_closes_it() -> None:
+def test_domains_follow_added_and_removed_nodes() -> None:
     world = World([Node("n", SIZE, Labels.of({ZONE: "a"}))])
     constraint = SpreadConstraint(ZONE, LabelSelector())
     first, second = (world.add(Pod("p", spread=(constraint,))) for _ in range(2))
@@ -214,18 +214,18 @@ def test_a_new_node_opens_a_domain_and_a_lost_one_closes_it() -> None:
     assert world.narrowing.allowed(second)[0]
 
 
-def test_a_pod_is_assigned_once_and_fully_forgotten() -> None:
+def test_a_pod_is_assigned_once_and_removed_completely() -> None:
     world = World([Node("n", SIZE, Labels.of({HOSTNAME: "n"}))])
     never = PodTerm(HOSTNAME, LabelSelector())
     first, second = world.add(Pod("p", anti_affinity=(never,))), world.add(Pod("q"))
     world.narrowing.assign(first, 0)
-    with pytest.raises(Permanent, match="already sits"):
+    with pytest.raises(Permanent, match="already assigned"):
         world.narrowing.assign(first, 0)
-    with pytest.raises(Permanent, match="watched already"):
-        world.narrowing.watch(first, Pod("p"), 0)
+    with pytest.raises(Permanent, match="added already"):
+        world.narrowing.add_pod(first, Pod("p"), 0)
     assert world.narrowing.allowed(second).tolist() == [False]
     assert [rule.reason for rule in world.narrowing.rules(second) if not rule.left.all()] == [
         "node(s) didn't satisfy existing pods anti-affinity rules"
     ]
-    world.narrowing.forget(first)
+    world.narrowing.remove_pod(first)
     assert len(world.narrowing.allowed(second)) == 0

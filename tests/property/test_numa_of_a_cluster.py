@@ -84,11 +84,11 @@ class World:
     def watch(self, kind: Kind, holds: Holdings = NO_HOLDINGS) -> int:
         made, demands = kind.pod(next(self.names))
         number, shape = self.encoder.add_pod(made)
-        self.narrowing.watch(number, made, shape, demands=demands, holds=holds)
+        self.narrowing.add_pod(number, made, shape, demands=demands, holds=holds)
         return number
 
     def forget(self, number: int) -> None:
-        self.narrowing.forget(number)
+        self.narrowing.remove_pod(number)
 
     def place(self, kind: Kind, row: int) -> int | None:
         """On this row, if it may be."""
@@ -97,7 +97,7 @@ class World:
         if len(left) and not left[row]:
             self.forget(number)
             return None
-        self.narrowing.choose(number, row)
+        self.narrowing.place(number, row)
         self.kinds[number] = kind
         return number
 
@@ -120,13 +120,14 @@ class World:
         left = self.narrowing.allowed(number)
         rows = [row for row in range(len(NAMES)) if not len(left) or left[row]]
         wishes = [
-            (part.name, part.values.tolist()) for part in self.narrowing.wishes(number, np.array(rows, dtype=np.int64))
+            (part.name, part.values.tolist())
+            for part in self.narrowing.preferences(number, np.array(rows, dtype=np.int64))
         ]
         got = []
         for row in rows:
-            self.narrowing.choose(number, row)
+            self.narrowing.place(number, row)
             got.append(self.narrowing.holdings(number))
-            self.narrowing.leave(number)
+            self.narrowing.unassign(number)
         self.forget(number)
         return sorted(rules, key=str), wishes, got
 

@@ -52,7 +52,7 @@ class World:
         named = replace(pod, name=f"p{self.added}")
         number, shape = self.encoder.add_pod(named)
         self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
-        self.narrowing.watch(number, named, shape, needs)
+        self.narrowing.add_pod(number, named, shape, needs)
         return number, named
 
     def assign(self, number: int, pod: Pod, row: int, started_s: float, needs: tuple[VolumeNeed, ...] = ()) -> None:
@@ -63,7 +63,7 @@ class World:
 
     def stop(self, one: Sitting) -> None:
         one.stopping = True
-        self.narrowing.stop(one.number)
+        self.narrowing.set_terminating(one.number)
 
     def preempt(
         self, number: int, priority: int, budgets: Sequence[DisruptionBudget], fit: str = "first-fit"

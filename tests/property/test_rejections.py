@@ -49,7 +49,7 @@ class World:
     def add(self, pod: Pod) -> int:
         number, shape = self.encoder.add_pod(pod)
         self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
-        self.narrowing.watch(number, pod, shape)
+        self.narrowing.add_pod(number, pod, shape)
         return number
 
     def explain(self, number: int) -> Explanation:

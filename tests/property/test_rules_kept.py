@@ -43,7 +43,7 @@ class World:
         named = replace(pod, name=f"p{self.added}")
         number, shape = self.encoder.add_pod(named)
         self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
-        self.narrowing.watch(number, named, shape)
+        self.narrowing.add_pod(number, named, shape)
         self.pods[number] = named
         return number
 
@@ -109,7 +109,7 @@ class World:
     def forget(self, number: int) -> None:
         if self.sitting.pop(number, None) is not None:
             self.ledger.remove(np.array([number]))
-        self.narrowing.forget(number)
+        self.narrowing.remove_pod(number)
         self.encoder.remove_pod(self.pods.pop(number).key)
         self.encoder.release_pod(number)
         self.encoder.reclaim()

@@ -57,15 +57,17 @@ def residents(c: Cluster) -> dict[str, Any]:
     """The counts for rules between pods, and all holdings."""
     narrowing = c._components.assignments.narrowing
     counted = {
-        question: (count.rows(narrowing.regions.size()).tobytes(), count.total)
-        for question, count in narrowing.pod_counts._counts.items()
+        query: (count.rows(narrowing.regions.size()).tobytes(), count.total)
+        for query, count in narrowing.pod_counts._counts.items()
     }
     return {
         "counted": counted,
-        "seats": dict(narrowing._seats),
-        "stopping": set(narrowing._stopping),
-        "kinds": {key: (dict(kind.seats), dict(kind.stopping)) for key, kind in narrowing.pod_counts._kinds.items()},
-        "claims": (dict(narrowing.volumes._seats), dict(narrowing.volumes._promised)),
+        "rows": dict(narrowing._rows),
+        "terminating": set(narrowing._terminating),
+        "kinds": {
+            key: (dict(kind.residents), dict(kind.terminating)) for key, kind in narrowing.pod_counts._kinds.items()
+        },
+        "claims": (dict(narrowing.volumes._rows), dict(narrowing.volumes._held_for)),
     }
 
 

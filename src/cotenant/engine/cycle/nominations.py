@@ -166,7 +166,7 @@ class Nominations:
             for other in self._assignments.reserved.values()
             if other.seen.pod.priority >= entry.seen.pod.priority and other is not entry
         )
-        return self._assignments.narrowing.allowed_beside(entry.number, expected)
+        return self._assignments.narrowing.allowed_with(entry.number, expected)
 
     def _own(self, pod: tuple[PodInfo, Group]) -> Iterator[Segment]:
         """A nominated pod, without its own reservation."""

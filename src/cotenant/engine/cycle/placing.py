@@ -142,7 +142,7 @@ class Placing:
                 names=assignments.names,
                 allowed=allowed,
                 at_s=now_s,
-                wishes=lambda rows: narrowing.wishes(number, rows) if narrowing.prefers(number) else (),
+                wishes=lambda rows: narrowing.preferences(number, rows) if narrowing.has_preferences(number) else (),
                 check=lambda: self._rejector.check(entry.shape, number),
             )
         )
@@ -157,7 +157,7 @@ class Placing:
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
         assignments.verdict_cache.changed(assignments.ledger.row[numbers])
         assignments.ledger.remove(numbers)
-        assignments.narrowing.leave_all(numbers.tolist())
+        assignments.narrowing.unassign_all(numbers.tolist())
         self._cursor[0] = mark.cursor
         if mark.dice is not None:
             self._rng.bit_generator.state = mark.dice

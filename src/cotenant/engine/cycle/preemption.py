@@ -18,9 +18,11 @@ from cotenant.engine.cycle.losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Clearing
+from cotenant.engine.state.count_queries import Count
 from cotenant.engine.state.ledger import Ledger
-from cotenant.engine.state.narrowing import EVERYWHERE, REASON_PORTS, Narrowing
-from cotenant.engine.state.pod_counts import Count, Kind, Owns, Role
+from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
+from cotenant.engine.state.pod_counts import PodKind
+from cotenant.engine.state.term_rules import REASON_PORTS
 from cotenant.engine.state.volumes import REASON_EXCLUSIVE
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.labels import LabelSelector
@@ -40,7 +42,7 @@ class Budgets:
 
     def __init__(self, budgets: Iterable[DisruptionBudget] = ()) -> None:
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
-        self._covered: dict[tuple[str, LabelSelector], dict[Kind, bool]] = {}
+        self._covered: dict[tuple[str, LabelSelector], dict[PodKind, bool]] = {}
         for budget in budgets:
             self.set(budget)
 
@@ -87,7 +89,7 @@ class Budgets:
                 covered = np.concatenate([covered, alone[None]])
         return group, np.ascontiguousarray(covered), np.array(bears, dtype=np.int64)
 
-    def _covers(self, budget: DisruptionBudget, kinds: list[Kind]) -> Mask:
+    def _covers(self, budget: DisruptionBudget, kinds: list[PodKind]) -> Mask:
         covers = np.zeros(len(kinds), dtype=np.bool_)
         if budget.selector is None:
             return covers
@@ -103,9 +105,9 @@ class Budgets:
         return covers
 
 
-def _grouped(narrowing: Narrowing, pods: Int) -> tuple[list[Kind], Int]:
+def _grouped(narrowing: Narrowing, pods: Int) -> tuple[list[PodKind], Int]:
     """The kinds of these pods, and which of them each pod is."""
-    index = narrowing.kinds_of(pods)
+    index = narrowing.kind_indexes(pods)
     place = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.int64)
     place[index] = 1
     found = np.flatnonzero(place)
@@ -153,7 +155,7 @@ def preempt(
         *_resource_columns(encoder, ledger, profile, shape, lower),
         *_rule_columns(narrowing, number, narrowing.shape_of(number), lower, candidates.row),
     )
-    return find_victims(narrowing.regions.here(), helpable, columns, candidates)
+    return find_victims(narrowing.regions.known(), helpable, columns, candidates)
 
 
 def row_masks(encoder: Encoder, k: int) -> Mask:
@@ -179,9 +181,9 @@ def _resource_columns(
 
 
 def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: Int) -> Iterator[Column]:
-    """Ports, exclusive claims, spread and affinity between pods, and what keepers of nodes' things count."""
+    """Ports, exclusive claims, spread and affinity between pods, and the columns of node rules."""
     kind = narrowing.kind_of(number)
-    rules = narrowing.rules_of(kind)
+    rules = narrowing.terms.of(kind)
     size = narrowing.regions.size()
     weights = _Weights(narrowing, pods)
     for count in rules.ports:
@@ -190,22 +192,20 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         seats = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
         held = np.bincount(seats, minlength=size)
         yield Column(REASON_EXCLUSIVE, held, held - len(users), np.isin(pods, users).astype(np.int64))
-    constraints = narrowing.spread_rules(k, kind, rules.spread)
+    constraints = narrowing.terms.spread_rules(k, kind, rules.spread)
     for (rule, eligible), (_, count) in zip(constraints, rules.spread, strict=True):
-        weight = np.where(narrowing.is_stopping(pods), 0, weights.of(count))
+        weight = np.where(narrowing.is_terminating(pods), 0, weights.of(count))
         yield _spread_column(rule, eligible, count.rows(size), weight, rows)
     if rules.affinity is not None:
         domains = [narrowing.regions.domains(key) for key in rules.affinity_keys]
         yield _affinity_column(
-            domains, rules.affinity, narrowing.selects_itself(kind), weights.of(rules.affinity), rows
+            domains, rules.affinity, narrowing.terms.selects_itself(kind), weights.of(rules.affinity), rows
         )
     for key, count in rules.anti:
         yield _anti_column(antiaffinity_pods.REASON, narrowing.regions.domains(key), count, weights.of(count))
-    for count in narrowing.pod_counts.owners_about(kind):
-        if isinstance(count.question, Owns) and count.question.role is Role.FORBIDS:
-            domains_of_term = narrowing.regions.domains(count.question.term.topology_key)
-            yield _anti_column(antiaffinity_pods.REASON_RESIDENTS, domains_of_term, count, weights.of(count))
-    for each in narrowing.needed_by(number):
+    for key, count in narrowing.terms.forbidding_terms(kind):
+        yield _anti_column(antiaffinity_pods.REASON_RESIDENTS, narrowing.regions.domains(key), count, weights.of(count))
+    for each in narrowing.node_rules_of(number):
         if isinstance(each, Clearing):
             yield from each.columns(number, pods, rows)
 

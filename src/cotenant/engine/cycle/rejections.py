@@ -18,7 +18,7 @@ import numpy as np
 from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
-from cotenant.engine.state.pod_counts import Kind
+from cotenant.engine.state.pod_counts import PodKind
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT
 from cotenant.model.cluster.taints import first_repelling
@@ -123,7 +123,7 @@ class Rejector:
         self._narrowing = narrowing
         self._profile = profile
         self._state: Hashable = None
-        self._known: dict[tuple[Kind | None, int, Hashable], Explanation] = {}
+        self._known: dict[tuple[PodKind | None, int, Hashable], Explanation] = {}
 
     def explain(self, number: int, state: Hashable = None) -> Explanation:
         """Why nodes refuse a watched pod. `state` changes whenever the cluster does; None = do not keep the answer."""
@@ -131,13 +131,13 @@ class Rejector:
         if narrowing is None:
             return self.explain_shape(self._encoder.shape_of(number))
         k = self._encoder.shape_of(number)
-        if state is None or number in narrowing.volumes or not narrowing.is_remembered(number):
+        if state is None or number in narrowing.volumes or not narrowing.is_cacheable(number):
             return self.check(k, number).explanation()
         kind = narrowing.kind_of(number) if narrowing.is_narrowed(number) else None  # else its labels do not matter
         if state != self._state:
             self._known.clear()
             self._state = state
-        asks = narrowing.asks_of(number)
+        asks = narrowing.demands_of(number)
         known = self._known.get((kind, k, asks))
         if known is None:
             known = self._known[kind, k, asks] = self.check(k, number).explanation()

@@ -55,7 +55,7 @@ class RoundPlacing(Placing):
         account = blank(len(pods))
         account.counts[:] = 0  # every pod was judged
         order = answer.order
-        if not narrowing.is_free(pending.pod.tolist()):
+        if not narrowing.is_unconstrained(pending.pod.tolist()):
             order = self._permitted(pending.pod, answer.row, order)
         else:
             self._commit(pending.pod[order], answer.row[order], pending.shape[order])
@@ -67,7 +67,11 @@ class RoundPlacing(Placing):
         narrowing, kept = self._assignments.narrowing, []
         shapes = np.array([narrowing.shape_of(number) for number in numbers.tolist()], dtype=np.int64)
         for at in order.tolist():
-            allowed = narrowing.allowed_now(int(numbers[at])) if narrowing.is_narrowed(int(numbers[at])) else EVERYWHERE
+            allowed = (
+                narrowing.allowed_with_expected(int(numbers[at]))
+                if narrowing.is_narrowed(int(numbers[at]))
+                else EVERYWHERE
+            )
             if len(allowed) and not allowed[rows[at]]:
                 self._reasons["the policy's node does not suit the pod's rules"] = (
                     self._reasons.get("the policy's node does not suit the pod's rules", 0) + 1
@@ -81,7 +85,7 @@ class RoundPlacing(Placing):
         assignments = self._assignments
         assignments.ledger.place(numbers, rows, shapes)
         assignments.verdict_cache.changed(rows)
-        assignments.narrowing.choose_all(numbers.tolist(), rows.tolist())
+        assignments.narrowing.place_all(numbers.tolist(), rows.tolist())
 
     def record(self, entry: PodInfo, judgement: Judgement, now_s: float) -> DecisionRecord:
         """The record of a pod that was placed: the policy and the node."""

@@ -65,7 +65,7 @@ class _Queue:
     def place(self) -> Int:
         """All of it."""
         start = 0
-        if not self._narrowing.is_free(self._numbers):
+        if not self._narrowing.is_unconstrained(self._numbers):
             for position in range(len(self._numbers)):
                 if position >= start:
                     start = self._place_apart(start, position)
@@ -78,22 +78,24 @@ class _Queue:
         run = self._run_length(position) if self._repeating is not None else 0
         if self._repeating is not None and run:
             self._run(np.arange(start, position), EVERYWHERE, self._compiled)
-            keepers = narrowing.repeating(number) or ()
+            keepers = narrowing.repeating_rules(number) or ()
             times = np.minimum.reduce([each.times(number) for each in keepers])
             if times.any():
                 self._run(np.arange(position, position + run), times, self._repeating)
             return position + run
-        wishes = self._preferring is not None and narrowing.prefers(number)
-        if not (wishes or narrowing.is_expecting or narrowing.is_narrowed(number)):
+        wishes = self._preferring is not None and narrowing.has_preferences(number)
+        if not (wishes or narrowing.has_expected or narrowing.is_narrowed(number)):
             return start
         self._run(np.arange(start, position), EVERYWHERE, self._compiled)
-        allowed = narrowing.allowed_now(number)
+        allowed = narrowing.allowed_with_expected(number)
         if len(allowed) and not allowed.any():
             return position + 1
         if self._preferring is not None and wishes:
-            row = self._rows[position] = self._preferring(position, allowed, partial(narrowing.liking, number))
+            row = self._rows[position] = self._preferring(
+                position, allowed, partial(narrowing.preference_score, number)
+            )
             if row >= 0:
-                narrowing.choose(number, int(row))
+                narrowing.place(number, int(row))
         else:
             self._run(np.array([position]), allowed, self._compiled)
         return position + 1
@@ -110,8 +112,8 @@ class _Queue:
 
     def _alike(self, number: int) -> Hashable:
         narrowing = self._narrowing
-        keepers: tuple[Repeating, ...] = narrowing.repeating(number) or ()
-        if not keepers or narrowing.is_expecting or narrowing.has_rules(number) or narrowing.has_wishes(number):
+        keepers: tuple[Repeating, ...] = narrowing.repeating_rules(number) or ()
+        if not keepers or narrowing.has_expected or narrowing.has_rules(number) or narrowing.has_soft_terms(number):
             return None
         answers = [each.alike(number) for each in keepers]
         return None if None in answers else tuple(answers)
@@ -123,4 +125,4 @@ class _Queue:
         self._rows[positions] = found
         placed = found >= 0
         numbers = [self._numbers[position] for position in positions[placed].tolist()]
-        self._narrowing.choose_all(numbers, found[placed].tolist())
+        self._narrowing.place_all(numbers, found[placed].tolist())

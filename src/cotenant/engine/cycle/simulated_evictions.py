@@ -39,7 +39,7 @@ class Trial:
             self._gone.append((entry, row))
             if row >= 0:
                 assignments.ledger.remove(np.array([entry.number]))
-                assignments.narrowing.leave(entry.number)
+                assignments.narrowing.unassign(entry.number)
                 assignments.verdict_cache.changed(row)
 
     def put_back(self) -> None:

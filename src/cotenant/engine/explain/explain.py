@@ -123,7 +123,7 @@ class Explain:
 
     def _ranking(self, view: View, now_s: float) -> Ranking:
         rows = np.flatnonzero(view.passing)
-        wishes = view.narrowing.wishes(view.number, rows) if len(rows) else ()
+        wishes = view.narrowing.preferences(view.number, rows) if len(rows) else ()
         nodes, shapes = view.encoder.nodes(), view.encoder.shapes()
         return ranking(
             self._profile, nodes, shapes, view.shape, rows, now_s, wishes, self._components.assignments.names

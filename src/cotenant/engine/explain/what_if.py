@@ -63,10 +63,10 @@ def viewed(
     drawn = _draw(entry, pod, ledger, encoder, reservations)
     narrowing = assignments.narrowing
     with ExitStack() as stack:
-        for number in (entry.number, *(each for each in drawn if narrowing.needed_by(each))):
+        for number in (entry.number, *(each for each in drawn if narrowing.node_rules_of(each))):
             stack.enter_context(narrowing.without(number))
-        stack.enter_context(narrowing.supposing(entry.number, pod, entry.seen.demands))
-        allowed = narrowing.allowed_beside(entry.number, waits_beside) if waits_beside else EVERYWHERE
+        stack.enter_context(narrowing.simulating(entry.number, pod, entry.seen.demands))
+        allowed = narrowing.allowed_with(entry.number, waits_beside) if waits_beside else EVERYWHERE
         checked = Rejector(encoder, narrowing, profile).check(encoder.shape_of(guest), entry.number)
         yield View(pod, entry.number, guest, encoder.shape_of(guest), encoder, ledger, narrowing, allowed, checked)
 

@@ -145,9 +145,9 @@ class Assignments:
         self._note(entry)
         seen = entry.seen
         holds = seen.holds if seen.holds != NO_HOLDINGS else entry.holds
-        self.narrowing.watch(entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds)
+        self.narrowing.add_pod(entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds)
         if entry.seen.terminating:
-            self.narrowing.stop(entry.number)
+            self.narrowing.set_terminating(entry.number)
         for each in self._plugins:
             each.pod_arrived(entry)
 
@@ -184,7 +184,7 @@ class Assignments:
 
     def _forget(self, entry: PodInfo) -> None:
         self._moved.pop(id(entry), None)
-        self.narrowing.forget(entry.number)
+        self.narrowing.remove_pod(entry.number)
         self.encoder.release_pod(entry.number)
         self._released += 1
         entry.number = entry.shape = -1
@@ -217,11 +217,11 @@ class Assignments:
     def updated(self, entry: PodInfo, before: ObservedPod) -> None:
         """The pod's claims or holdings changed, or it began to terminate; what its shape is made of did not."""
         if entry.seen.holds not in (before.holds, NO_HOLDINGS):
-            self.narrowing.held(entry.number, entry.seen.holds)
+            self.narrowing.set_holdings(entry.number, entry.seen.holds)
         if entry.seen.volumes != before.volumes:
             self.narrowing.update_volumes(entry.number, entry.seen.volumes)
         if entry.seen.terminating and not before.terminating:
-            self.narrowing.stop(entry.number)
+            self.narrowing.set_terminating(entry.number)
         self.started_s[entry.number] = entry.seen.started_s
         for each in self._plugins:
             each.pod_updated(entry)
@@ -326,7 +326,7 @@ class Assignments:
             self.ledger.remove(_column(entry.number for entry in leaving))
             self.verdict_cache.changed(_column(entry.row for entry in leaving))
             for entry in leaving:
-                self.narrowing.leave(entry.number)
+                self.narrowing.unassign(entry.number)
                 self.changed.add(entry.row)
                 entry.row = -1
             for entry in self._closing:

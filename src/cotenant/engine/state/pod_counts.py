@@ -1,10 +1,10 @@
-"""Who sits where, counted per node for every rule that asks: the memory behind narrowing.
+"""Number of residents per node for each query that a rule between pods needs.
 
-Problem: affinity between pods, spread and host ports ask how many residents of some sort each node has, and a cluster has thousands of such
-questions and a hundred thousand pods. Choice: pods that rules cannot tell apart are one *kind* (a Deployment's replicas); a question
-(`Selected`, `Owns`, `Ports`) is counted per node once and kept by whole steps as pods sit down and leave. A kind knows the questions it
-is counted in, so a step costs as many additions; a new question looks at kinds, not pods. Kinds and questions that nobody
-needs any more are forgotten. Limits: a kind whose labels are unique (a StatefulSet's pods) is a kind each.
+Problem: affinity between pods, spread and host ports need the number of residents of some sort on each node, and a cluster has thousands of such
+queries and a hundred thousand pods. Choice: pods that rules cannot distinguish form one *kind* (a Deployment's replicas); a query
+(engine/state/count_queries.py) is counted once per node and kept up to date as pods are assigned and unassigned. A kind knows the counts it
+enters, so a change costs as many additions; a new query is evaluated on kinds, not on pods. Kinds and queries that are no longer used are dropped.
+Limits: pods with unique labels (a StatefulSet's) are one kind each.
 
 Terminating pods count for affinity and ports, but not for spread, as in kube-scheduler (PodTopologySpread skips them).
 """
@@ -13,79 +13,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
 
-import numpy as np
-
-from cotenant.model.arrays import Int
+from cotenant.engine.state.count_queries import (
+    Count,
+    PodsWithTerm,
+    PortConflicts,
+    Query,
+    SelectedPods,
+    skips_terminating,
+    term_queries,
+)
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.errors import Permanent
-
-
-class Role(Enum):
-    """How a resident's term bears on a newcomer that it selects."""
-
-    FORBIDS = "required anti-affinity"
-    DISLIKES = "preferred anti-affinity"
-    NEEDS = "required affinity"  # kube-scheduler counts it as a liking of weight hardPodAffinityWeight
-    LIKES = "preferred affinity"
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """Counted: residents that all these terms of a pod of `namespace` select."""
-
-    terms: tuple[PodTerm, ...]
-    namespace: str
-    living: bool = False  # terminating ones are not counted
-
-
-@dataclass(frozen=True, slots=True)
-class Owns:
-    """Counted: how often residents of a namespace have this term."""
-
-    term: PodTerm
-    namespace: str
-    role: Role
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """Counted: residents' host ports that conflict with this one."""
-
-    port: HostPort
-
-
-Question = Selected | Owns | Ports
-
-
-class Count:
-    """The answer to a question: `per_row` residents, `total` of them. At most `uses` rules read it."""
-
-    __slots__ = ("per_row", "question", "total", "uses")
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self.per_row: Int = np.zeros(64, dtype=np.int64)
-        self.total = 0
-        self.uses = 0
-
-    def add(self, row: int, change: int) -> None:
-        """So many more residents of this sort on a row."""
-        if row >= len(self.per_row):
-            self.per_row = np.concatenate([self.per_row, np.zeros(max(row + 1, len(self.per_row)), dtype=np.int64)])
-        self.per_row[row] += change
-        self.total += change
-
-    def rows(self, size: int) -> Int:
-        """`int64[size]`, one a row."""
-        if size > len(self.per_row):
-            self.per_row = np.concatenate([self.per_row, np.zeros(size - len(self.per_row), dtype=np.int64)])
-        return self.per_row[:size]
-
 
 _Key = tuple[
     str,
@@ -98,40 +39,51 @@ _Key = tuple[
 ]
 
 
-class Kind:
-    """Pods that no rule tells apart."""
+class PodKind:
+    """Pods that no rule between pods distinguishes."""
 
-    __slots__ = ("asked", "asked_at", "counted", "index", "key", "owned", "pod", "seats", "stopping", "watched")
+    __slots__ = (
+        "counted",
+        "index",
+        "key",
+        "own_terms",
+        "pod",
+        "pods",
+        "residents",
+        "selecting_terms",
+        "terminating",
+        "terms_version",
+    )
 
     def __init__(self, key: _Key, index: int, pod: Pod) -> None:
         self.key = key
-        self.index = index  # small; given again when the kind is gone
-        self.pod = pod  # any of them
-        self.watched = 0  # pods
-        self.seats: Counter[int] = Counter()  # row -> residents
-        self.stopping: Counter[int] = Counter()  # row -> residents that are terminating
+        self.index = index  # small; reused once the kind is dropped
+        self.pod = pod  # an example
+        self.pods = 0  # known pods
+        self.residents: Counter[int] = Counter()  # row -> residents
+        self.terminating: Counter[int] = Counter()  # row -> residents that are terminating
         self.counted: dict[Count, int] = {}  # counts that its residents enter, and how often each
-        self.owned: list[Count] = []  # counts of its own terms, once one has sat down
-        self.asked: tuple[Count, ...] = ()  # counts of residents' terms that select it, as of `asked_at`
-        self.asked_at = -1
+        self.own_terms: list[Count] = []  # counts of its own terms, from the first assignment on
+        self.selecting_terms: tuple[Count, ...] = ()  # counts of residents' terms that select it, as of `terms_version`
+        self.terms_version = -1
 
 
 class PodCounts:
-    """Counts the residents that it is told of."""
+    """Kinds of pods, and counts of the residents of each row by query."""
 
     def __init__(self) -> None:
-        self._kinds: dict[_Key, Kind] = {}
-        self._by_index: list[Kind | None] = []
+        self._kinds: dict[_Key, PodKind] = {}
+        self._by_index: list[PodKind | None] = []
         self._free: list[int] = []
-        self._kinds_in: dict[str, dict[Kind, None]] = {}  # by namespace
-        self._counts: dict[Question, Count] = {}
-        self._selected_in: dict[str, dict[Count, None]] = {}  # `Selected` by namespace, where that is fixed
+        self._kinds_in: dict[str, dict[PodKind, None]] = {}  # by namespace
+        self._counts: dict[Query, Count] = {}
+        self._selected_in: dict[str, dict[Count, None]] = {}  # `SelectedPods` by namespace, where that is fixed
         self._selected_anywhere: dict[Count, None] = {}
-        self._owns_in: dict[str, dict[Count, None]] = {}  # `Owns` by the namespaces that the term is about
-        self._owns_anywhere: dict[Count, None] = {}
+        self._terms_in: dict[str, dict[Count, None]] = {}  # `PodsWithTerm` by the namespaces that the term selects
+        self._terms_anywhere: dict[Count, None] = {}
         self._ports: dict[tuple[int, str], dict[Count, None]] = {}
         self._namespaces: dict[str, Labels] = {}
-        self._version = 0  # of who owns which terms, and of namespaces' labels
+        self._version = 0  # of the terms that residents have, and of namespaces' labels
 
     @property
     def kinds(self) -> int:
@@ -140,137 +92,137 @@ class PodCounts:
 
     @property
     def counts(self) -> int:
-        """How many questions are counted."""
+        """How many queries are counted."""
         return len(self._counts)
 
     # ---- kinds
 
-    def kind(self, pod: Pod) -> Kind:
-        """The kind of a pod, watched once more."""
+    def acquire_kind(self, pod: Pod) -> PodKind:
+        """The kind of a pod, which then has one pod more."""
         key = (pod.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread, pod.host_ports, pod.pinned)
         kind = self._kinds.get(key)
         if kind is None:
             index = self._free.pop() if self._free else len(self._by_index)
-            kind = self._kinds[key] = Kind(key, index, pod)
+            kind = self._kinds[key] = PodKind(key, index, pod)
             self._by_index[index : index + 1] = [kind]
             self._kinds_in.setdefault(pod.namespace, {})[kind] = None
             for count in self._candidates(pod):
-                self._enlist(kind, count)
-        kind.watched += 1
+                self._include(kind, count)
+        kind.pods += 1
         return kind
 
-    def at(self, index: int) -> Kind:
-        """The kind that has an index now."""
+    def at(self, index: int) -> PodKind:
+        """The kind that currently has an index."""
         kind = self._by_index[index]
         if kind is None:
             raise Permanent(f"no kind of pods has index {index}")
         return kind
 
-    def release(self, kind: Kind) -> bool:
-        """One pod of the kind is gone for good; it sits nowhere. Whether it was the last."""
-        kind.watched -= 1
-        if kind.watched:
+    def release_kind(self, kind: PodKind) -> bool:
+        """Remove an unassigned pod of the kind. Whether it was the last one."""
+        kind.pods -= 1
+        if kind.pods:
             return False
         del self._kinds[kind.key]
         self._by_index[kind.index] = None
         self._free.append(kind.index)
-        mates = self._kinds_in[kind.pod.namespace]
-        del mates[kind]
-        if not mates:
+        in_namespace = self._kinds_in[kind.pod.namespace]
+        del in_namespace[kind]
+        if not in_namespace:
             del self._kinds_in[kind.pod.namespace]
-        for count in kind.owned:
-            self.discount(count)
+        for count in kind.own_terms:
+            self.release_count(count)
         return True
 
-    def assign(self, kind: Kind, row: int, change: int = 1, stopping: bool = False) -> None:
-        """One of the kind sat down on a row (`change` 1) or left it (-1)."""
-        if not kind.owned and (kind.pod.affinity or kind.pod.anti_affinity):
-            kind.owned = [self.count(owns) for owns in _owned(kind.pod)]
-        _step(kind.seats, row, change)
-        if stopping:
-            _step(kind.stopping, row, change)
+    def assign(self, kind: PodKind, row: int, change: int = 1, terminating: bool = False) -> None:
+        """A pod of the kind was assigned to a row (`change` 1) or unassigned from it (-1)."""
+        if not kind.own_terms and (kind.pod.affinity or kind.pod.anti_affinity):
+            kind.own_terms = [self.acquire_count(query) for query in term_queries(kind.pod)]
+        _increment(kind.residents, row, change)
+        if terminating:
+            _increment(kind.terminating, row, change)
         for count, times in kind.counted.items():
-            if not (stopping and _living(count.question)):
+            if not (terminating and skips_terminating(count.query)):
                 count.add(row, change * times)
 
-    def seat_all(self, kind: Kind, rows: Sequence[int], change: int) -> None:
-        """As `seat`, for several of the kind, none of which terminates."""
+    def assign_all(self, kind: PodKind, rows: Sequence[int], change: int) -> None:
+        """`assign` for several pods of the kind, none of which is terminating."""
         if len(rows) == 0:
             return
-        self.assign(kind, rows[0], change)  # its terms are known from here on
-        rest = rows[1:]
+        self.assign(kind, rows[0], change)  # creates the counts of the kind's own terms
+        others = rows[1:]
         if change > 0:
-            kind.seats.update(rest)
+            kind.residents.update(others)
         else:
-            for row in rest:
-                _step(kind.seats, row, change)
+            for row in others:
+                _increment(kind.residents, row, change)
         for count, times in kind.counted.items():
-            for row in rest:
+            for row in others:
                 count.add(row, change * times)
 
-    def stop(self, kind: Kind, row: int) -> None:
-        """One of the kind's residents on a row began to terminate."""
-        _step(kind.stopping, row, 1)
+    def set_terminating(self, kind: PodKind, row: int) -> None:
+        """One of the kind's residents on a row started to terminate."""
+        _increment(kind.terminating, row, 1)
         for count, times in kind.counted.items():
-            if _living(count.question):
+            if skips_terminating(count.query):
                 count.add(row, -times)
 
-    # ---- questions
+    # ---- queries
 
-    def count(self, question: Question) -> Count:
-        """The answer to a question, kept until it is released as often as asked for. Counted over the kinds when it is new."""
-        count = self._counts.get(question)
+    def acquire_count(self, query: Query) -> Count:
+        """The count of a query, kept until it is released as often as acquired. A new one is computed from all kinds."""
+        count = self._counts.get(query)
         if count is None:
-            count = self._counts[question] = Count(question)
-            for home in self._homes(count):
-                home[count] = None
-            if isinstance(question, Owns):
+            count = self._counts[query] = Count(query)
+            for index in self._indexes(count):
+                index[count] = None
+            if isinstance(query, PodsWithTerm):
                 self._version += 1
-            for kind in self._kinds_about(question):
-                self._enlist(kind, count)
+            for kind in self._kinds_for(query):
+                self._include(kind, count)
         count.uses += 1
         return count
 
-    def discount(self, count: Count) -> None:
-        """Somebody who asked (`count`) needs the answer no more."""
+    def release_count(self, count: Count) -> None:
+        """Give up one use of a count (`acquire_count`); a count without uses is dropped."""
         count.uses -= 1
         if count.uses:
             return
-        del self._counts[count.question]
-        for home in self._homes(count):
-            del home[count]
-        if isinstance(count.question, Owns):
+        del self._counts[count.query]
+        for index in self._indexes(count):
+            del index[count]
+        if isinstance(count.query, PodsWithTerm):
             self._version += 1
-        for kind in self._kinds_about(count.question):
+        for kind in self._kinds_for(count.query):
             kind.counted.pop(count, None)
 
-    def owners_about(self, kind: Kind) -> tuple[Count, ...]:
-        """Counts of the residents whose terms select pods of this kind, whatever the role."""
-        if kind.asked_at != self._version:
+    def terms_selecting(self, kind: PodKind) -> tuple[Count, ...]:
+        """Counts of residents' terms that select pods of this kind, of any type (`PodsWithTerm`)."""
+        if kind.terms_version != self._version:
             pod, labels = kind.pod, self.namespace_labels(kind.pod.namespace)
-            near = (*self._owns_in.get(pod.namespace, ()), *self._owns_anywhere)
-            kind.asked = tuple(
+            candidates = (*self._terms_in.get(pod.namespace, ()), *self._terms_anywhere)
+            kind.selecting_terms = tuple(
                 count
-                for count in near
-                if isinstance(count.question, Owns)
-                and count.question.term.selects(count.question.namespace, pod.namespace, pod.labels, labels)
+                for count in candidates
+                if isinstance(count.query, PodsWithTerm)
+                and count.query.term.selects(count.query.namespace, pod.namespace, pod.labels, labels)
             )
-            kind.asked_at = self._version
-        return kind.asked
+            kind.terms_version = self._version
+        return kind.selecting_terms
 
-    def selects_all(self, selected: Selected, pod: Pod) -> bool:
+    def selects(self, query: SelectedPods, pod: Pod) -> bool:
         """Whether such a pod would be counted."""
         labels = self.namespace_labels(pod.namespace)
-        return all(term.selects(selected.namespace, pod.namespace, pod.labels, labels) for term in selected.terms)
+        return all(term.selects(query.namespace, pod.namespace, pod.labels, labels) for term in query.terms)
 
     # ---- namespaces
 
     def namespace_labels(self, name: str) -> Labels:
-        """A namespace's labels, none where they are not known."""
+        """A namespace's labels, none if they are not known."""
         return self._namespaces.get(name, NO_LABELS)
 
     def set_namespace(self, name: str, labels: Labels) -> None:
-        """A namespace's labels now: what selects namespaces is counted anew over the kinds in it."""
+        """Set a namespace's labels; queries that select namespaces are counted again for the kinds in it."""
         if self.namespace_labels(name) == labels:
             return
         if labels:
@@ -280,32 +232,32 @@ class PodCounts:
         self._version += 1
         for kind in self._kinds_in.get(name, ()):
             for count in (*self._selected_in.get(name, ()), *self._selected_anywhere):
-                self._expel(kind, count)
-                self._enlist(kind, count)
+                self._exclude(kind, count)
+                self._include(kind, count)
 
-    # ---- inside
+    # ---- indexes
 
-    def _homes(self, count: Count) -> Iterator[dict[Count, None]]:
-        """The indexes in which a count stands."""
-        question = count.question
-        match question:
-            case Ports(port):
+    def _indexes(self, count: Count) -> Iterator[dict[Count, None]]:
+        """The indexes that contain a count."""
+        query = count.query
+        match query:
+            case PortConflicts(port):
                 yield self._ports.setdefault((port.port, port.protocol), {})
-            case Owns(term, namespace, _):
-                yield from self._named(self._owns_in, self._owns_anywhere, (term,), namespace)
-            case Selected(terms, namespace, _):
-                yield from self._named(self._selected_in, self._selected_anywhere, terms, namespace)
+            case PodsWithTerm(term, namespace, _):
+                yield from self._by_namespace(self._terms_in, self._terms_anywhere, (term,), namespace)
+            case SelectedPods(terms, namespace, _):
+                yield from self._by_namespace(self._selected_in, self._selected_anywhere, terms, namespace)
 
     @staticmethod
-    def _named(
-        near: dict[str, dict[Count, None]], anywhere: dict[Count, None], terms: tuple[PodTerm, ...], namespace: str
+    def _by_namespace(
+        by_name: dict[str, dict[Count, None]], anywhere: dict[Count, None], terms: tuple[PodTerm, ...], namespace: str
     ) -> Iterator[dict[Count, None]]:
         fixed = [term for term in terms if term.namespace_selector is None]
         if not fixed:
             yield anywhere
             return
         for name in dict.fromkeys(fixed[0].namespaces or (namespace,)):
-            yield near.setdefault(name, {})
+            yield by_name.setdefault(name, {})
 
     def _candidates(self, pod: Pod) -> Iterable[Count]:
         """Counts that a kind of such pods may enter."""
@@ -313,66 +265,57 @@ class PodCounts:
         yield from self._selected_anywhere
         for port in pod.host_ports:
             yield from self._ports.get((port.port, port.protocol), ())
-        for owns in _owned(pod):
-            if owns in self._counts:
-                yield self._counts[owns]
+        for query in term_queries(pod):
+            if query in self._counts:
+                yield self._counts[query]
 
-    def _kinds_about(self, question: Question) -> Iterable[Kind]:
-        match question:
-            case Ports():
+    def _kinds_for(self, query: Query) -> Iterable[PodKind]:
+        """Kinds that may enter a query's count."""
+        match query:
+            case PortConflicts():
                 return tuple(self._kinds.values())
-            case Owns(_, namespace, _):
+            case PodsWithTerm(_, namespace, _):
                 return tuple(self._kinds_in.get(namespace, ()))
-            case Selected(terms, namespace, _):
+            case SelectedPods(terms, namespace, _):
                 fixed = next((term for term in terms if term.namespace_selector is None), None)
                 if fixed is None:
                     return tuple(self._kinds.values())
                 names = dict.fromkeys(fixed.namespaces or (namespace,))
                 return tuple(kind for name in names for kind in self._kinds_in.get(name, ()))
 
-    def _enlist(self, kind: Kind, count: Count) -> None:
-        times = self._times(count.question, kind.pod)
+    def _include(self, kind: PodKind, count: Count) -> None:
+        """Count a kind's residents, if the query is about them."""
+        times = self._times(count.query, kind.pod)
         if times == 0 or count in kind.counted:
             return
         kind.counted[count] = times
-        for row, residents in kind.seats.items():
-            left = residents - kind.stopping[row] if _living(count.question) else residents
-            if left:
-                count.add(row, left * times)
+        self._add_residents(kind, count, times)
 
-    def _expel(self, kind: Kind, count: Count) -> None:
+    def _exclude(self, kind: PodKind, count: Count) -> None:
+        """Stop counting a kind's residents."""
         times = kind.counted.pop(count, 0)
-        if times == 0:
-            return
-        for row, residents in kind.seats.items():
-            left = residents - kind.stopping[row] if _living(count.question) else residents
-            if left:
-                count.add(row, -left * times)
+        if times:
+            self._add_residents(kind, count, -times)
 
-    def _times(self, question: Question, pod: Pod) -> int:
+    @staticmethod
+    def _add_residents(kind: PodKind, count: Count, times: int) -> None:
+        for row, residents in kind.residents.items():
+            counted = residents - kind.terminating[row] if skips_terminating(count.query) else residents
+            if counted:
+                count.add(row, counted * times)
+
+    def _times(self, query: Query, pod: Pod) -> int:
         """How often a resident like this pod is counted."""
-        match question:
-            case Ports(port):
+        match query:
+            case PortConflicts(port):
                 return sum(other.conflicts(port) for other in pod.host_ports)
-            case Owns():
-                return sum(owns == question for owns in _owned(pod))
-            case Selected():
-                return int(self.selects_all(question, pod))
+            case PodsWithTerm():
+                return sum(own == query for own in term_queries(pod))
+            case SelectedPods():
+                return int(self.selects(query, pod))
 
 
-def _owned(pod: Pod) -> Iterator[Owns]:
-    """What a pod's terms say about others."""
-    for term in pod.anti_affinity:
-        yield Owns(term, pod.namespace, Role.FORBIDS if term.weight is None else Role.DISLIKES)
-    for term in pod.affinity:
-        yield Owns(term, pod.namespace, Role.NEEDS if term.weight is None else Role.LIKES)
-
-
-def _living(question: Question) -> bool:
-    return isinstance(question, Selected) and question.living
-
-
-def _step(counter: Counter[int], row: int, change: int) -> None:
+def _increment(counter: Counter[int], row: int, change: int) -> None:
     count = counter[row] + change
     if count:
         counter[row] = count

@@ -1,15 +1,16 @@
-"""A kind of pods' own rules about other pods, tied to the counts that answer them.
+"""The rules of a kind of pods about other pods, with the counts that they need.
 
-Problem: the same selector in a spread constraint, an affinity and an anti-affinity term is one question. Choice: rules are read once a kind,
-when one of its pods is first judged, and ask the pod_counts for their counts; terms lose their topology key and weight on the way, so equal
-questions share a count. Limits: none of its own.
+Problem: the same selector in a spread constraint, an affinity and an anti-affinity term needs one count. Choice: rules are read once per kind,
+when one of its pods is first evaluated, and acquire their counts from the pod counts; topology key and weight are not part of the query, so equal
+queries share a count. Limits: none of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.state.pod_counts import Count, PodCounts, Ports, Selected
+from cotenant.engine.state.count_queries import Count, PortConflicts, SelectedPods
+from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.pod import Pod
 
@@ -18,41 +19,41 @@ _ANY_KEY = "any"
 
 @dataclass(frozen=True, slots=True)
 class PodRules:
-    """Rules with their counts. `narrows`: some rule forbids; `prefers`: some rule only scores."""
+    """Rules with their counts."""
 
-    spread: tuple[tuple[SpreadConstraint, Count], ...]
-    soft_spread: tuple[tuple[SpreadConstraint, Count], ...]
+    spread: tuple[tuple[SpreadConstraint, Count], ...]  # DoNotSchedule
+    soft_spread: tuple[tuple[SpreadConstraint, Count], ...]  # ScheduleAnyway
     affinity_keys: tuple[str, ...]  # of the required terms
     affinity: Count | None  # residents that all required terms select
-    anti: tuple[tuple[str, Count], ...]
-    liked: tuple[tuple[str, Count, int], ...]  # key, count, weight; negative for anti-affinity
+    anti: tuple[tuple[str, Count], ...]  # required anti-affinity: topology key, count
+    preferred: tuple[tuple[str, Count, int], ...]  # topology key, count, weight; negative for anti-affinity
     ports: tuple[Count, ...]
     pinned: str | None
 
     @property
-    def narrows(self) -> bool:
-        """Whether some rule may forbid a node."""
+    def has_required(self) -> bool:
+        """Whether some rule may make a node infeasible."""
         return bool(self.spread or self.anti or self.ports or self.affinity is not None or self.pinned is not None)
 
     @property
-    def prefers(self) -> bool:
-        """Whether some rule makes one node better than another."""
-        return bool(self.soft_spread or self.liked)
+    def has_preferred(self) -> bool:
+        """Whether some rule changes the score of a node."""
+        return bool(self.soft_spread or self.preferred)
 
     def counts(self) -> tuple[Count, ...]:
-        """Every count that was asked for, as often as it was."""
+        """All counts that were acquired, repeated as often as acquired."""
         several = (
             *(count for _, count in self.spread),
             *(count for _, count in self.soft_spread),
             *(count for _, count in self.anti),
-            *(count for _, count, _ in self.liked),
+            *(count for _, count, _ in self.preferred),
             *self.ports,
         )
         return several if self.affinity is None else (*several, self.affinity)
 
 
 def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
-    """The rules of pods like this one; their counts must be given back (`PodCounts.discount`) once they are not needed."""
+    """The rules of pods like this one. The caller releases their counts (`PodCounts.release_count`) when they are no longer needed."""
 
     def selected(*terms: PodTerm) -> Count:
         bare = tuple(
@@ -60,11 +61,11 @@ def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
                 PodTerm(_ANY_KEY, term.selector, term.namespaces, None, term.namespace_selector) for term in terms
             )
         )
-        return pod_counts.count(Selected(bare, pod.namespace))
+        return pod_counts.acquire_count(SelectedPods(bare, pod.namespace))
 
     def spread(constraint: SpreadConstraint) -> tuple[SpreadConstraint, Count]:
         term = PodTerm(_ANY_KEY, constraint.selector, (pod.namespace,))
-        return constraint, pod_counts.count(Selected((term,), pod.namespace, living=True))
+        return constraint, pod_counts.acquire_count(SelectedPods((term,), pod.namespace, skip_terminating=True))
 
     required = [term for term in pod.affinity if term.weight is None]
     return PodRules(
@@ -73,10 +74,10 @@ def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
         affinity_keys=tuple(dict.fromkeys(term.topology_key for term in required)),
         affinity=selected(*required) if required else None,
         anti=tuple((term.topology_key, selected(term)) for term in pod.anti_affinity if term.weight is None),
-        liked=(
+        preferred=(
             *((t.topology_key, selected(t), t.weight) for t in pod.affinity if t.weight is not None),
             *((t.topology_key, selected(t), -t.weight) for t in pod.anti_affinity if t.weight is not None),
         ),
-        ports=tuple(pod_counts.count(Ports(port)) for port in pod.host_ports),
+        ports=tuple(pod_counts.acquire_count(PortConflicts(port)) for port in pod.host_ports),
         pinned=pod.pinned,
     )

@@ -1,8 +1,8 @@
-"""Where nodes are, by their labels: topology domains and the rows that a node selector reaches, kept until labels change.
+"""Topology domains of nodes, and the rows that a node selector matches, cached until labels change.
 
-Problem: a rule asks for a zone's nodes thousands of times between two changes of a label, and a cluster may have a volume a node, each with
-a selector of its own. Choice: domains and reached rows are kept per key and selector; a selector that names values looks them
-up in an index and evaluates only what it finds. Limits: any change of labels, or a node that comes or goes, starts anew (about 1 us a node
+Problem: rules need a zone's nodes thousands of times between two changes of a label, and a cluster may have a volume per node, each with
+its own selector. Choice: domains and matching rows are cached per key and selector; a selector with `In` values looks them
+up in an index and evaluates only the nodes found. Limits: any change of labels, and any node added or removed, empties the caches (about 1 us per node
 and key).
 """
 
@@ -18,24 +18,24 @@ from cotenant.model.cluster.topology import Domains
 
 
 class Regions:
-    """Domains and reach over the rows of one encoder."""
+    """Domains and selector matches over the rows of one encoder."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._revision = -1
         self._domains: dict[str, Domains] = {}
-        self._with: dict[str, dict[str, list[int]]] = {}  # label key -> value -> rows
-        self._reach: dict[NodeSelector, Int] = {}
+        self._by_value: dict[str, dict[str, list[int]]] = {}  # label key -> value -> rows
+        self._matching: dict[NodeSelector, Int] = {}
 
     def size(self) -> int:
-        """How many rows there are, whether or not they have a node."""
+        """The number of rows, with and without a node."""
         return len(self._encoder.nodes().ready)
 
-    def here(self) -> Mask:
+    def known(self) -> Mask:
         """`bool[N]`: rows that have a node."""
-        here = np.zeros(self.size(), dtype=np.bool_)
-        here[list(self._encoder.node_rows.values())] = True
-        return here
+        known = np.zeros(self.size(), dtype=np.bool_)
+        known[list(self._encoder.node_rows.values())] = True
+        return known
 
     def only(self, name: str) -> Mask:
         """`bool[N]`: the row of the node of this name, if there is one."""
@@ -53,22 +53,24 @@ class Regions:
             found = self._domains[key] = self._encoder.domains(key)
         return found
 
-    def reach(self, selector: NodeSelector | None) -> Int | None:
-        """Rows of the nodes that a selector matches, ascending; None = every row, for no selector."""
+    def matching(self, selector: NodeSelector | None) -> Int | None:
+        """Rows of the nodes that a selector matches, ascending; None = all rows, without a selector."""
         if selector is None:
             return None
         self._refresh()
-        found = self._reach.get(selector)
+        found = self._matching.get(selector)
         if found is None:
             rows = {row for term in selector.terms for row in self._rows(term)}
-            found = self._reach[selector] = np.array(sorted(rows), dtype=np.int64)
+            found = self._matching[selector] = np.array(sorted(rows), dtype=np.int64)
         return found
 
     def _rows(self, term: NodeSelectorTerm) -> list[int]:
-        return [row for row in self._likely(term) if term.matches((node := self._encoder.node(row)).name, node.labels)]
+        return [
+            row for row in self._candidates(term) if term.matches((node := self._encoder.node(row)).name, node.labels)
+        ]
 
-    def _likely(self, term: NodeSelectorTerm) -> list[int]:
-        """Rows outside which the term does not hold."""
+    def _candidates(self, term: NodeSelectorTerm) -> list[int]:
+        """A superset of the rows that match the term."""
         for field in term.fields:
             if field.operator is Operator.IN:
                 return [self._encoder.node_rows[name] for name in field.values if name in self._encoder.node_rows]
@@ -79,9 +81,9 @@ class Regions:
         return list(self._encoder.node_rows.values())
 
     def _index(self, key: str) -> dict[str, list[int]]:
-        found = self._with.get(key)
+        found = self._by_value.get(key)
         if found is None:
-            found = self._with[key] = {}
+            found = self._by_value[key] = {}
             for row in self._encoder.node_rows.values():
                 value = self._encoder.node(row).labels.get(key)
                 if value is not None:
@@ -92,5 +94,5 @@ class Regions:
         if self._revision != self._encoder.labels_revision:
             self._revision = self._encoder.labels_revision
             self._domains.clear()
-            self._with.clear()
-            self._reach.clear()
+            self._by_value.clear()
+            self._matching.clear()

@@ -1,9 +1,9 @@
-"""Which nodes a pod's volumes leave to it, and which volume each claim would take there.
+"""Feasible nodes of a pod's volumes, and the volume that each claim would take on a node.
 
-Problem: a claim may already be tied to a place, may be made where its pod goes, or may take one of several existing volumes; several claims of
-one pod must agree on a node without taking one volume twice, and a choice made for a pod holds before the API server knows of it. Choice: a row is
-open if every claim has an option there, and claims that compete find different volumes by augmenting paths, the smallest first as
-listed. Seating a pod holds its choices; leaving gives them back. Source: Kubernetes' VolumeBinding and VolumeRestrictions plugins.
+Problem: a claim may be bound to a volume with a node affinity, be provisioned where its pod is placed, or take one of several existing volumes; several claims
+of one pod must agree on a node without taking one volume twice, and a choice made for a pod is valid before the API server reports it. Choice: a row is
+feasible if every claim has an option there, and claims that compete get different volumes by augmenting paths, in the order listed (smallest first).
+Assigning a pod holds its choices; unassigning it frees them. Source: Kubernetes' VolumeBinding and VolumeRestrictions plugins.
 Limits: claims that share candidates are matched row by row in plain Python (about 5 us a row).
 """
 
@@ -25,7 +25,7 @@ REASON_EXCLUSIVE = "node has pod using PersistentVolumeClaim with the same name 
 
 
 class VolumeChoice(NamedTuple):
-    """The volume that a claim takes if its pod goes to a row; no volume = it is made there."""
+    """The volume that a claim takes if its pod is placed on a row; empty = it is provisioned there."""
 
     claim: str
     volume: str
@@ -33,23 +33,23 @@ class VolumeChoice(NamedTuple):
 
 @dataclass(slots=True)
 class _Hold:
-    """What a claim that is not bound yet was promised."""
+    """What an unbound claim will get, chosen for its assigned pods."""
 
-    volume: str  # empty = made on the row
+    volume: str  # empty = provisioned on the row
     row: int
     users: set[int] = field(default_factory=set)
 
 
 class Volumes:
-    """Needs of pods by their numbers, and what has been promised."""
+    """Claims of pods by their numbers, and the volumes held for unbound claims."""
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
         self._needs: dict[int, tuple[VolumeNeed, ...]] = {}
-        self._seats: dict[int, int] = {}
+        self._rows: dict[int, int] = {}
         self._holds: dict[str, _Hold] = {}  # by claim
-        self._promised: dict[str, str] = {}  # volume -> claim
-        self._users: dict[str, set[int]] = {}  # seated pods by claim
+        self._held_for: dict[str, str] = {}  # volume -> claim
+        self._users: dict[str, set[int]] = {}  # assigned pods by claim
 
     def __contains__(self, number: int) -> bool:
         return number in self._needs
@@ -59,10 +59,10 @@ class Volumes:
         return self._needs.keys() & numbers
 
     def set(self, number: int, needs: tuple[VolumeNeed, ...]) -> None:
-        """A pod's claims as they are now; a seated pod's promises follow."""
-        row = self._seats.get(number)
+        """Set a pod's claims; the choices of an assigned pod are made again."""
+        row = self._rows.get(number)
         if row is not None:
-            self.leave(number)
+            self.unassign(number)
         if needs:
             self._needs[number] = needs
         else:
@@ -71,27 +71,27 @@ class Volumes:
             self.assign(number, row)
 
     def forget(self, number: int) -> None:
-        """The pod is gone for good; it sits nowhere."""
+        """Remove an unassigned pod for good."""
         self._needs.pop(number, None)
 
     def assign(self, number: int, row: int) -> None:
-        """The pod sits on a row: its claims are in use, and those that are not bound hold what they chose."""
+        """Assign a pod: its claims are in use, and unbound claims hold their choices."""
         needs = self._needs.get(number)
         if not needs:
             return
         choices = self.choices(number, row)
-        self._seats[number] = row
+        self._rows[number] = row
         for need in needs:
             self._users.setdefault(need.claim, set()).add(number)
         for claim, volume in choices:
             hold = self._holds.setdefault(claim, _Hold(volume, row))
             hold.users.add(number)
             if volume:
-                self._promised[volume] = claim
+                self._held_for[volume] = claim
 
-    def leave(self, number: int) -> None:
-        """The pod left its row; what only it held is free again."""
-        if self._seats.pop(number, None) is None:
+    def unassign(self, number: int) -> None:
+        """Remove a pod from its row; what only it held is free again."""
+        if self._rows.pop(number, None) is None:
             return
         for need in self._needs[number]:
             users = self._users[need.claim]
@@ -103,10 +103,10 @@ class Volumes:
                 hold.users.discard(number)
                 if not hold.users:
                     del self._holds[need.claim]
-                    self._promised.pop(hold.volume, None)
+                    self._held_for.pop(hold.volume, None)
 
     def choices(self, number: int, row: int) -> tuple[VolumeChoice, ...]:
-        """What the claims that are not bound yet take on a row, in the order of the claims; empty where they cannot all be satisfied."""
+        """What unbound claims take on a row, in the order of the claims; empty if they cannot all be satisfied."""
         open_needs = [need for need in self._needs.get(number, ()) if need.binding is not Binding.BOUND]
         matched = self._match(open_needs, row)
         if matched is None:
@@ -114,7 +114,7 @@ class Volumes:
         return tuple(VolumeChoice(need.claim, volume) for need, volume in zip(open_needs, matched, strict=True))
 
     def users_elsewhere(self, number: int) -> tuple[tuple[int, ...], ...]:
-        """For each claim that only one pod may use, the other seated pods that use it."""
+        """For each claim that only one pod may use, the other assigned pods that use it."""
         return tuple(
             tuple(sorted(self._users.get(need.claim, set()) - {number}))
             for need in self._needs.get(number, ())
@@ -122,7 +122,7 @@ class Volumes:
         )
 
     def row_filters(self, number: int) -> Iterator[tuple[tuple[str, str], Mask]]:
-        """Plugin and reason of each claim, and the rows that it leaves. No removal of pods opens what these close."""
+        """Plugin and reason of each claim, and its feasible rows. Removing pods cannot make other rows feasible."""
         needs = self._needs.get(number, ())
         size = self._regions.size()
         for need in needs:
@@ -131,25 +131,25 @@ class Volumes:
                 return
         for need in needs:
             reason = REASON_CONFLICT if need.binding is Binding.BOUND else REASON_NONE
-            yield ("VolumeBinding", reason), self._reached(need, size)
+            yield ("VolumeBinding", reason), self._feasible(need, size)
         static = [need for need in needs if need.binding is Binding.STATIC]
         wanted = [option.volume for need in static for option in need.options]
         if len(static) > 1 and len(set(wanted)) < len(wanted):
             together = np.ones(size, dtype=np.bool_)
             for need in needs:
-                together &= self._reached(need, size)
+                together &= self._feasible(need, size)
             for row in np.flatnonzero(together).tolist():
                 together[row] = self._match(static, row) is not None
             yield ("VolumeBinding", REASON_NONE), together
 
-    def _reached(self, need: VolumeNeed, size: int) -> Mask:
-        """`bool[N]`: rows on which some option is open to the claim."""
+    def _feasible(self, need: VolumeNeed, size: int) -> Mask:
+        """`bool[N]`: rows on which the claim has an option."""
         hold = self._holds.get(need.claim)
         mask = np.zeros(size, dtype=np.bool_)
         for option in need.options:
-            if not self._open(need, option, hold):
+            if not self._is_available(need, option, hold):
                 continue
-            rows = self._regions.reach(option.nodes)
+            rows = self._regions.matching(option.nodes)
             if rows is None:
                 mask[:] = True
                 break
@@ -160,16 +160,16 @@ class Volumes:
             return on_row
         return mask
 
-    def _open(self, need: VolumeNeed, option: VolumeOption, hold: _Hold | None) -> bool:
+    def _is_available(self, need: VolumeNeed, option: VolumeOption, hold: _Hold | None) -> bool:
         if need.binding is Binding.BOUND:
             return True
         if hold is not None:
             return option.volume == hold.volume
-        return self._promised.get(option.volume, need.claim) == need.claim
+        return self._held_for.get(option.volume, need.claim) == need.claim
 
     def _match(self, needs: list[VolumeNeed], row: int) -> list[str] | None:
-        """A volume for each claim on a row, no volume twice; None where there is no such choice."""
-        taken: dict[str, int] = {}  # volume -> which claim
+        """A volume for each claim on a row, no volume twice; None if there is no such choice."""
+        taken: dict[str, int] = {}  # volume -> index of its claim
         chosen = [""] * len(needs)
 
         def options(i: int) -> Iterator[str]:
@@ -178,8 +178,8 @@ class Volumes:
             if hold is not None and not hold.volume and hold.row != row:
                 return
             for option in need.options:
-                if self._open(need, option, hold):
-                    rows = self._regions.reach(option.nodes)
+                if self._is_available(need, option, hold):
+                    rows = self._regions.matching(option.nodes)
                     if rows is None or ((at := int(np.searchsorted(rows, row))) < len(rows) and rows[at] == row):
                         yield option.volume
 

@@ -32,7 +32,7 @@ class Cluster:
 
     def add(self, pod: Pod) -> int:
         number, shape = self.encoder.add_pod(pod)
-        self.narrowing.watch(number, pod, shape)
+        self.narrowing.add_pod(number, pod, shape)
         return number
 
 
@@ -40,15 +40,15 @@ def test_it_is_left_its_place_and_does_not_stand_in_its_own_way() -> None:
     cluster = Cluster()
     other = cluster.add(Pod("other", labels=X))
     assert len(cluster.narrowing.allowed(other)) == 0
-    assert cluster.narrowing.allowed_beside(other, cluster.nominated).tolist() == [False, True]
-    assert len(cluster.narrowing.allowed_beside(cluster.guest, cluster.nominated)) == 0  # no rule narrows it
+    assert cluster.narrowing.allowed_with(other, cluster.nominated).tolist() == [False, True]
+    assert len(cluster.narrowing.allowed_with(cluster.guest, cluster.nominated)) == 0  # no rule narrows it
     assert cluster.narrowing.row_of(cluster.guest) == -1
 
 
 def test_it_is_no_company_before_it_comes() -> None:
     cluster = Cluster()
     follower = cluster.add(Pod("follower", affinity=(NEAR_X,)))
-    assert cluster.narrowing.allowed_beside(follower, cluster.nominated).tolist() == [False, False]
+    assert cluster.narrowing.allowed_with(follower, cluster.nominated).tolist() == [False, False]
     cluster.narrowing.assign(cluster.guest, 0)
     assert cluster.narrowing.allowed(follower).tolist() == [True, False]
 
@@ -62,6 +62,6 @@ def test_placing_keeps_to_expected_nominations() -> None:
 
     cluster.narrowing.expect(cluster.nominated)
     assert place_in_runs(cluster.narrowing, np.array([other]), lowest).tolist() == [1]
-    cluster.narrowing.leave(other)
+    cluster.narrowing.unassign(other)
     cluster.narrowing.expect(())
     assert place_in_runs(cluster.narrowing, np.array([other]), lowest).tolist() == [0]

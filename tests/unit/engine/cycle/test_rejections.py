@@ -90,7 +90,7 @@ def test_taints_without_a_bit_are_told_too() -> None:
 def explained(encoder: Encoder, pod: Pod, fit: str = "first-fit") -> Explanation:
     number, k = encoder.add_pod(pod)
     narrowing = Narrowing(encoder)
-    narrowing.watch(number, pod, k)
+    narrowing.add_pod(number, pod, k)
     return Rejector(encoder, narrowing, profile(fit)).explain(number)
 
 
@@ -125,7 +125,7 @@ def test_rules_about_other_pods_come_after_resources_and_ports_before() -> None:
         )
     ):
         number, k = encoder.add_pod(resident)
-        narrowing.watch(number, resident, k)
+        narrowing.add_pod(number, resident, k)
         narrowing.assign(number, i)
     pod = Pod(
         "p",
@@ -135,7 +135,7 @@ def test_rules_about_other_pods_come_after_resources_and_ports_before() -> None:
         affinity=(PodTerm(HOSTNAME, LabelSelector.of({"app": "db"})),),
     )
     number, k = encoder.add_pod(pod)
-    narrowing.watch(number, pod, k)
+    narrowing.add_pod(number, pod, k)
     rejector = Rejector(encoder, narrowing, profile("first-fit"))
     told = rejector.explain(number, state=1)
     assert told.headline() == (

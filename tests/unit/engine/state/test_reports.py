@@ -1,4 +1,4 @@
-"""The store of reports: late, twice, out of order, too many."""
+"""The store of reports: late, repeated, out of order, too many."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_fresh_until_the_ttl() -> None:
     assert reports.fresh("other", NOW) is None
 
 
-def test_out_of_order_and_twice() -> None:
+def test_out_of_order_and_repeated() -> None:
     reports = Reports()
     assert reports.accept(report(cpu_used=2.0), NOW)
     assert not reports.accept(report(at_s=NOW - 10), NOW)
@@ -31,12 +31,12 @@ def test_out_of_order_and_twice() -> None:
 
 
 @pytest.mark.parametrize("off_s", [-121.0, 121.0, 1e9])
-def test_a_clock_that_is_wrong_is_told_so(off_s: float) -> None:
+def test_a_report_with_a_wrong_clock_is_refused(off_s: float) -> None:
     with pytest.raises(InvalidInput, match="clock"):
         Reports().accept(report(at_s=NOW + off_s), NOW)
 
 
-def test_a_clock_that_is_fast_does_not_make_a_report_last() -> None:
+def test_a_fast_clock_does_not_extend_a_reports_lifetime() -> None:
     reports = Reports()
     reports.accept(report(at_s=NOW + 100), NOW)
     assert reports.fresh("n", NOW + 120) is not None
@@ -54,7 +54,7 @@ def test_a_full_store_drops_the_expired_first() -> None:
     assert [each.node for each in reports] == ["c"]
 
 
-def test_forgotten_nodes() -> None:
+def test_reports_of_removed_nodes_are_dropped() -> None:
     reports = Reports()
     reports.accept(report("a"), NOW)
     reports.forget("a")

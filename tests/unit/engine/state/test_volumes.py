@@ -1,4 +1,4 @@
-"""Claims find volumes where their pod goes; promises hold until they are taken back."""
+"""Claims get volumes where their pod is placed; chosen volumes are held until the pod is unassigned."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cluster:
 
     def add(self, name: str, *needs: VolumeNeed) -> int:
         number, shape = self.encoder.add_pod(Pod(name))
-        self.narrowing.watch(number, Pod(name), shape, needs)
+        self.narrowing.add_pod(number, Pod(name), shape, needs)
         return number
 
     def rows(self, number: int) -> list[bool]:
@@ -47,7 +47,7 @@ def static(claim: str, *options: VolumeOption) -> VolumeNeed:
     return VolumeNeed(claim, Binding.STATIC, options)
 
 
-def test_a_bound_volume_decides_where() -> None:
+def test_a_bound_volume_restricts_the_nodes() -> None:
     cluster = Cluster()
     pod = cluster.add("p", VolumeNeed("default/c", Binding.BOUND, (VolumeOption("v", on(ZONE, "b")),)))
     assert cluster.rows(pod) == [False, False, True]
@@ -58,7 +58,7 @@ def test_a_bound_volume_decides_where() -> None:
 def test_two_claims_agree_on_a_node_and_take_two_volumes() -> None:
     cluster = Cluster()
     small, large = VolumeOption("small", on(HOSTNAME, "n0")), VolumeOption("large", on(ZONE, "a"))
-    # greedily the first claim would take `small`, which is all the second can have
+    # a greedy choice would give `small`, the second claim's only option, to the first
     pod = cluster.add("p", static("default/one", small, large), static("default/two", small))
     assert cluster.rows(pod) == [True, False, False]
     assert cluster.narrowing.choices(pod, 0) == (
@@ -70,42 +70,42 @@ def test_two_claims_agree_on_a_node_and_take_two_volumes() -> None:
     assert cluster.reason(both) == [REASON_NONE]
 
 
-def test_a_promised_volume_is_not_given_again_until_its_pod_leaves() -> None:
+def test_a_held_volume_is_not_available_until_its_pod_is_unassigned() -> None:
     cluster = Cluster()
     only = VolumeOption("v", None)
     first, second = cluster.add("p", static("default/a", only)), cluster.add("q", static("default/b", only))
     cluster.narrowing.assign(first, 1)
     assert cluster.rows(second) == [False, False, False]
-    cluster.narrowing.leave(first)
+    cluster.narrowing.unassign(first)
     assert cluster.rows(second) == [True, True, True]
 
 
-def test_pods_of_one_claim_keep_to_what_it_was_promised() -> None:
+def test_pods_of_one_claim_use_the_volume_held_for_it() -> None:
     cluster = Cluster()
     made = VolumeNeed("default/c", Binding.PROVISIONED, (VolumeOption("", on(ZONE, "a")),))
     first, second = cluster.add("p", made), cluster.add("q", made)
     assert cluster.rows(second) == [True, True, False]
     cluster.narrowing.assign(first, 1)
     assert cluster.rows(second) == [False, True, False]
-    # once the claim is bound, the volume decides
+    # once the claim is bound, its volume restricts the nodes
     bound = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("pv", on(ZONE, "a")),))
     cluster.narrowing.update_volumes(first, (bound,))
     cluster.narrowing.update_volumes(second, (bound,))
     assert cluster.rows(second) == [True, True, False]
 
 
-def test_an_exclusive_claim_has_one_user_wherever_it_is() -> None:
+def test_an_exclusive_claim_has_one_user_on_any_node() -> None:
     cluster = Cluster()
     alone = VolumeNeed("default/c", Binding.BOUND, (VolumeOption("v", None),), exclusive=True)
     first, second = cluster.add("p", alone), cluster.add("q", alone)
     cluster.narrowing.assign(first, 0)
     assert cluster.rows(second) == [False, False, False]
     assert cluster.reason(second) == [REASON_EXCLUSIVE]
-    cluster.narrowing.forget(first)
+    cluster.narrowing.remove_pod(first)
     assert cluster.rows(second) == [True, True, True]
 
 
-def test_a_claim_that_waits_keeps_its_pod_waiting_and_says_for_what() -> None:
+def test_a_pod_waits_with_its_claim_and_gives_the_reason() -> None:
     cluster = Cluster()
     waits = VolumeNeed("default/c", Binding.BOUND, (), waits_for="pod has unbound immediate PersistentVolumeClaims")
     pod = cluster.add("p", waits)
@@ -113,7 +113,7 @@ def test_a_claim_that_waits_keeps_its_pod_waiting_and_says_for_what() -> None:
     assert cluster.reason(pod) == ["pod has unbound immediate PersistentVolumeClaims"]
 
 
-def test_labels_that_change_move_a_volumes_reach() -> None:
+def test_label_changes_change_the_nodes_of_a_volume() -> None:
     cluster = Cluster()
     pod = cluster.add("p", static("default/c", VolumeOption("v", on(ZONE, "b"))))
     assert cluster.rows(pod) == [False, False, True]

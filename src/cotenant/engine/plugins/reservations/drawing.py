@@ -46,7 +46,7 @@ class Drawing:
         entries = self._entries()
         assignments.suspend(entries)
         for entry in entries:
-            assignments.narrowing.leave(entry.number)
+            assignments.narrowing.unassign(entry.number)
         lent = {row: Lent(record.kept.holds, strict(record.reservation)) for row, record in self._with_numbers()}
         if lent:
             for keeper in _lending(assignments, self.entry):
@@ -75,7 +75,7 @@ class Drawing:
 
 def _lending(assignments: Assignments, entry: PodInfo) -> list[Lending]:
     """The keepers that have something for this pod and lend."""
-    return [each for each in assignments.narrowing.needed_by(entry.number) if isinstance(each, Lending)]
+    return [each for each in assignments.narrowing.node_rules_of(entry.number) if isinstance(each, Lending)]
 
 
 def candidates(

@@ -1,0 +1,177 @@
+"""Evaluates the rules between pods, and soft terms, for one kind and shape of pods.
+
+Problem: spread and affinity between pods depend on the residents of whole topology domains, so no row-local filter can evaluate them. Choice: a rule is
+a mask over all rows, from the counts of its query summed by domain; soft terms are score parts over the feasible rows. Rules are read once per kind
+(engine/state/pod_terms.py). The formulas are in policy/placement/topology, the weights in policy/placement/preference.py. Limits: a few NumPy passes
+over all nodes for each rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.state.count_queries import Count, PodsWithTerm, SelectedPods, TermType
+from cotenant.engine.state.pod_counts import PodCounts, PodKind
+from cotenant.engine.state.pod_terms import PodRules, read_rules
+from cotenant.engine.state.topology import Regions
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.affinity import SpreadConstraint
+from cotenant.policy.placement import preference
+from cotenant.policy.placement.filters import node_affinity, taints
+from cotenant.policy.placement.topology import pod_affinity as affinity_pods
+from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
+from cotenant.policy.placement.topology import spread
+
+REASON_PORTS = "node(s) didn't have free ports for the requested pod ports"
+
+
+class TermRules:
+    """Rules and soft terms of all kinds of pods, over the rows of one encoder."""
+
+    def __init__(self, encoder: Encoder, pod_counts: PodCounts, regions: Regions) -> None:
+        self._encoder = encoder
+        self._pod_counts = pod_counts
+        self._regions = regions
+        self._rules: dict[PodKind, PodRules] = {}
+
+    def of(self, kind: PodKind) -> PodRules:
+        """The kind's own rules with their counts."""
+        rules = self._rules.get(kind)
+        if rules is None:
+            rules = self._rules[kind] = read_rules(self._pod_counts, kind.pod)
+        return rules
+
+    def drop(self, kind: PodKind) -> None:
+        """Release the counts of a kind that has no pods left."""
+        rules = self._rules.pop(kind, None)
+        for count in rules.counts() if rules is not None else ():
+            self._pod_counts.release_count(count)
+
+    def has_required(self, kind: PodKind) -> bool:
+        """Whether a rule of the kind, or an anti-affinity term of a resident, may make a node infeasible."""
+        if self.of(kind).has_required:
+            return True
+        return any(count.total and _is_forbidding(count) for count in self._pod_counts.terms_selecting(kind))
+
+    def has_preferred(self, kind: PodKind, k: int) -> bool:
+        """Whether a soft term of the kind, of shape k, or of a resident changes the score of a node."""
+        if self.of(kind).has_preferred or self._encoder.has_preferences(k):
+            return True
+        return any(count.total and not _is_forbidding(count) for count in self._pod_counts.terms_selecting(kind))
+
+    def selects_itself(self, kind: PodKind) -> bool:
+        """Whether a kind's required affinity terms all select pods of the kind, so the first one needs no other pod."""
+        count = self.of(kind).affinity
+        return (
+            count is not None
+            and isinstance(count.query, SelectedPods)
+            and self._pod_counts.selects(count.query, kind.pod)
+        )
+
+    # ---- required
+
+    def node_rules(self, kind: PodKind) -> Iterator[Rule]:
+        """The rules about a single node: its name and its host ports."""
+        rules = self.of(kind)
+        size = self._regions.size()
+        if rules.pinned is not None:
+            yield Rule("NodeAffinity", node_affinity.REASON, self._regions.only(rules.pinned), False)
+        for count in rules.ports:
+            if count.total:
+                yield Rule("NodePorts", REASON_PORTS, count.rows(size) == 0, True)
+
+    def domain_rules(self, kind: PodKind, k: int) -> Iterator[Rule]:
+        """The rules about topology domains: spread, affinity, and anti-affinity in both directions."""
+        rules = self.of(kind)
+        size = self._regions.size()
+        every = np.arange(size)
+        for rule, _ in self.spread_rules(k, kind, rules.spread):
+            yield Rule("PodTopologySpread", spread.REASON_NO_KEY, spread.has_key(rule, every), False)
+            yield Rule("PodTopologySpread", spread.REASON, spread.mask(rule, every), True)
+        if rules.affinity is not None:
+            domains = [self._regions.domains(key) for key in rules.affinity_keys]
+            left = affinity_pods.mask(domains, rules.affinity.rows(size), self.selects_itself(kind))
+            yield Rule("InterPodAffinity", affinity_pods.REASON, left, False)
+        for key, count in rules.anti:
+            if count.total:
+                anti = antiaffinity_pods.count_rule(self._regions.domains(key), count.rows(size))
+                yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
+        for key, count in self.forbidding_terms(kind):
+            if count.total:
+                anti = antiaffinity_pods.count_rule(self._regions.domains(key), count.rows(size))
+                left = antiaffinity_pods.mask(anti, every)
+                yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
+
+    def forbidding_terms(self, kind: PodKind) -> Iterator[tuple[str, Count]]:
+        """Residents' required anti-affinity terms that select the kind: topology key and count."""
+        for count in self._pod_counts.terms_selecting(kind):
+            if isinstance(count.query, PodsWithTerm) and count.query.type is TermType.REQUIRED_ANTI_AFFINITY:
+                yield count.query.term.topology_key, count
+
+    def spread_rules(
+        self, k: int, kind: PodKind, constraints: tuple[tuple[SpreadConstraint, Count], ...]
+    ) -> Iterator[tuple[spread.SpreadRule, Mask]]:
+        """Constraints with the counts of their eligible rows; and the mask of those rows."""
+        if not constraints:
+            return
+        nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
+        size = len(nodes.ready)
+        every = np.arange(size)
+        fits = node_affinity.mask(nodes, shapes, k, every)
+        if kind.pod.pinned is not None:
+            fits &= self._regions.only(kind.pod.pinned)
+        tolerated = taints.mask(nodes, shapes, k, every)
+        domains = [self._regions.domains(constraint.topology_key) for constraint, _ in constraints]
+        for (constraint, count), over in zip(constraints, domains, strict=True):
+            eligible = spread.eligible_nodes(constraint, domains, fits, tolerated)
+            itself = constraint.selects(kind.pod.labels)
+            yield spread.count_rule(constraint, over, count.rows(size), eligible, itself), eligible
+
+    # ---- preferred
+
+    def preferences(self, kind: PodKind, k: int, rows: Int) -> Iterator[preference.Part]:
+        """The score part of each soft term over feasible rows; none for terms that do not exist."""
+        rules = self.of(kind)
+        if self._encoder.has_preferences(k):
+            bits, weights = self._encoder.preferred(k)
+            untolerated = self._encoder.untolerated(k)
+            nodes = self._encoder.nodes()
+            if len(untolerated):
+                values = preference.TAINT_WEIGHT * taints.score(nodes, untolerated, rows)
+                yield preference.Part("taints", values)
+            if len(bits):
+                values = preference.NODE_AFFINITY_WEIGHT * node_affinity.score(nodes, bits, weights, rows)
+                yield preference.Part("node affinity", values)
+        if rules.soft_spread:
+            soft = tuple(rule for rule, _ in self.spread_rules(k, kind, rules.soft_spread))
+            yield preference.Part("spread", preference.SPREAD_WEIGHT * spread.score(soft, rows))
+        total, has_terms = self._pod_affinity_weights(kind, rules, rows)
+        if has_terms:
+            yield preference.Part("pod affinity", preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total))
+
+    def _pod_affinity_weights(self, kind: PodKind, rules: PodRules, rows: Int) -> tuple[Int, bool]:
+        """Sum of the weights of matching soft terms on each row, the pod's own and residents', and whether there are such terms."""
+        size = self._regions.size()
+        total = np.zeros(len(rows), dtype=np.int64)
+        has_terms = bool(rules.preferred)
+        for key, count, weight in rules.preferred:
+            if count.total:
+                total += affinity_pods.preference_score(self._regions.domains(key), count.rows(size), weight, rows)
+        for count in self._pod_counts.terms_selecting(kind):
+            query = count.query
+            if not (count.total and isinstance(query, PodsWithTerm)) or query.type is TermType.REQUIRED_ANTI_AFFINITY:
+                continue
+            weight = query.term.weight or affinity_pods.HARD_WEIGHT
+            signed = -weight if query.type is TermType.PREFERRED_ANTI_AFFINITY else weight
+            domains = self._regions.domains(query.term.topology_key)
+            total += affinity_pods.preference_score(domains, count.rows(size), signed, rows)
+            has_terms = True
+        return total, has_terms
+
+
+def _is_forbidding(count: Count) -> bool:
+    return isinstance(count.query, PodsWithTerm) and count.query.type is TermType.REQUIRED_ANTI_AFFINITY
