@@ -13,10 +13,10 @@ from cotenant.engine.state.verdict_cache import (
     BEST,
     NO_QUOTA_PER_ROW,
     VerdictCache,
-    account_best,
-    blank,
-    helped,
+    feasible_on,
     place_cached,
+    set_best,
+    unevaluated,
 )
 from cotenant.model.arrays import Mask, NodeArrays, Param
 from cotenant.model.cluster.labels import Labels
@@ -146,14 +146,14 @@ def test_pods_of_a_run_are_accounted_for_like_pods_judged_alone(
 
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
-def test_helped_lists_the_shapes_that_pass_on_changed_rows(seed: int) -> None:
+def test_feasible_on_lists_the_shapes_that_pass_on_changed_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
     encoder = world(rng, 9, 5)
     nodes, shapes = encoder.nodes(), encoder.shapes()
     nodes.requested[:, 0] = rng.integers(0, 8000, 9)
     rows = rng.permutation(9)[: int(rng.integers(1, 5))]
     expected = [bool((plain_rejections(nodes, shapes, k, Fit.REQUESTS, KNOBS)[rows] == 0).any()) for k in range(5)]
-    assert helped(np.arange(5), rows, nodes, shapes, Fit.REQUESTS, KNOBS).tolist() == expected
+    assert feasible_on(np.arange(5), rows, nodes, shapes, Fit.REQUESTS, KNOBS).tolist() == expected
 
 
 @settings(max_examples=100, deadline=None)
@@ -162,9 +162,9 @@ def test_the_best_of_some_rows_are_those_that_sorting_puts_first(seed: int, size
     rng = np.random.default_rng(seed)
     rows = np.flatnonzero(rng.random(size) < 0.7)
     scores = rng.integers(0, levels, len(rows)).astype(np.float64)
-    account = blank(2)
-    account_best(account, 1, rows, scores)
+    evaluation = unevaluated(2)
+    set_best(evaluation, 1, rows, scores)
     first = np.argsort(-scores, kind="stable")[:BEST]
-    assert account.best[1].tolist() == rows[first].tolist() + [-1] * (BEST - len(first))
-    assert account.scores[1, : len(first)].tolist() == scores[first].tolist()
-    assert (account.best[0] == -1).all()
+    assert evaluation.best[1].tolist() == rows[first].tolist() + [-1] * (BEST - len(first))
+    assert evaluation.scores[1, : len(first)].tolist() == scores[first].tolist()
+    assert (evaluation.best[0] == -1).all()

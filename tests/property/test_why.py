@@ -44,7 +44,7 @@ def arrays(c: Cluster) -> dict[str, Any]:
         found[f"ledger.{name}"] = getattr(ledger, name).tobytes()
     for name in ("version", "stamps", "verdicts", "scores"):
         found[f"cache.{name}"] = getattr(cache, name).tobytes()
-    found["slots"] = cache.remembered()
+    found["slots"] = cache.cached()
     found["priorities"] = (assignments.priorities.tobytes(), assignments.started_s.tobytes())
     found["pods"] = list(encoder._pods)
     found["changed"] = set(assignments.changed)

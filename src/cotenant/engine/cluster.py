@@ -112,7 +112,7 @@ class Cluster:
         """A node is there, or has changed."""
         new = node.name not in self._nodes
         self._nodes[node.name] = node
-        if self._components.assignments.node_seen(node):
+        if self._components.assignments.set_node(node):
             self._pods.happened.add(Event.NODE_ADDED if new else Event.NODE_CHANGED)
             for plugin in self._components.plugins:
                 plugin.node_seen(node)
@@ -133,7 +133,7 @@ class Cluster:
             self._pods.enter(entry, now_s, "NodeDelete")
         for uid in self._components.nominations.on(name):
             self._pods.drop_nomination(self._pods.by_uid[uid])
-        self._components.assignments.node_gone(name)
+        self._components.assignments.remove_node(name)
         for plugin in self._components.plugins:
             plugin.node_gone(name)
         self._pods.happened.add(Event.NODE_GONE)
@@ -350,7 +350,7 @@ class Cluster:
         self._components.start_empty()
         assignments = self._components.assignments
         for node in self._nodes.values():
-            assignments.node_seen(node)
+            assignments.set_node(node)
         for facts in self._namespaces.values():
             assignments.narrowing.set_namespace(facts)
         for name in self._nodes:

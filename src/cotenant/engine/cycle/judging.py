@@ -170,7 +170,7 @@ class Judging:
                 continue
             judged = self._components.placing.place([entry for entry, _ in left], now_s, segment.only)
             for (entry, group), judgement in zip(left, judged, strict=True):
-                entry.attempts += int(judgement.row >= 0 or judgement.account.counts[judgement.at, 0] >= 0)
+                entry.attempts += int(judgement.row >= 0 or judgement.evaluation.counts[judgement.at, 0] >= 0)
                 if judgement.row >= 0:
                     self._place(entry, group, judgement, now_s)
                     continue
@@ -222,7 +222,7 @@ class Judging:
         self._components.queue.remove(uid)
         self._components.queue.placed(group)
         entry.move(state, now_s)
-        self._components.assignments.placed(entry, judgement.row)
+        self._components.assignments.note_placed(entry, judgement.row)
         if self._profile.weighs_slack:
             self._placed.append(entry.shape)
         entry.last_message = ""

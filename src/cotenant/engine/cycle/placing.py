@@ -1,8 +1,8 @@
-"""Judging pods of a real cluster: the profile's placement over the seats, with an account of every choice.
+"""Judging pods of a real cluster: the profile's placement over the seats, with an evaluation of every choice.
 
 Problem: the lab and the cluster must place alike, and a cluster's pods carry more (claims, nominations) and must be explained. Choice: the
 same profile, filters, scores and narrowing as engine/scheduler.py, through the form of the compiled loop that keeps accounts; what only some
-pods carry narrows the rows of those pods alone. Limits: an account names filters in general; only a pod that waits gets the full list with
+pods carry narrows the rows of those pods alone. Limits: an evaluation names filters in general; only a pod that waits gets the full list with
 names of resources and taints, because that is when somebody reads it.
 """
 
@@ -22,12 +22,12 @@ from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.engine.state.verdict_cache import (
     NO_QUOTA_PER_ROW,
-    Account,
-    account_best,
-    blank,
-    helped,
-    judged,
+    Evaluation,
+    evaluate,
+    feasible_on,
     place_cached,
+    set_best,
+    unevaluated,
 )
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decisions.reasons import Rejection
@@ -39,14 +39,14 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 # Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and devices are columns of the row.
 ROW_LOCAL = frozenset({each.plugin for each in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare"})
-_REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an account's counts
+_REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an evaluation's counts
 
 
 class Judgement(NamedTuple):
-    """Of one pod: its row, -1 = none, and where in which account that stands."""
+    """Of one pod: its row, -1 = none, and where in which evaluation that stands."""
 
     row: int
-    account: Account
+    evaluation: Evaluation
     at: int
     allowed: int  # rows that the rules between pods and the pod's claims left, -1 = all
 
@@ -58,7 +58,7 @@ class Mark(NamedTuple):
     dice: Mapping[str, object] | None  # None where no profile throws them
 
 
-CLOSED = Judgement(-1, blank(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
+CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
 
 
 class Placing:
@@ -94,26 +94,26 @@ class Placing:
             if self.witness is not None and len(positions) > 1:
                 return np.concatenate([run(positions[i : i + 1], allowed) for i in range(len(positions))])
             self._witnessed(pods[int(positions[0])], left, now_s)
-            account = self._judge(shapes[positions], left, now_s)
+            evaluation = self._judge(shapes[positions], left, now_s)
             count = int(left.sum()) if len(left) else -1
-            for at, (position, row) in enumerate(zip(positions.tolist(), account.rows.tolist(), strict=True)):
-                found[position] = Judgement(row, account, at, count)
-            return account.rows
+            for at, (position, row) in enumerate(zip(positions.tolist(), evaluation.rows.tolist(), strict=True)):
+                found[position] = Judgement(row, evaluation, at, count)
+            return evaluation.rows
 
         def preferring(position: int, allowed: Mask, wishes: Callable[[Int], Float]) -> int:
             left = _both(allowed, only)
             self._witnessed(pods[position], left, now_s)
-            account = self._judge_with_wishes(int(shapes[position]), left, wishes, now_s)
-            found[position] = Judgement(int(account.rows[0]), account, 0, int(left.sum()) if len(left) else -1)
-            return int(account.rows[0])
+            evaluation = self._judge_with_wishes(int(shapes[position]), left, wishes, now_s)
+            found[position] = Judgement(int(evaluation.rows[0]), evaluation, 0, int(left.sum()) if len(left) else -1)
+            return int(evaluation.rows[0])
 
         def repeating(positions: Int, times: Int) -> Int:
             left = _both(times > 0, only)
-            account = self._judge(shapes[positions], left, now_s, times.copy())
+            evaluation = self._judge(shapes[positions], left, now_s, times.copy())
             count = int(left.sum())
-            for at, (position, row) in enumerate(zip(positions.tolist(), account.rows.tolist(), strict=True)):
-                found[position] = Judgement(row, account, at, count)
-            return account.rows
+            for at, (position, row) in enumerate(zip(positions.tolist(), evaluation.rows.tolist(), strict=True)):
+                found[position] = Judgement(row, evaluation, at, count)
+            return evaluation.rows
 
         rows = place_in_runs(
             assignments.narrowing, numbers, run, preferring, repeating if self.witness is None else None
@@ -162,32 +162,32 @@ class Placing:
         if mark.dice is not None:
             self._rng.bit_generator.state = mark.dice
 
-    def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Account:
-        """As `preference.choose_preferring`, committed, with the account."""
+    def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Evaluation:
+        """As `preference.choose_preferring`, committed, with the evaluation."""
         nodes, shapes, profile = self._assignments.ledger.nodes, self._assignments.ledger.shapes, self.profile
         size = nodes.capacity.shape[0]
-        account = blank(1)
-        verdicts, own = judged(
+        evaluation = unevaluated(1)
+        verdicts, own = evaluate(
             k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._assignments.verdict_cache
         )
         if len(allowed):
             verdicts = np.where(allowed, verdicts, Reject.NOT_READY)
-        account.counts[0] = np.bincount(verdicts, minlength=account.counts.shape[1])
+        evaluation.counts[0] = np.bincount(verdicts, minlength=evaluation.counts.shape[1])
         rows = sampled(verdicts == 0, sample_size(size) if profile.samples_nodes else 0, self._cursor)
         if len(rows) == 0:
-            return account
+            return evaluation
         total = scaled(int(profile.score), own[rows]) + wishes(rows)
         highest = total.max()
         ties = rows[total == highest]
         row = int(ties[self._rng.integers(len(ties))]) if profile.random_ties and len(ties) > 1 else int(ties.min())
-        account_best(account, 0, rows, total)
-        account.score[0] = highest
-        account.rows[0] = row
+        set_best(evaluation, 0, rows, total)
+        evaluation.score[0] = highest
+        evaluation.rows[0] = row
         commit(nodes, row, shapes, k)
         self._assignments.verdict_cache.changed(row)
-        return account
+        return evaluation
 
-    def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = NO_QUOTA_PER_ROW) -> Account:
+    def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = NO_QUOTA_PER_ROW) -> Evaluation:
         assignments, profile = self._assignments, self.profile
         nodes = assignments.ledger.nodes
         return place_cached(
@@ -210,7 +210,7 @@ class Placing:
     def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
         """Which of these shapes pass every row-local filter on any of these rows."""
         assignments = self._assignments
-        return helped(
+        return feasible_on(
             np.array(shapes, dtype=np.int64),
             np.array(rows, dtype=np.int64),
             assignments.ledger.nodes,
@@ -226,7 +226,7 @@ class Placing:
             self._assignments.ledger.shapes,
             self._assignments.verdict_cache,
         )
-        for k, slot in memory.remembered():
+        for k, slot in memory.cached():
             verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
             reject_rows(nodes, shapes, k, int(self.profile.fit), self._knobs, verdicts)
             current = memory.stamps[slot] == memory.version
@@ -238,11 +238,11 @@ class Placing:
 
     def record(self, entry: PodInfo, judgement: Judgement, now_s: float) -> DecisionRecord:
         """The record of a pod that was placed."""
-        account, at, names = judgement.account, judgement.at, self._assignments.names
+        evaluation, at, names = judgement.evaluation, judgement.at, self._assignments.names
         there = len(self._assignments.encoder.node_rows)
         if not self._detailed:
             return DecisionRecord(entry.seen.pod.key, now_s, there, names[judgement.row], policy=self.profile.name)
-        counts = account.counts[at].tolist()
+        counts = evaluation.counts[at].tolist()
         counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes are gone
         found: list[Rejection] = []
         if judgement.allowed >= 0:
@@ -259,14 +259,14 @@ class Placing:
         for count, (plugin, reason) in zip(counts[1:], _REPORTED, strict=True):
             if count > 0:
                 found.append(Rejection(plugin, reason, count))
-        rows = account.best[at].tolist()
+        rows = evaluation.best[at].tolist()
         best = [
             Candidate(names[row], score)
-            for row, score in zip(rows, account.scores[at].tolist(), strict=True)
+            for row, score in zip(rows, evaluation.scores[at].tolist(), strict=True)
             if row >= 0
         ]
         if judgement.row not in rows:  # a tie or a sample may choose beyond the best few
-            best[-1:] = [Candidate(names[judgement.row], float(account.score[at]))]
+            best[-1:] = [Candidate(names[judgement.row], float(evaluation.score[at]))]
         return DecisionRecord(
             pod=entry.seen.pod.key,
             at_s=now_s,
@@ -282,8 +282,8 @@ class Placing:
 
         `judgement`: the one that refused it; where records are brief, its counts say which filters did.
         """
-        if not self._detailed and judgement.allowed < 0 and judgement.account.counts[judgement.at, 0] >= 0:
-            return self._brief_verdict(entry, judgement.account.counts[judgement.at], now_s)
+        if not self._detailed and judgement.allowed < 0 and judgement.evaluation.counts[judgement.at, 0] >= 0:
+            return self._brief_verdict(entry, judgement.evaluation.counts[judgement.at], now_s)
         explanation = self._rejector.explain(
             entry.number, (self._calls, int(self._assignments.verdict_cache.version.sum()))
         )

@@ -146,7 +146,7 @@ class Pods:
             self._components.assignments.replace(entry, before.pod.key)
             self.happened.add(Event.POD_CHANGED)
         else:
-            self._components.assignments.updated(entry, before)
+            self._components.assignments.update(entry, before)
         if moved:
             self._settle(entry, now_s)
         elif seen.node:

@@ -20,7 +20,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
-from cotenant.engine.state.verdict_cache import blank
+from cotenant.engine.state.verdict_cache import unevaluated
 from cotenant.model.arrays import Int, Mask, ResidentArrays
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.contract import RoundPolicy, Snapshot
@@ -52,15 +52,15 @@ class RoundPlacing(Placing):
         snapshot = Snapshot(nodes, ledger.shapes, pending, ledger.tenants, ResidentArrays(ledger.row, ledger.shape))
         answer = self._policy.decide(snapshot, now_s, self._rng)
         self._reasons = dict(answer.reasons)
-        account = blank(len(pods))
-        account.counts[:] = 0  # every pod was judged
+        evaluation = unevaluated(len(pods))
+        evaluation.counts[:] = 0  # every pod was judged
         order = answer.order
         if not narrowing.is_unconstrained(pending.pod.tolist()):
             order = self._permitted(pending.pod, answer.row, order)
         else:
             self._commit(pending.pod[order], answer.row[order], pending.shape[order])
-        account.rows[order] = answer.row[order]
-        return [Judgement(row, account, at, -1) for at, row in enumerate(account.rows.tolist())]
+        evaluation.rows[order] = answer.row[order]
+        return [Judgement(row, evaluation, at, -1) for at, row in enumerate(evaluation.rows.tolist())]
 
     def _permitted(self, numbers: Int, rows: Int, order: Int) -> Int:
         """Write those of the answer that the pods' rules allow, one after the other; their positions."""

@@ -1,9 +1,9 @@
-"""Who sits where in a real cluster: nodes and pods by name, behind them the encoder, the ledger and the narrowing.
+"""Assignments of a cluster's pods to its nodes, by name, over the encoder, the ledger and the narrowing.
 
-Problem: the arrays know rows and numbers; a cluster knows names that vanish and return, and pods on nodes nobody has told of yet.
-Choice: a pod is counted on a node's *name*; it has a row while that node is known, and none while it is not, so no order of events loses or
-doubles anything. Changes are written to the arrays together, before the next judgement; what pods that are gone had asked for is given back now
-and then. Limits: tenants, groups and resources keep their columns for good, as the encoder has it.
+Problem: the arrays use rows and numbers; a cluster has names that are deleted and reused, and pods on nodes that are not known yet.
+Choice: a pod is assigned to a node's *name*; it has a row only while that node is known, so no order of events loses a pod or counts it twice.
+Changes are written to the arrays together, before the next scheduling round; rows and bits of removed pods are reclaimed from time to time.
+Limits: tenants, groups and resources keep their columns for good, as in the encoder.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.knobs import Knobs
 
-_RECLAIM_AFTER = 20_000  # pods gone
-_MOST_UNUSED = 512  # shapes that no pod has, beyond as many as have one: each may cost a bit of every node
-_MOST_CLOSING = 1024
+_RECLAIM_AFTER = 20_000  # removed pods
+_MOST_UNUSED = 512  # shapes without pods, besides as many as are in use: each may use a bit of every node
+_MOST_REMOVED = 1024
 _NEVER_A_VICTIM = 2**62
 _HALF_NODE_CORES = 8.0  # until the first node is known
 
 
 class Assignments:
-    """The cluster's seats."""
+    """Nodes, pods, and which pod is assigned to which node."""
 
     def __init__(
         self,
@@ -47,30 +47,28 @@ class Assignments:
         self.encoder = Encoder(_HALF_NODE_CORES, knobs.pressure_factor)
         self.encoder.on_row_changed = self._touched
         self.narrowing = Narrowing(self.encoder, node_rules)
-        self._plugins = plugins  # told of who sits and who stands
+        self._plugins = plugins  # called when a pod is assigned or unassigned
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
         self.estimates = Estimates(self.encoder, self.ledger, knobs)
-        self.residents: dict[
-            str, dict[str, PodInfo]
-        ] = {}  # node's name -> uid -> pod, also of nodes that are not there
-        self.reserved: dict[str, PodInfo] = {}  # uid -> pod whose room is kept on its nominated node
-        self.changed: set[int] = set()  # rows with more room, or that changed otherwise, since the last look
+        self.residents: dict[str, dict[str, PodInfo]] = {}  # node's name -> uid -> pod, also for unknown nodes
+        self.reserved: dict[str, PodInfo] = {}  # uid -> pod with resources reserved on its nominated node
+        self.changed: set[int] = set()  # rows with more free resources, or changed otherwise, since last read
         self.names: list[str] = []  # row -> node's name
-        self.verdict_cache = verdict_cache  # of judgements: told of every row that changes
+        self.verdict_cache = verdict_cache  # invalidated for every row that changes
         self.by_number: list[PodInfo] = []
         self.priorities: Int = np.zeros(64, dtype=np.int64)  # by number
         self.started_s: Float = np.full(64, np.nan)
         self.generation: Int = np.zeros(64, dtype=np.int64)  # by number: how many pods have had it
-        self._moved: dict[int, PodInfo] = {}  # by identity: pods whose rows are not written yet
-        self._closing: list[PodInfo] = []
-        self._sizes_changed = False  # whether half a node may be another amount than the encoder's
-        self._released = 0  # numbers given back since shapes were last reclaimed
+        self._moved: dict[int, PodInfo] = {}  # by identity: pods whose assignment is not written to the arrays yet
+        self._removed: list[PodInfo] = []
+        self._sizes_changed = False  # whether half of the median node may differ from the encoder's value
+        self._released = 0  # numbers released since shapes were last reclaimed
         self._grown = True
 
     # ---- nodes
 
-    def node_seen(self, node: Node) -> bool:
-        """A new or changed node; whether anything is different."""
+    def set_node(self, node: Node) -> bool:
+        """Add or update a node. Whether anything changed."""
         row = self.encoder.node_rows.get(node.name)
         if row is not None and self.encoder.node(row) == node:
             return False
@@ -90,8 +88,8 @@ class Assignments:
         self._touch(row)
         return True
 
-    def node_gone(self, name: str) -> bool:
-        """The node is gone; its residents keep its name. Whether it was there."""
+    def remove_node(self, name: str) -> bool:
+        """Remove a node; its pods stay assigned to its name. Whether it was known."""
         row = self.encoder.node_rows.get(name)
         if row is None:
             return False
@@ -109,21 +107,21 @@ class Assignments:
         return True
 
     def report(self, name: str, values: tuple[float, ...]) -> None:
-        """What a node reported, in the order of `arrays.Report`; nothing for one that is not there."""
+        """Store what a node reported, in the order of `arrays.Report`; ignored for an unknown node."""
         row = self.encoder.node_rows.get(name)
         if row is not None:
             self.encoder.nodes().report[row] = values
             self._touch(row)
 
     def report_all(self, names: Sequence[str], values: Float) -> None:
-        """What several nodes reported, `float64[len(names), len(Report)]`; nothing for those that are not there and for rows with NaN."""
+        """Store reports of several nodes, `float64[len(names), len(Report)]`; unknown nodes and rows with NaN are ignored."""
         rows = np.fromiter((self.encoder.node_rows.get(name, -1) for name in names), dtype=np.int64, count=len(names))
         fresh = (rows >= 0) & ~np.isnan(values).any(axis=1)
         self.encoder.nodes().report[rows[fresh]] = values[fresh]
         self.verdict_cache.changed(rows[fresh & (rows < len(self.verdict_cache.version))])
 
     def _touched(self, row: int) -> None:
-        """Something that no node object says changed there: who waits may fit now, or not any more."""
+        """A row changed other than by its Node object: pending pods may fit there now, or no longer."""
         self._grown = True
         self.changed.add(row)
         self._touch(row)
@@ -137,7 +135,7 @@ class Assignments:
     # ---- pods
 
     def add(self, entry: PodInfo) -> None:
-        """Give the pod a number and a shape."""
+        """Add an unassigned pod; it gets a number and a shape."""
         entry.number, entry.shape = self.encoder.add_pod(entry.seen.pod)
         entry.row = entry.wanted = -1
         self.estimates.arrived(entry.shape, entry.seen.pod)
@@ -152,7 +150,7 @@ class Assignments:
             each.pod_arrived(entry)
 
     def remove(self, entry: PodInfo) -> None:
-        """The pod is gone for good; the entry must not be opened again (see `replace`)."""
+        """Remove a pod for good; the entry must not be added again (see `replace`)."""
         self.unassign(entry)
         if entry.seen.uid in self.reserved:
             self.release(entry)
@@ -160,15 +158,15 @@ class Assignments:
             each.pod_left(entry)
         self.encoder.remove_pod(entry.seen.pod.key)
         if entry.row >= 0:
-            self._closing.append(entry)
-            if len(self._closing) > _MOST_CLOSING:
-                self.write()  # nobody judges here: a replica that does not lead
+            self._removed.append(entry)
+            if len(self._removed) > _MOST_REMOVED:
+                self.write()  # a replica that is not the leader runs no scheduling rounds
         else:
             self._forget(entry)
             self._reclaim()
 
     def replace(self, entry: PodInfo, before: str) -> None:
-        """What placement sees of the pod has changed; it keeps its seat. `before` is its namespace/name until now."""
+        """Re-add a pod whose shape or rules changed; it stays assigned. `before` is its previous namespace/name."""
         name = entry.node
         self.unassign(entry)
         if entry.seen.uid in self.reserved:
@@ -190,13 +188,13 @@ class Assignments:
         entry.number = entry.shape = -1
 
     def _reclaim(self) -> None:
-        """Give back the rows and bits of shapes that no pod has, where they have become many."""
+        """Reclaim the rows and bits of shapes without pods, when there are many."""
         unused = self.encoder.reclaimable
         if self._released < _RECLAIM_AFTER and 2 * unused <= self.encoder.shape_rows + _MOST_UNUSED:
             return
         self._released = 0
         self.estimates.forget(self.encoder.reclaim().tolist())
-        self.verdict_cache.forget()  # a row that is given to another shape must not be judged by what is remembered of it
+        self.verdict_cache.forget()  # verdicts of a reclaimed row must not apply to the shape that gets it next
         self._grown = True
 
     def _note(self, entry: PodInfo) -> None:
@@ -210,12 +208,12 @@ class Assignments:
             self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
         self.by_number[number] = entry
         self.generation[number] += 1
-        # what stands for a reservation is nobody's victim
+        # the stand-in of a reservation is never preempted
         self.priorities[number] = _NEVER_A_VICTIM if entry.seen.reservation else entry.seen.pod.priority
         self.started_s[number] = entry.seen.started_s
 
-    def updated(self, entry: PodInfo, before: ObservedPod) -> None:
-        """The pod's claims or holdings changed, or it began to terminate; what its shape is made of did not."""
+    def update(self, entry: PodInfo, before: ObservedPod) -> None:
+        """The pod's claims or holdings changed, or it started to terminate; its shape did not change."""
         if entry.seen.holds not in (before.holds, NO_HOLDINGS):
             self.narrowing.set_holdings(entry.number, entry.seen.holds)
         if entry.seen.volumes != before.volumes:
@@ -227,9 +225,9 @@ class Assignments:
             each.pod_updated(entry)
 
     def assign(self, entry: PodInfo, name: str) -> None:
-        """The pod is counted on a node, known or not."""
+        """Assign a pod to a node, known or not. Raises `Permanent` if it is assigned already."""
         if entry.node:
-            raise Permanent(f"pod {entry.seen.pod.key} already sits on node {entry.node}")
+            raise Permanent(f"pod {entry.seen.pod.key} is already assigned to node {entry.node}")
         if entry.seen.uid in self.reserved:
             self.release(entry)
         entry.node = name
@@ -240,7 +238,7 @@ class Assignments:
             each.reserve(entry)
 
     def unassign(self, entry: PodInfo) -> None:
-        """The pod leaves its node; nothing where it sits on none."""
+        """Unassign a pod; no effect if it is not assigned."""
         if not entry.node:
             return
         here = self.residents[entry.node]
@@ -253,8 +251,8 @@ class Assignments:
         entry.wanted = -1
         self._moved[id(entry)] = entry
 
-    def placed(self, entry: PodInfo, row: int) -> None:
-        """The placement has put the pod there, and the ledger and the narrowing know."""
+    def note_placed(self, entry: PodInfo, row: int) -> None:
+        """Record the assignment of a pod that the placement has already added to the ledger and the narrowing."""
         entry.node = self.names[row]
         entry.row = entry.wanted = row
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry
@@ -262,21 +260,21 @@ class Assignments:
         for each in self._plugins:
             each.reserve(entry)
 
-    # ---- room kept for nominated pods
+    # ---- resources reserved for nominated pods
 
     def reserve(self, entry: PodInfo, name: str) -> bool:
-        """Keep room for a nominated pod: its requests count on the node. Whether the node is there."""
+        """Reserve resources for a nominated pod: its requests count on the node. False if the node is unknown, or the pod is assigned or has reserved already."""
         row = self.encoder.node_rows.get(name)
         if row is None or entry.node or entry.seen.uid in self.reserved:
             return False
         self.write()
-        self._keep(entry, row)
+        self._place(entry, row)
         entry.row = entry.wanted = row
         self.reserved[entry.seen.uid] = entry
         return True
 
     def release(self, entry: PodInfo, freed: bool = True) -> None:
-        """Keep the room no longer. `freed` False = only for a moment, nobody need look at it."""
+        """Release a pod's reserved resources. `freed` False = only for a moment, so pending pods need not be tried again."""
         del self.reserved[entry.seen.uid]
         self._adopt()
         self.ledger.remove(np.array([entry.number]))
@@ -286,18 +284,18 @@ class Assignments:
         entry.row = entry.wanted = -1
 
     def suspend(self, entries: Iterable[PodInfo]) -> None:
-        """Let a judgement not see these reservations, until `resume`."""
+        """Hide these reserved resources from an evaluation, until `resume`."""
         self._adopt()
-        lifted = list(entries)
-        self.ledger.remove(_column(entry.number for entry in lifted))
-        self.verdict_cache.changed(_column(entry.row for entry in lifted))
+        hidden = list(entries)
+        self.ledger.remove(_column(entry.number for entry in hidden))
+        self.verdict_cache.changed(_column(entry.row for entry in hidden))
 
     def resume(self, entries: Iterable[PodInfo]) -> None:
-        """Put back reservations that were lifted."""
+        """Restore reserved resources after `suspend`."""
         for entry in entries:
-            self._keep(entry, entry.row)
+            self._place(entry, entry.row)
 
-    def _keep(self, entry: PodInfo, row: int) -> None:
+    def _place(self, entry: PodInfo, row: int) -> None:
         self._adopt()
         self.ledger.place(np.array([entry.number]), np.array([row]), np.array([entry.shape]))
         self.verdict_cache.changed(row)
@@ -310,7 +308,7 @@ class Assignments:
     # ---- arrays
 
     def write(self) -> None:
-        """Bring the arrays up to date with who sits where."""
+        """Write pending changes of assignments to the arrays."""
         self._reclaim()
         self._adopt()
         self.verdict_cache.resize(len(self.encoder.nodes().ready))
@@ -329,9 +327,9 @@ class Assignments:
                 self.narrowing.unassign(entry.number)
                 self.changed.add(entry.row)
                 entry.row = -1
-            for entry in self._closing:
+            for entry in self._removed:
                 self._forget(entry)
-            self._closing.clear()
+            self._removed.clear()
         self._reclaim()
         self._adopt()
         coming = [entry for entry in moved if entry.wanted >= 0]
@@ -347,7 +345,7 @@ class Assignments:
                 entry.row = entry.wanted
 
     def _resize_half_node(self) -> None:
-        """Take half of the median node as the unit of own pressure again, where nodes of other sizes came or went."""
+        """Set the unit of own pressure to half of the median node again, after nodes were added, resized or removed."""
         cpu = self.ledger.nodes.capacity[sorted(self.encoder.node_rows.values()), CPU]
         if not len(cpu):
             return
@@ -361,47 +359,49 @@ class Assignments:
         self.verdict_cache.forget()
 
     def revise(self) -> None:
-        """Pods on nodes count with what their shapes add to the sums now; the rows that this changes are judged again."""
+        """Count assigned pods with the current sums of their shapes; the rows that change are evaluated again."""
         rows = self.ledger.revise()
         self.verdict_cache.changed(rows)
         self.changed.update(rows.tolist())
 
     def correct_waiting(self, shapes: Int, now_s: float, slack: bool) -> None:
-        """Bring the estimates of shapes that wait up to date before they are judged."""
+        """Update the estimates of pending shapes before they are evaluated."""
         changed = self.estimates.correct_waiting(shapes, now_s, slack)
         if len(changed):
             self.verdict_cache.forget_shapes(changed)
 
     def validate(self) -> None:
-        """The arrays say what the names say. Raises `Permanent`."""
+        """Check that the arrays agree with the assignments by name. Raises `Permanent`."""
         self.write()
         self.ledger.validate()
         for each in self.narrowing.node_rules:
             each.validate()
-        seated = {}
+        assigned = {}
         for name, here in self.residents.items():
             row = self.encoder.node_rows.get(name, -1)
             for uid, entry in here.items():
                 if entry.node != name or entry.row != row or entry.seen.uid != uid:
                     raise Permanent(
-                        f"pod {entry.seen.pod.key} is counted on {name} and says {entry.node}, row {entry.row}"
+                        f"pod {entry.seen.pod.key} is listed on {name}, but its entry has node {entry.node}, row {entry.row}"
                     )
                 if row >= 0:
-                    seated[entry.number] = row
+                    assigned[entry.number] = row
         for entry in self.reserved.values():
-            seated[entry.number] = entry.row
+            assigned[entry.number] = entry.row
         found = {int(number): int(self.ledger.row[number]) for number in np.flatnonzero(self.ledger.row >= 0)}
-        if found != seated:
-            raise Permanent(f"{len(found)} pods sit in the ledger, {len(seated)} by name, or elsewhere")
+        if found != assigned:
+            raise Permanent(
+                f"the ledger has {len(found)} assigned pods and the names {len(assigned)}, or their rows differ"
+            )
 
     def on_nodes(self, numbers: Int) -> Mask:
-        """Which of these numbers, -1 for none, are of pods on nodes; the arrays are up to date."""
+        """Which of these numbers, -1 for none, belong to assigned pods. The arrays must be up to date."""
         row = self.ledger.row
         inside = (numbers >= 0) & (numbers < len(row))
         return inside & (row[np.where(inside, numbers, 0)] >= 0) if len(row) else inside
 
     def over_capacity(self) -> tuple[str, ...]:
-        """Nodes on which pods request more than there is, room kept for nominated pods aside."""
+        """Nodes whose pods request more than the capacity, without resources reserved for nominated pods."""
         self.write()
         requested = self.ledger.nodes.requested.copy()
         for entry in self.reserved.values():

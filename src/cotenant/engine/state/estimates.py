@@ -1,10 +1,10 @@
 """Estimated use and remaining slack of each pod shape, corrected by measurement.
 
-Problem: a judgement is as good as its estimates, and two of them go stale: how much pods use, and how much delay a job still tolerates. Choice: pods of one
-shape are alike, so the first ones that run show what the others will use, and how far to trust the estimates of shapes that have not run; slack is computed anew
-from the clock. Then the shapes' rows are rewritten, and pods on nodes count with the corrected values (`Ledger.revise`). Limits: pods that a cluster's owners
-describe alike (equal requests, tenant, constraints, estimate) share one correction; a service's estimate is of its daily peak, which only a day can measure,
-so it is raised by measurement and never lowered; how far a running pod has come is not visible, only for how long pods of its shape have run.
+Problem: a decision is as good as its estimates, and two of them become outdated: how much pods use, and how much delay a job still tolerates. Choice: pods of one
+shape are similar, so the first ones that run show what the others will use, and how far to trust the estimates of shapes that have not run; slack is recomputed
+from the current time. Then the shapes' rows are rewritten, and pods on nodes count with the corrected values (`Ledger.revise`). Limits: pods that are declared
+alike (equal requests, tenant, constraints, estimate) share one correction; a service's estimate is of its daily peak, which only a full day can measure,
+so it is raised by measurement and never lowered; the progress of a running pod is not visible, only for how long pods of its shape have run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import allowance
 
-_LEAST_LEFT = 0.15  # of a stage's estimated duration: estimates miss, so a stage is never taken for nearly done
+_LEAST_LEFT = (
+    0.15  # of a stage's estimated duration: estimates are inexact, so a stage is never assumed to be nearly done
+)
 
 
 class Estimates:
@@ -42,11 +44,11 @@ class Estimates:
         self._new: dict[int, Pod] = {}  # rows whose declared values are still to be read -> the latest pod
 
     def arrived(self, k: int, pod: Pod) -> None:
-        """A pod of shape `k` waits or was found on a node."""
+        """A pod of shape `k` was added, pending or found on a node."""
         self._new[k] = pod
 
     def forget(self, rows: Iterable[int]) -> None:
-        """These rows are given to other shapes."""
+        """Drop these rows; they will be reused for other shapes."""
         for k in rows:
             self._new.pop(k, None)
             if k < len(self._known):
@@ -73,7 +75,7 @@ class Estimates:
             self._measured[now, column] = keep[now]
 
     def outgrew(self, shape: int, memory_bytes: float) -> None:
-        """A pod that was evicted for memory used this much: its shape is taken to use at least as much from now on."""
+        """A pod that was evicted for memory used this much: from now on its shape is assumed to use at least as much."""
         self._read_new()
         self._measured[shape, 1] = max(self._measured[shape, 1], memory_bytes)
         params = self._ledger.shapes.params
@@ -81,7 +83,7 @@ class Estimates:
         self.rewrite(np.array([shape]))
 
     def correct_use(self) -> None:
-        """Write predicted use into all shapes: measured where it was, else by how good declared estimates have proved."""
+        """Write predicted use into all shapes: measured values where there are some, else declared values corrected by the error of declared estimates so far."""
         self._read_new()
         shapes = self._ledger.shapes
         for column, (resource, param, scale) in enumerate(
@@ -96,7 +98,7 @@ class Estimates:
             shapes.params[self._known, param] = use[self._known]
 
     def correct_waiting(self, shapes: Int, now_s: float, slack: bool) -> Int:
-        """Bring shapes that wait up to date before they are judged; their whole path is still to come. The shapes that changed."""
+        """Update pending shapes before they are evaluated; their whole path is still to run. Returns the shapes that changed."""
         self._read_new()
         table = self._ledger.shapes
         before_sums, before = table.sums[shapes].copy(), table.params[shapes].copy()
@@ -109,7 +111,7 @@ class Estimates:
         return shapes[changed]
 
     def correct_slack(self, shapes: Int, now_s: float) -> None:
-        """Write what these running batch shapes still tolerate."""
+        """Write the remaining allowance of these running batch shapes."""
         self._read_new()
         run = np.nan_to_num(now_s - self._started_s[shapes])
         duration = self._ledger.shapes.params[shapes, Param.DURATION]
@@ -121,7 +123,7 @@ class Estimates:
         return np.unique(self._ledger.shape[self._ledger.row >= 0])
 
     def batch_of(self, shapes: Int) -> Int:
-        """Those of the shapes that are batch."""
+        """The batch shapes among these."""
         self._read_new()
         return shapes[self._batch[shapes]]
 
@@ -133,7 +135,7 @@ class Estimates:
         )
 
     def adopt(self, before: Estimates) -> None:
-        """Take over what was measured of equal shapes, after the arrays were built anew."""
+        """Copy measurements of equal shapes, after the arrays were rebuilt."""
         self._read_new()
         for k in np.flatnonzero(before._known).tolist():
             row = self._encoder.shape_row(before._encoder.shape(k))
@@ -142,7 +144,7 @@ class Estimates:
                 self._started_s[row] = before._started_s[k]
 
     def _read_new(self) -> None:
-        """Read what was declared for shapes that arrived since; `params` of their rows are as the encoder wrote them."""
+        """Read the declared values of new shapes; their rows of `params` are as the encoder wrote them."""
         if not self._new:
             return
         params = self._ledger.shapes.params

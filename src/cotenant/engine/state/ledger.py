@@ -1,8 +1,8 @@
-"""The ledger: who sits where, and what that leaves, as arrays.
+"""The ledger: assignments and the resources that they leave, as arrays.
 
-Problem: every judgement needs the cluster's state at once, and float bookkeeping drifts over millions of departures. Choice: structure of
-arrays (`NodeArrays`) changed by events only; what a pod added is remembered as a row of integers and exactly that is taken away again.
-`validate()` recomputes every sum from the residents. Limits: pods are small integers here (the caller maps names), and one pod sits on
+Problem: every scheduling decision needs the state of all nodes at once, and float bookkeeping drifts over millions of changes. Choice: structure of
+arrays (`NodeArrays`) changed by events only; what a pod added is kept as a row of integers, and exactly that is subtracted again.
+`validate()` recomputes every sum from the residents. Limits: pods are small integers here (the caller maps names), and a pod is assigned to
 at most one node.
 """
 
@@ -15,10 +15,10 @@ from cotenant.model.errors import Permanent
 
 
 class Ledger:
-    """Residents of nodes. `nodes` and `shapes` are adopted, not copied: the ledger is their only writer (but see `note_placed`)."""
+    """Assigned pods. `nodes` and `shapes` are used without copying: the ledger is their only writer (but see `note_placed`)."""
 
     def __init__(self, nodes: NodeArrays, shapes: ShapeArrays, tenants: int, pods: int) -> None:
-        """`pods` is a hint of how many pods will ever be seen; the columns grow."""
+        """`pods` is a hint of the number of pods; the columns grow."""
         self.nodes = nodes
         self.shapes = shapes
         self.tenants = TenantArrays(
@@ -30,7 +30,7 @@ class Ledger:
         self._added = np.zeros((pods, len(Sum)), dtype=np.int64)  # [P, S] what the pod added to its node's sums
 
     def adopt(self, nodes: NodeArrays, shapes: ShapeArrays, tenants: int) -> None:
-        """Take arrays that have grown: nodes, shapes, resources, groups or tenants were added. They carry what residents added so far."""
+        """Switch to arrays that have grown: nodes, shapes, resources, groups or tenants were added. They include what residents added so far."""
         self.nodes, self.shapes = nodes, shapes
         before = self.tenants
         allocated = np.zeros((tenants, nodes.capacity.shape[1]), dtype=np.int64)
@@ -40,7 +40,7 @@ class Ledger:
         self.tenants = TenantArrays(allocated, weight)
 
     def copy(self, nodes: NodeArrays, shapes: ShapeArrays) -> Ledger:
-        """A ledger of its own with these residents, over arrays that are copies of this one's."""
+        """An independent ledger with the same residents, over copies of this ledger's arrays."""
         made = Ledger(nodes, shapes, 0, 0)
         made.tenants = TenantArrays(self.tenants.allocated.copy(), self.tenants.weight.copy())
         if made.tenants.allocated.shape[1] != nodes.capacity.shape[1]:
@@ -49,18 +49,18 @@ class Ledger:
         return made
 
     def note_placed(self, pods: Int, rows: Int, shapes: Int) -> None:
-        """Remember pods whose requests and sums a compiled placement has already added to `nodes`."""
+        """Record pods whose requests and sums a compiled placement has already added to `nodes`."""
         self._grow(pods)
         if (self.row[pods] >= 0).any():
             taken = pods[self.row[pods] >= 0][0]
-            raise Permanent(f"pod {taken} already sits on node {self.row[taken]}")
+            raise Permanent(f"pod {taken} is already assigned to row {self.row[taken]}")
         self.row[pods] = rows
         self.shape[pods] = shapes
         self._added[pods] = self.shapes.sums[shapes]
         np.add.at(self.tenants.allocated, self.shapes.tenant[shapes], self.shapes.request[shapes])
 
     def place(self, pods: Int, rows: Int, shapes: Int) -> None:
-        """Add pods to rows (a round policy's answer, or a pod found running at start)."""
+        """Assign pods to rows (the result of a round policy, or pods found running at start)."""
         self.note_placed(pods, rows, shapes)
         np.add.at(self.nodes.requested, rows, self.shapes.request[shapes])
         np.add.at(self.nodes.sums, rows, self._added[pods])
@@ -69,10 +69,10 @@ class Ledger:
         np.add.at(self.nodes.group_count, (rows[grouped], group[grouped]), 1)
 
     def remove(self, pods: Int) -> None:
-        """Take pods off their nodes: finished, evicted, or their node is lost."""
+        """Unassign pods: finished, evicted, or their node is lost."""
         rows, shapes = self.row[pods], self.shape[pods]
         if (rows < 0).any():
-            raise Permanent(f"pod {pods[rows < 0][0]} sits on no node")
+            raise Permanent(f"pod {pods[rows < 0][0]} is not assigned")
         request = self.shapes.request[shapes]
         np.subtract.at(self.nodes.requested, rows, request)
         np.subtract.at(self.nodes.sums, rows, self._added[pods])
@@ -83,7 +83,7 @@ class Ledger:
         self.row[pods] = -1
 
     def revise(self) -> Int:
-        """Let every pod on a node count with what `shapes.sums` says now: estimates were corrected. The rows that changed, each once."""
+        """Count every assigned pod with the current `shapes.sums`, after estimates were corrected. Returns the rows that changed, each once."""
         pods = np.flatnonzero(self.row >= 0)
         change = self.shapes.sums[self.shape[pods]] - self._added[pods]
         changed = change.any(axis=1)
@@ -92,12 +92,12 @@ class Ledger:
         return np.unique(self.row[pods[changed]])
 
     def report(self, values: Float) -> None:
-        """Take over what nodes reported, `float64[N, len(Report)]`; NaN rows keep what stood before."""
+        """Store what nodes reported, `float64[N, len(Report)]`; NaN rows keep their previous report."""
         fresh = ~np.isnan(values).any(axis=1)
         self.nodes.report[fresh] = values[fresh]
 
     def set_ready(self, rows: Int, ready: bool) -> None:
-        """Nodes come and go; residents of a lost node are removed by their own events."""
+        """Set nodes ready or not; residents of a lost node are removed by their own events."""
         self.nodes.ready[rows] = ready
 
     def added(self, pods: Int, column: Sum) -> Int:

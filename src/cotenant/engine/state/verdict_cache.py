@@ -1,11 +1,11 @@
-"""Exact placement of a queue with a record of every choice, over verdicts and scores that are cached per pod shape.
+"""Exact placement of a queue, with verdicts and scores cached per pod shape, and a record of every choice.
 
-Problem: every bind carries its decision record, and pods of one template ask the same question of thousands of nodes of which one has changed. Choice:
-the verdicts and scores of the shapes judged last are cached with the version of each row, so that only changed rows are judged again; the verdicts are
-counted and the best few scores of each block of rows kept, so that the next pod of the shape costs one block. This is the one exact choice of the scheduling
-cycle, in the lab, in a local cluster and in a real one (bench/placement.py compares it with a scan and with the score tree of engine/replay). Limits: whoever
-changes the ledger must tell `VerdictCache`; names of resources and taints are not known here (engine/cycle/rejections.py names them for pods that wait);
-scores that depend on the time are judged in full once a call.
+Problem: every bind has a decision record, and pods of one template repeat the same evaluation on thousands of nodes of which one has changed. Choice:
+the verdicts and scores of the shapes evaluated last are cached with the version of each row, so that only changed rows are evaluated again; the verdicts are
+counted and the best few scores of each block of rows kept, so that the next pod of the shape costs one block. This is the only exact placement of the scheduling
+cycle, in the lab, in a local cluster and in a real one (bench/placement.py compares it with a scan and with the score tree of engine/replay). Limits: every
+change of the ledger must be reported to `VerdictCache`; names of resources and taints are not known here (engine/cycle/rejections.py names them for pending pods);
+scores that depend on the time are computed in full once per call.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
 from cotenant.policy.placement.compiled import Reject, Score, commit, rejection, score_rows, winner
 
-BEST = 3
-_BLOCK = 128  # rows whose best few are kept together: some hundred blocks of some hundred rows in a large cluster
-NO_QUOTA_PER_ROW: Int = np.empty(0, dtype=np.int64)  # of `place_cached`: a row takes as many pods as fit
+BEST = 3  # candidates recorded per pod
+_BLOCK = 128  # rows per block, whose best few are kept: some hundred blocks in a large cluster
+NO_QUOTA_PER_ROW: Int = np.empty(0, dtype=np.int64)  # for `place_cached`: a row takes as many pods as fit
 _VERDICTS = len(Reject) + 1
 _NOT_READY = int(Reject.NOT_READY)
 _BY_TIME = (Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 
-class Account(NamedTuple):
-    """How m pods were judged, one row each. A pod whose shape had just failed in the same call is not judged: `counts` is -1."""
+class Evaluation(NamedTuple):
+    """The result for m pods, one row each. A pod whose shape had failed before in the same call is not evaluated: `counts` is -1."""
 
-    rows: Int  # [m] where it goes, -1 = waits
+    rows: Int  # [m] the chosen row, -1 = none
     counts: Int  # [m, len(Reject) + 1] nodes by verdict; column 0 passed
     best: Int  # [m, BEST] the best rows, -1 where there are fewer
     scores: Float  # [m, BEST]
-    score: Float  # [m] of the chosen row, NaN where it waits
+    score: Float  # [m] of the chosen row, NaN if none
 
 
 @njit
@@ -51,7 +51,7 @@ def _refresh(
     scores: Float,
     scratch: Int,
 ) -> None:
-    """Judge anew the rows that have changed since this shape was last judged."""
+    """Evaluate the rows that have changed since this shape was last evaluated."""
     count = 0
     for n in range(version.shape[0]):
         if stamps[n] != version[n]:
@@ -66,11 +66,11 @@ def _refresh(
 
 @njit
 def _survey_block(verdicts: Int, scores: Float, allowed: Mask, block: int, tops: Int, top_scores: Float) -> None:
-    """The best rows of one block, the best first, of equal ones the first."""
+    """The best rows of one block, best first; equal ones in row order."""
     narrowed = allowed.shape[0] > 0
     best, best_scores = tops[block], top_scores[block]
     best[:] = -1
-    least = -np.inf  # of those kept, once there are as many as are kept: most rows need no more than this look
+    least = -np.inf  # the lowest kept score once all places are taken: most rows need only this comparison
     for n in range(block * _BLOCK, min(verdicts.shape[0], (block + 1) * _BLOCK)):
         if verdicts[n] == 0 and (not narrowed or allowed[n]) and (scores[n] > least or best[-1] < 0):
             least = _insert(n, scores[n], best, best_scores)
@@ -78,7 +78,7 @@ def _survey_block(verdicts: Int, scores: Float, allowed: Mask, block: int, tops:
 
 @njit
 def _insert(n: int, score: float, best: Int, best_scores: Float) -> float:
-    """Take a row up among the best, where there is room or the last is worse, behind those that are as good; the last one's score then."""
+    """Insert a row among the best, behind equal ones; the last one drops out if there is no free place. Returns the last one's score."""
     at = best.shape[0] - 1
     while at > 0 and (best[at - 1] < 0 or score > best_scores[at - 1]):
         best[at] = best[at - 1]
@@ -90,8 +90,8 @@ def _insert(n: int, score: float, best: Int, best_scores: Float) -> float:
 
 
 @njit
-def _the_best(rows: Int, scores: Float, best: Int, best_scores: Float) -> None:
-    """Of these rows the best, the best first, of equal ones the first."""
+def _best_of(rows: Int, scores: Float, best: Int, best_scores: Float) -> None:
+    """The best of these rows, best first; equal ones in the given order."""
     best[:] = -1
     least = -np.inf
     for i in range(rows.shape[0]):
@@ -126,7 +126,7 @@ def _merge(tops: Int, top_scores: Float, best: Int, best_scores: Float) -> None:
 
 @njit
 def _winner(verdicts: Int, scores: Float, allowed: Mask, tops: Int, top_scores: Float, rng: np.random.Generator) -> int:
-    """What `winner` would choose with random ties, drawing as often: blocks that are worse than what was found are passed over."""
+    """The choice of `winner` with random ties, with as many random draws; blocks whose best score is lower are skipped."""
     narrowed = allowed.shape[0] > 0
     best, best_score, ties = -1, -np.inf, 0
     for block in range(tops.shape[0]):
@@ -176,21 +176,24 @@ def _place(
     tops, top_scores = np.empty((blocks, best.shape[1]), np.int64), np.empty((blocks, best.shape[1]))
     tally = np.empty(counts.shape[1], np.int64)
     last = stamps.shape[0] - 1
-    surveyed, n = -1, -1  # the shape that `tally` and `tops` are of, but for row n, which was taken since
+    surveyed, n = (
+        -1,
+        -1,
+    )  # the shape that `tally` and `tops` belong to; they are outdated for row n only, which was chosen since
     for i in range(queue.shape[0]):
         k, slot = queue[i], slots[i]
         if failed[k]:
             continue
         if k == surveyed:
             scratch[0] = n
-            tally[verdicts[slot, n]] -= 1  # it passed, since it was taken
+            tally[verdicts[slot, n]] -= 1  # it had passed, since it was chosen
             verdicts[slot, n] = rejection(nodes, n, shapes, k, fit, knobs)
             stamps[slot, n] = version[n]
             score_rows(score, nodes, shapes, k, scratch[:1], now_s, knobs, scores[slot])
             tally[verdicts[slot, n] if allowed.shape[0] == 0 or allowed[n] else _NOT_READY] += 1
             _survey_block(verdicts[slot], scores[slot], allowed, n // _BLOCK, tops, top_scores)
         else:
-            if slot == last:  # shared by shapes that have no slot of their own
+            if slot == last:  # shared by shapes without a slot
                 stamps[slot] = -1
             _refresh(
                 nodes, shapes, k, fit, score, now_s, knobs, version, stamps[slot], verdicts[slot], scores[slot], scratch
@@ -220,9 +223,9 @@ def _place(
 
 
 class VerdictCache:
-    """Verdicts and scores of the shapes judged last, with the version of each row they belong to.
+    """Verdicts and scores of the shapes evaluated last, with the version of each row they belong to.
 
-    Whoever changes a row of the ledger counts up `version[row]`; a shape is judged again only on rows whose version differs from the cached one.
+    Every change of a ledger row increments `version[row]`; a shape is evaluated again only on rows whose version differs from the cached one.
     Scores that depend on the time are not cached.
     """
 
@@ -230,11 +233,11 @@ class VerdictCache:
         self.version: Int = np.zeros(0, dtype=np.int64)
         self._score = score
         self._slots = slots
-        self._of: dict[int, int] = {}  # shape -> slot, the longest unused first
+        self._of: dict[int, int] = {}  # shape -> slot, least recently used first
         self.forget()
 
     def forget(self) -> None:
-        """Rows of shapes have been given to other shapes."""
+        """Drop everything; required when rows of shapes are reused for other shapes."""
         self._of.clear()
         size = len(self.version)
         self.stamps = np.full((self._slots + 1, size), -1, dtype=np.int64)
@@ -242,28 +245,28 @@ class VerdictCache:
         self.scores = np.zeros((self._slots + 1, size))
 
     def resize(self, rows: int) -> None:
-        """The ledger has so many rows now."""
+        """Extend to the ledger's number of rows; drops everything if it grows."""
         if rows > len(self.version):
             self.version = np.concatenate([self.version, np.zeros(rows - len(self.version), dtype=np.int64)])
             self.forget()
 
     def forget_shapes(self, shapes: Int) -> None:
-        """What is requested or estimated for these shapes has changed: judge them again on every row."""
+        """Requests or estimates of these shapes changed: evaluate them again on every row."""
         for k in shapes.tolist():
             slot = self._of.get(k, -1)
             if slot >= 0:
                 self.stamps[slot] = -1
 
     def changed(self, rows: Int | int) -> None:
-        """These rows, each named once or more, are not what they were."""
+        """These rows changed; repetitions are allowed."""
         self.version[rows] += 1
 
-    def remembered(self) -> tuple[tuple[int, int], ...]:
-        """Shapes and their slots."""
+    def cached(self) -> tuple[tuple[int, int], ...]:
+        """Cached shapes and their slots."""
         return tuple(self._of.items())
 
     def slots_of(self, queue: Int) -> Int:
-        """A slot for each shape of the queue; the last one is shared by those that have none."""
+        """A slot for each shape of the queue; shapes without one share the last slot."""
         if self._score in _BY_TIME:
             return np.full(len(queue), self._slots, dtype=np.int64)
         slots: dict[int, int] = {}
@@ -280,7 +283,7 @@ class VerdictCache:
 
 
 @njit
-def _helped(
+def _feasible_on(
     queue: Int, among: Int, nodes: NodeArrays, shapes: ShapeArrays, fit: int, knobs: Float, answer: Mask
 ) -> None:
     for i in range(queue.shape[0]):
@@ -290,9 +293,9 @@ def _helped(
                 break
 
 
-def blank(size: int) -> Account:
-    """The account of pods that were not judged."""
-    return Account(
+def unevaluated(size: int) -> Evaluation:
+    """The result for pods that are not evaluated."""
+    return Evaluation(
         rows=np.full(size, -1, dtype=np.int64),
         counts=np.full((size, _VERDICTS), -1, dtype=np.int64),
         best=np.full((size, BEST), -1, dtype=np.int64),
@@ -301,12 +304,12 @@ def blank(size: int) -> Account:
     )
 
 
-def account_best(account: Account, at: int, rows: Int, scores: Float) -> None:
-    """Write into the account which of these rows are the best for its pod `at`; `scores[len(rows)]`."""
-    _the_best(rows, scores, account.best[at], account.scores[at])
+def set_best(evaluation: Evaluation, at: int, rows: Int, scores: Float) -> None:
+    """Write the best of these rows into the result of pod `at`; `scores[len(rows)]`."""
+    _best_of(rows, scores, evaluation.best[at], evaluation.scores[at])
 
 
-def judged(
+def evaluate(
     k: int,
     nodes: NodeArrays,
     shapes: ShapeArrays,
@@ -316,7 +319,7 @@ def judged(
     knobs: Float,
     cache: VerdictCache,
 ) -> tuple[Int, Float]:
-    """What every row's filters say of one shape, and the scores of the rows that pass: the memory's own arrays, to be read at once."""
+    """The verdict of every row for one shape, and the scores of feasible rows. These are the cache's own arrays, valid until its next use."""
     cache.resize(nodes.capacity.shape[0])
     slot = int(cache.slots_of(np.array([k], dtype=np.int64))[0])
     if slot == cache.stamps.shape[0] - 1:
@@ -343,25 +346,25 @@ def place_cached(
     rng: np.random.Generator,
     cache: VerdictCache,
     times: Int = NO_QUOTA_PER_ROW,
-) -> Account:
-    """Place the pods whose shapes are `queue[m]`, in that order. Changes `nodes` in place and counts up the rows' versions in `cache`.
+) -> Evaluation:
+    """Place the pods whose shapes are `queue[m]`, in that order. Changes `nodes` in place and increments the rows' versions in `cache`.
 
-    A shape that found no node is not tried again in the same call: placements only take room. `sample` > 0 stops at that many passing nodes, starting where
-    the last call stopped (`cursor[0]`), as kube-scheduler does. `allowed` is empty (every row) or one bool a row. `times`, where it is not empty, is how many
-    pods of the queue each row takes; it and `allowed`, which is not empty then, are used up.
+    A shape that found no node is not tried again in the same call, because placements only use resources. `sample` > 0 stops at that many feasible nodes,
+    starting where the last call stopped (`cursor[0]`), as kube-scheduler does. `allowed` is empty (every row) or one bool per row. `times`, if not empty, is
+    how many pods of the queue each row takes; it and `allowed`, which must not be empty then, are modified.
     """
-    account = blank(len(queue))
+    evaluation = unevaluated(len(queue))
     cache.resize(nodes.capacity.shape[0])
     _place(
         queue, cache.slots_of(queue), nodes, shapes, allowed, fit, score, random_ties, sample, cursor, now_s, knobs, rng,
         cache.version, cache.stamps, cache.verdicts, cache.scores,
-        account.rows, account.counts, account.best, account.scores, account.score, times,
+        evaluation.rows, evaluation.counts, evaluation.best, evaluation.scores, evaluation.score, times,
     )  # fmt: skip
-    return account
+    return evaluation
 
 
-def helped(queue: Int, among: Int, nodes: NodeArrays, shapes: ShapeArrays, fit: int, knobs: Float) -> Mask:
-    """`bool[m]`: which of these shapes pass every row-local filter on any row of `among`."""
+def feasible_on(queue: Int, among: Int, nodes: NodeArrays, shapes: ShapeArrays, fit: int, knobs: Float) -> Mask:
+    """`bool[m]`: which of these shapes pass all row-local filters on some row of `among`."""
     answer = np.zeros(len(queue), dtype=np.bool_)
-    _helped(queue, among, nodes, shapes, fit, knobs, answer)
+    _feasible_on(queue, among, nodes, shapes, fit, knobs, answer)
     return answer
