@@ -487,7 +487,7 @@ def test_a_replica_that_never_judges_does_not_grow() -> None:
         c.pod_seen(pod(f"p{i}", 1, on="a"), 0.0)
         c.pod_gone(waiting.uid, 0.0)
     assert len(c.queue._active) < 2000
-    assert len(c._components.assignments._closing) < 2000
+    assert len(c._components.assignments._removed) < 2000
     assert len(c._components.assignments.ledger.row) < 8192
     c.validate()
 

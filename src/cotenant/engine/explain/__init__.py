@@ -1,4 +1,4 @@
-"""Questions about decisions, answered without changing anything: why pending, why there, what if, what would help.
+"""Answers questions about decisions without changing state: why a pod is pending, why it is on its node, what if, what would help.
 
-Belongs here: reading the engine's state and judging it again. Not here: the record that each decision leaves (engine/cycle/decision_records).
+Belongs here: reading the engine's state and evaluating it again. Not here: the decision record of each decision (engine/cycle/placing.py).
 """

@@ -1,9 +1,9 @@
-"""Questions asked of a cluster's engine: why a pod waits, why it sits where it sits, and what if it were otherwise.
+"""Answers questions to a cluster's engine: why a pod waits, why it is on its node, and what if its spec were different.
 
-Problem: an answer pieced together from logs is out of date and leaves out half, and an answer that judges on its own disagrees with the one that
-counts. Choice: the questions go to the parts that decide (filters, rules, keepers, scores, the search for victims, the queue, the newest decisions), over
-a view of their state that may be changed without changing theirs (engine/explain/what_if.py). Nothing is computed before somebody asks. Limits: an answer is
-about the moment of the question; placements longer ago than engine/cycle/history.py remembers are on the pod's annotation only.
+Problem: an explanation pieced together from logs is outdated and incomplete, and one computed by separate code disagrees with the scheduler. Choice: the
+questions go to the code that decides (filters, rules, node rules, scores, preemption, the queue, the newest decisions), over a copy of its state that may be
+changed without affecting the original (engine/explain/what_if.py). Nothing is computed before a question is asked. Limits: an answer is about the moment of
+the question; placements older than what engine/cycle/history.py keeps are in the pod's annotation only.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from cotenant.policy.placement.profiles import PlacementProfile
 BEST = 5
 _NEAREST = 4
 _NAMED = 8
-_KEPT = "node(s) keep their room for pods that were promised it"
+_RESERVED = "node(s) reserve their free resources for nominated pods"
 
 
 class Explain:
-    """Answers about one cluster."""
+    """Answers questions about one cluster."""
 
     def __init__(
         self,
@@ -66,36 +66,36 @@ class Explain:
         self._components = components
         self._pods = pods
         self._budgets = budgets
-        self._roster = plugins
+        self._plugins = plugins
         self._profile = profile
         self._settings = settings
 
-    def pod(self, key: str, now_s: float, supposed: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
-        """Of one pod by namespace/name, None where it is not known. Raises `InvalidInput` for a node that is not known, or amounts that cannot be."""
+    def pod(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
+        """The answer about a pod by namespace/name, None if it is unknown. Raises `InvalidInput` for an unknown node or invalid amounts."""
         entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
         if entry is None:
             return None
         assignments = self._components.assignments
-        if supposed.node and supposed.node not in assignments.encoder.node_rows:
-            raise InvalidInput("--if node", supposed.node, "a node that this scheduler knows", "see kubectl get nodes")
+        if what_if.node and what_if.node not in assignments.encoder.node_rows:
+            raise InvalidInput("--if node", what_if.node, "a node that this scheduler knows", "see kubectl get nodes")
         waits = entry.state not in ASSIGNED
-        with viewed(assignments, entry, supposed, self._profile, self._roster.reservations) as view:
+        with viewed(assignments, entry, what_if, self._profile, self._plugins.reservations) as view:
             ranks = self._ranking(view, now_s)
-            about = _about(view, supposed.node, ranks) if supposed.node else None
-            held = concerns(self._roster, entry, view.pod, now_s)
-            waiting = self._waiting(entry, view, supposed, ranks, held, now_s) if waits or supposed.changes else None
+            about = _about(view, what_if.node, ranks) if what_if.node else None
+            held = concerns(self._plugins, entry, view.pod, now_s)
+            waiting = self._waiting(entry, view, what_if, ranks, held, now_s) if waits or what_if.changes else None
             shown = _shown(entry, ranks)
         return PodAnswer(
             pod=key,
             uid=entry.seen.uid,
             at_s=now_s,
             state=entry.state.name.lower(),
-            headline=_headline(entry, supposed, waiting, ranks, self._settings.scheduler),
+            headline=_headline(entry, what_if, waiting, ranks, self._settings.scheduler),
             priority=view.pod.priority,
             requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
             node=entry.node,
             promised=self._components.nominations.node_of(entry.seen.uid),
-            supposed=supposed.words(),
+            supposed=what_if.words(),
             waiting=waiting,
             record=None if waits else self.past.record(entry.seen.uid),
             candidates=shown,
@@ -106,7 +106,7 @@ class Explain:
         )
 
     def node(self, name: str, now_s: float) -> NodeAnswer | None:
-        """What is believed of a node, None where it is not known."""
+        """The engine's view of a node, None if it is unknown."""
         return node_answer(self._components, name, now_s)
 
     def knows_node(self, name: str) -> bool:
@@ -114,19 +114,19 @@ class Explain:
         return name in self._components.assignments.encoder.node_rows
 
     def quota(self, name: str) -> Concern | None:
-        """A quota with every term of its runtime, None where there is none."""
-        return quota_concern(self._roster, name)
+        """A quota with every term of its runtime, None if it is unknown."""
+        return quota_concern(self._plugins, name)
 
     def gang(self, key: str, now_s: float) -> Concern | None:
-        """A gang by namespace/name, None where there is none."""
-        return gang_concern(self._roster, key, now_s)
+        """A gang by namespace/name, None if it is unknown."""
+        return gang_concern(self._plugins, key, now_s)
 
     def _ranking(self, view: View, now_s: float) -> Ranking:
         rows = np.flatnonzero(view.passing)
-        wishes = view.narrowing.preferences(view.number, rows) if len(rows) else ()
+        preferences = view.narrowing.preferences(view.number, rows) if len(rows) else ()
         nodes, shapes = view.encoder.nodes(), view.encoder.shapes()
         return ranking(
-            self._profile, nodes, shapes, view.shape, rows, now_s, wishes, self._components.assignments.names
+            self._profile, nodes, shapes, view.shape, rows, now_s, preferences, self._components.assignments.names
         )
 
     # ---- why it waits
@@ -135,7 +135,7 @@ class Explain:
         self,
         entry: PodInfo,
         view: View,
-        supposed: WhatIf,
+        what_if: WhatIf,
         ranks: Ranking,
         held: tuple[Concern, ...],
         now_s: float,
@@ -144,10 +144,10 @@ class Explain:
         rejections = explanation.rejections
         if len(view.allowed):
             kept = int((view.checked.here & (view.checked.misses == 0) & ~view.allowed).sum())
-            rejections = (*rejections, Rejection("Nominated", _KEPT, kept)) if kept else rejections
+            rejections = (*rejections, Rejection("Nominated", _RESERVED, kept)) if kept else rejections
         preemption, found = "", tuple[Help, ...]()
         if len(ranks) == 0:
-            preemption, found = self._instead(entry, view)
+            preemption, found = self._preemption(entry, view)
         group = self._components.queue.group_of(entry.seen.uid)
         refused = group.verdict.record.waiting_because if group is not None and group.verdict is not None else ""
         holding = next((each.words for each in held if each.holds), "")
@@ -155,7 +155,7 @@ class Explain:
             because = f"its scheduling gates are closed: {', '.join(entry.seen.gates)}"
         elif entry.state is State.BLOCKED:
             because = obstacle(entry.seen) or entry.last_message or holding
-        elif supposed.changes:
+        elif what_if.changes:
             because = holding
         else:
             because = refused or holding
@@ -175,23 +175,23 @@ class Explain:
             passing=len(ranks),
             helps=(*helps(view, self._components.assignments.names), *found) if len(ranks) == 0 else (),
             preemption=preemption,
-            retry=retry(entry, group, bool(self._promised_to(entry)), self._settings, now_s),
+            retry=retry(entry, group, bool(self._nominated_node(entry)), self._settings, now_s),
         )
 
-    def _promised_to(self, entry: PodInfo) -> str:
+    def _nominated_node(self, entry: PodInfo) -> str:
         return self._components.nominations.node_of(entry.seen.uid)
 
-    def _instead(self, entry: PodInfo, view: View) -> tuple[str, tuple[Help, ...]]:
-        """Whether evicting others makes room, at its priority or at a higher one: in words, and what would help."""
-        node = self._promised_to(entry)
+    def _preemption(self, entry: PodInfo, view: View) -> tuple[str, tuple[Help, ...]]:
+        """Whether preemption would make a node feasible, at the pod's priority or at a higher one: in words, and what would help."""
+        node = self._nominated_node(entry)
         if node:
             leaving = self._names(self._components.nominations.victims_of(entry.seen.uid))
             return f"it is promised {node}" + (f" and waits for {leaving} to go" if leaving else ""), ()
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: nobody is evicted for it", ()
         priorities = self._components.assignments.priorities
-        seated = np.flatnonzero(view.ledger.row >= 0)  # and those who are promised a node: they give way too
-        if (priorities[seated] < view.pod.priority).any():
+        assigned = np.flatnonzero(view.ledger.row >= 0)  # includes pods with a nominated node, which yield as well
+        if (priorities[assigned] < view.pod.priority).any():
             attempt = self._attempt(entry, view, view.pod.priority)
             if attempt.row >= 0:
                 return self._evicting(attempt), ()
@@ -199,7 +199,7 @@ class Explain:
         else:
             words = f"nobody of a priority below {view.pod.priority} is placed"
         wanted = least_priority(
-            view.pod.priority, priorities[seated], lambda priority: self._attempt(entry, view, priority).row >= 0
+            view.pod.priority, priorities[assigned], lambda priority: self._attempt(entry, view, priority).row >= 0
         )
         if wanted is None:
             return words, ()
@@ -211,7 +211,7 @@ class Explain:
         assignments, preempting = self._components.assignments, self._components.preempting
         return preempt(
             view.encoder,
-            self._seats_beside(view, priority),
+            self._ledger_for(view, priority),
             view.narrowing,
             self._profile,
             view.number,
@@ -219,26 +219,26 @@ class Explain:
             assignments.priorities,
             assignments.started_s,
             self._budgets,
-            view.guest,
+            view.stand_in,
             preempting.at_stake(preempting.losses.jobs(), entry, priority),
         )
 
-    def _seats_beside(self, view: View, priority: int) -> Ledger:
-        """The ledger as a pod of this priority sees it: promises to less important pods are no seats."""
+    def _ledger_for(self, view: View, priority: int) -> Ledger:
+        """The ledger as a pod of this priority sees it: without resources reserved for nominated pods of lower priority."""
         row = view.ledger.row
-        promised = [
+        nominated = [
             other.number
             for other in self._components.assignments.reserved.values()
             if other.seen.pod.priority < priority and row[other.number] >= 0
         ]
-        if not promised:
+        if not nominated:
             return view.ledger
         nodes = view.ledger.nodes
         nodes = nodes._replace(
             requested=nodes.requested.copy(), sums=nodes.sums.copy(), group_count=nodes.group_count.copy()
         )
         ledger = view.ledger.copy(nodes, view.ledger.shapes)
-        ledger.remove(np.array(promised, dtype=np.int64))
+        ledger.remove(np.array(nominated, dtype=np.int64))
         return ledger
 
     def _evicting(self, found: Preemption) -> str:
@@ -258,7 +258,7 @@ class Explain:
 
 
 def _shown(entry: PodInfo, ranks: Ranking) -> tuple[Candidate, ...]:
-    """The best few, and the pod's own node where that is not among them."""
+    """The best few nodes, and the pod's own node if that is not among them."""
     best = ranks.best(BEST)
     if entry.state not in ASSIGNED or any(each.node == entry.node for each in best):
         return best
@@ -278,16 +278,16 @@ def _about(view: View, node: str, ranks: Ranking) -> NodeVerdict:
                 missing = check.figures(np.arange(len(check.fails)) == row)
             refusals.append(Refusal(check.plugin, check.reason, missing))
     if not refusals and not view.passing[row]:
-        refusals.append(Refusal("Nominated", _KEPT))
+        refusals.append(Refusal("Nominated", _RESERVED))
     candidate, place = ranks.of(row)
     return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
 
 
-def _headline(entry: PodInfo, supposed: WhatIf, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
-    if supposed.changes and waiting is not None:
+def _headline(entry: PodInfo, what_if: WhatIf, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
+    if what_if.changes and waiting is not None:
         if waiting.passing == 0 or waiting.held:
-            return f"with {supposed.words()} it would wait: {waiting.because}"
-        return f"with {supposed.words()}, {waiting.passing} of {waiting.nodes} nodes would take it, {ranks.best(1)[0].node} first"
+            return f"with {what_if.words()} it would wait: {waiting.because}"
+        return f"with {what_if.words()}, {waiting.passing} of {waiting.nodes} nodes would take it, {ranks.best(1)[0].node} first"
     if entry.state is State.BOUND:
         by = "" if entry.seen.scheduler == scheduler else f", placed by {entry.seen.scheduler}"
         return f"it is on {entry.node}{by}"
@@ -299,11 +299,11 @@ def _headline(entry: PodInfo, supposed: WhatIf, waiting: Waiting | None, ranks: 
 
 
 def _story(entry: PodInfo) -> tuple[tuple[float, str], ...]:
-    told, before = [], State.NEW
+    lines, before = [], State.NEW
     for at_s, after in entry.story:
-        told.append((at_s, LEGAL.get((before, after), after.name.lower())))
+        lines.append((at_s, LEGAL.get((before, after), after.name.lower())))
         before = after
-    return tuple(told)
+    return tuple(lines)
 
 
 def _listed(names: list[str]) -> str:

@@ -1,7 +1,7 @@
-"""What the engine believes of a node, for a person who compares it with the node itself.
+"""The engine's view of a node, to compare with the node itself.
 
-Problem: a pod is refused where `kubectl describe node` shows room, or the other way round, and the difference is what somebody has not been told. Choice: the
-columns that decide, by name, and every pod that counts there with its state. Limits: what was reported is told with its age; whether a profile reads it is its own.
+Problem: a pod is refused where `kubectl describe node` shows free resources, or the other way round, because some component has outdated facts. Choice: the
+columns that decide, by name, and every pod that counts there with its state. Limits: a report is shown with its age, whether or not the profile uses it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cotenant.model.resources import format_amount
 
 
 def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer | None:
-    """None for a node that is not known."""
+    """The view of a node; None if it is unknown."""
     assignments = components.assignments
     assignments.write()
     row = assignments.encoder.node_rows.get(name)
@@ -29,11 +29,11 @@ def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer |
     requested = assignments.ledger.nodes.requested[row]
     amounts = []
     for column, resource in enumerate(assignments.encoder.axis.names):
-        there, taken = int(nodes.capacity[row, column]), int(requested[column])
-        if there or taken:
-            texts = [format_amount(resource, amount) for amount in (there, taken, max(0, there - taken))]
+        capacity, used = int(nodes.capacity[row, column]), int(requested[column])
+        if capacity or used:
+            texts = [format_amount(resource, amount) for amount in (capacity, used, max(0, capacity - used))]
             amounts.append(NodeAmount(resource, *texts))
-    here = assignments.residents.get(name, {}).values()
+    residents = assignments.residents.get(name, {}).values()
     return NodeAnswer(
         node=name,
         ready=node.ready,
@@ -41,7 +41,7 @@ def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer |
         labels=node.labels.items,
         taints=tuple(_taint(each) for each in node.taints),
         amounts=tuple(amounts),
-        pods=tuple(sorted((_pod(entry) for entry in here), key=lambda pod: pod.pod)),
+        pods=tuple(sorted((_pod(entry) for entry in residents), key=lambda pod: pod.pod)),
         promised=tuple(sorted(_key(components, uid) for uid in components.nominations.on(name))),
         report=_reported(nodes.report[row], now_s),
         tried_again=row in assignments.changed,
@@ -77,14 +77,14 @@ def _reported(values: Float, now_s: float) -> NodeReported | None:
     if np.isnan(values[Report.REPORTED_AT]):
         return None
 
-    def told(column: Report) -> float | None:
+    def finite(column: Report) -> float | None:
         value = float(values[column])
         return value if np.isfinite(value) else None
 
     return NodeReported(
         age_s=round(max(0.0, now_s - float(values[Report.REPORTED_AT])), 3),
-        cpu_used=told(Report.CPU_USED),
-        memory_used=told(Report.MEMORY_USED),
-        latency_p99_ms=told(Report.LATENCY_P99_MS),
-        violation=told(Report.VIOLATION),
+        cpu_used=finite(Report.CPU_USED),
+        memory_used=finite(Report.MEMORY_USED),
+        latency_p99_ms=finite(Report.LATENCY_P99_MS),
+        violation=finite(Report.VIOLATION),
     )

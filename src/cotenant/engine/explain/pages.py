@@ -1,8 +1,8 @@
-"""Which pages the plugins's members have: what each would tell of itself, under the names that users of the founding API write.
+"""Pages about the state of plugins and node rules, under the paths of the founding API.
 
-Problem: gangs, quotas, devices, CPUs, reservations and load each keep books of their own, and a page for one that is not there would be a lie. Choice: one
-list of pages, each for a member by its name in the plugins; a page is there exactly where the plugins has the member, switched on. A page answers with a frozen value,
-None for a name that nobody knows. Limits: members are asked, nothing is computed here.
+Problem: gangs, quotas, devices, CPUs, reservations and load each have their own state, and a page about one that is not enabled would be wrong. Choice: one
+list of pages, each for a member of the plugin registry by name; a page exists only if the registry has that member, enabled. A page answers with a frozen value,
+None for an unknown name. Limits: members describe themselves, nothing is computed here.
 Source: founding document, v0.7, section 3; later plugins' endpoints as in Koordinator's scheduler.
 """
 
@@ -19,13 +19,13 @@ NODE = ":nodeName"
 
 @dataclass(frozen=True, slots=True)
 class MemberPage:
-    """One page of one member."""
+    """One page about one member of the registry."""
 
-    member: str  # field of the plugins
+    member: str  # attribute of the plugin registry
     plugin: str  # in the path, as in Koordinator
     endpoint: str  # names begin with a colon
-    what: str  # of a thing that is asked for by name; empty = the page is about all of them
-    tell: Callable[[Any, Sequence[str]], object | None]
+    what: str  # the kind of object, if the page is about one by name; empty = all of them
+    read: Callable[[Any, Sequence[str]], object | None]
 
     @property
     def pattern(self) -> str:
@@ -62,7 +62,7 @@ PAGES = (
 
 
 def pages(plugins: PluginRegistry) -> Iterator[tuple[MemberPage, Any]]:
-    """The pages of the members that are there, each with its member."""
+    """The pages of enabled members, each with its member."""
     for each in PAGES:
         member = getattr(plugins, each.member, None)
         if member is not None and getattr(member, "is_on", True):
@@ -70,4 +70,4 @@ def pages(plugins: PluginRegistry) -> Iterator[tuple[MemberPage, Any]]:
 
 
 def _each(member: Any, names: Sequence[str]) -> tuple[object, ...]:
-    return tuple(told for told in (member.describe(name) for name in names) if told is not None)
+    return tuple(found for found in (member.describe(name) for name in names) if found is not None)

@@ -1,8 +1,8 @@
-"""What would let a pod be placed: less requested, a label, a toleration, a cordon lifted, more priority. Each is computed, none is guessed.
+"""Changes that would let a pod be placed: lower requests, a label, a toleration, an uncordoned node, a higher priority. Each is computed, none is guessed.
 
-Problem: "0 of 5,000 nodes" leaves a person to find out which of a dozen changes would help. Choice: every filter's answer on every node is at hand, so
-the nodes that lack one kind of thing only say what that is; what a priority would have evicted is asked of the same search that evicts. Limits:
-one kind of change at a time (all resources count as one); a help is about the cluster as it stands, and quotas and gangs have a say of their own.
+Problem: "0 of 5,000 nodes" does not tell which of a dozen changes would help. Choice: the result of every filter on every node is available, so
+nodes that only one filter rejects show which change is needed; what a higher priority would evict comes from the preemption search itself. Limits:
+one kind of change at a time (all resources count as one); it is evaluated on the current state, and quotas and gangs may still hold the pod back.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from cotenant.model.decisions.answers import Help
 from cotenant.model.decisions.reasons import NOT_READY
 from cotenant.model.resources import PODS_NAME, format_amount
 
-_LOOKED_AT = 200  # nodes whose labels are compared in words
+_MAX_COMPARED = 200  # nodes whose labels are compared
 _NAMED = 3
-_HIGHEST = 2**31  # of pods; what has more stands for a reservation and never goes
+_HIGHEST = 2**31  # priority of a pod; above it are stand-ins of reservations, which are never evicted
 
 
 def helps(view: View, names: list[str]) -> tuple[Help, ...]:
-    """What would help besides evicting others, the most nodes first. For a pod that no node takes."""
-    found = [*_less(view, names), *_one_thing(view, names)]
+    """What would help besides preemption, sorted by number of nodes. For a pod without a feasible node."""
+    found = [*_lower_requests(view, names), *_single_filter(view, names)]
     found.sort(key=lambda each: -each.nodes)
     return tuple(found)
 
 
-def _less(view: View, names: list[str]) -> Iterator[Help]:
-    """The least that requests would have to give up, on nodes that refuse nothing else."""
+def _lower_requests(view: View, names: list[str]) -> Iterator[Help]:
+    """The smallest reduction of requests that would help, on nodes that only NodeResourcesFit rejects."""
     short = [check for check in view.checked.checks if check.plugin == FIT and check.missing is not None]
     others = np.zeros(len(view.checked.here), dtype=np.bool_)
     for check in view.checked.checks:
@@ -48,13 +48,13 @@ def _less(view: View, names: list[str]) -> Iterator[Help]:
     rows = np.flatnonzero(near)
     if len(rows) == 0:
         return
-    left = np.ones(len(rows))  # share of the pod's requests that fits, of the resource that is shortest
+    left = np.ones(len(rows))  # share of the pod's requests that fits, for the scarcest resource
     rooms: dict[str, Int] = {}
     for check in short:
         missing = np.maximum(0, check.missing[rows]) if check.missing is not None else np.zeros(len(rows), np.int64)
         asked = view.pod.requests.get(check.resource)
         if check.resource == PODS_NAME or asked == 0:
-            left[missing > 0] = -1.0  # nothing of the pod's own would help
+            left[missing > 0] = -1.0  # lower requests would not help
             continue
         rooms[check.resource] = asked - missing
         left = np.minimum(left, rooms[check.resource] / asked)
@@ -68,16 +68,16 @@ def _less(view: View, names: list[str]) -> Iterator[Help]:
     for name, room in rooms.items():
         if name not in wanted:
             enough &= room >= view.pod.requests.get(name)
-    said = " and ".join(
+    text = " and ".join(
         f"{format_amount(name, most)} {name} instead of {format_amount(name, view.pod.requests.get(name))}"
         for name, most in wanted.items()
     )
     fitting = rows[enough]
-    yield Help("request", f"ask for {said}: {_nodes(fitting, names)} then", len(fitting))
+    yield Help("request", f"ask for {text}: {_nodes(fitting, names)} then", len(fitting))
 
 
-def _one_thing(view: View, names: list[str]) -> Iterator[Help]:
-    """Nodes that one filter alone refuses, by what it wants; amounts are told by `_less`."""
+def _single_filter(view: View, names: list[str]) -> Iterator[Help]:
+    """Nodes that only one filter rejects, by what that filter requires; resources are handled by `_lower_requests`."""
     near = view.checked.here & (view.checked.misses == 1)
     if len(view.allowed):
         near &= view.allowed
@@ -85,10 +85,10 @@ def _one_thing(view: View, names: list[str]) -> Iterator[Help]:
         only = near & check.fails
         if (check.plugin == FIT and check.missing is not None) or not only.any():
             continue
-        yield from _by_kind(check, only, view, names)
+        yield from _by_plugin(check, only, view, names)
 
 
-def _by_kind(check: Check, only: Mask, view: View, names: list[str]) -> Iterator[Help]:
+def _by_plugin(check: Check, only: Mask, view: View, names: list[str]) -> Iterator[Help]:
     rows = np.flatnonzero(only)
     fit = _nodes(rows, names)
     if check.plugin == "NodeAffinity":
@@ -105,40 +105,42 @@ def _by_kind(check: Check, only: Mask, view: View, names: list[str]) -> Iterator
 
 
 def _labels(rows: Int, view: View, names: list[str]) -> Iterator[Help]:
-    """Which labels are missing most often where labels are all that is missing."""
+    """The labels missing most often, on nodes where only labels are missing."""
     if view.pod.pinned is not None:
         yield Help(
             "label", f"its affinity names the node {view.pod.pinned}; {_nodes(rows, names)} otherwise", len(rows)
         )
         return
     wanted: Counter[tuple[str, ...]] = Counter()
-    for row in rows[:_LOOKED_AT].tolist():
+    for row in rows[:_MAX_COMPARED].tolist():
         wanted[missing_labels(view.pod, view.encoder.node(row))] += 1
     for labels, times in wanted.most_common(_NAMED):
-        some = [row for row in rows[:_LOOKED_AT].tolist() if missing_labels(view.pod, view.encoder.node(row)) == labels]
-        cut = " or more" if len(rows) > _LOOKED_AT else ""
+        some = [
+            row for row in rows[:_MAX_COMPARED].tolist() if missing_labels(view.pod, view.encoder.node(row)) == labels
+        ]
+        cut = " or more" if len(rows) > _MAX_COMPARED else ""
         yield Help("label", f"label {' and '.join(labels)}: {_nodes(np.array(some), names)}{cut} then", times)
 
 
 def missing_labels(pod: Pod, node: Node) -> tuple[str, ...]:
-    """What a node's labels lack for the pod's selector and required affinity, the easiest of its terms, in words; empty where nothing."""
+    """The labels that a node lacks for the pod's selector and the required affinity term with the fewest misses; empty if none."""
     lacking = [f"{key}={value}" for key, value in pod.node_selector if node.labels.get(key) != value]
     affinity = pod.node_affinity
     if affinity is not None and affinity.required is not None and not affinity.required.matches(node.name, node.labels):
         per_term = [_unmet(term, node) for term in affinity.required.terms]
-        easiest: list[str] = min(per_term, key=len) if per_term else ["a term in its node affinity"]
-        lacking += easiest
+        fewest: list[str] = min(per_term, key=len) if per_term else ["a term in its node affinity"]
+        lacking += fewest
     return tuple(lacking)
 
 
 def _unmet(term: NodeSelectorTerm, node: Node) -> list[str]:
-    unmet = [_said(each) for each in term.expressions if not each.matches(node.labels)]
+    unmet = [_text(each) for each in term.expressions if not each.matches(node.labels)]
     if not unmet:
-        unmet = [_said(each) for each in term.fields]
+        unmet = [_text(each) for each in term.fields]
     return unmet or ["what its node affinity asks"]
 
 
-def _said(requirement: Requirement) -> str:
+def _text(requirement: Requirement) -> str:
     values = ", ".join(requirement.values)
     match requirement.operator:
         case Operator.IN:
@@ -161,7 +163,7 @@ def _nodes(rows: Int, names: list[str]) -> str:
 
 
 def least_priority(above: int, priorities: Int, works: Callable[[int], bool]) -> int | None:
-    """The least priority over `above` for which `works`, given the priorities of those who might go; None where none does. More never works less."""
+    """The lowest priority above `above` for which `works`, given the priorities of pods that could be evicted; None if there is none. `works` must be monotonic."""
     steps = np.unique(priorities[(priorities >= above) & (priorities < _HIGHEST)]) + 1
     low, high = 0, len(steps)
     while low < high:

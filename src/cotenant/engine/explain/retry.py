@@ -1,7 +1,7 @@
-"""When a pod that waits is judged again.
+"""When a pending pod is tried again.
 
-Problem: "it will be retried" helps nobody decide whether to wait. Choice: the queue's own times, and the events that would wake the pod's group, in words.
-Limits: a group that is woken still has its turn by priority; how many stand before it is not told.
+Problem: "it will be retried" does not help to decide whether to wait. Choice: the queue's own times, and the events that would activate the pod's group, in words.
+Limits: an activated group is still ordered by priority; how many groups are before it is not reported.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _WORDS = {
 }
 
 
-def retry(entry: PodInfo, group: Group | None, promised: bool, settings: Settings, now_s: float) -> Retry:
-    """Of a pod that sits nowhere; `group` is where it waits in the queue, `promised` whether a node is kept for it."""
+def retry(entry: PodInfo, group: Group | None, nominated: bool, settings: Settings, now_s: float) -> Retry:
+    """For an unassigned pod; `group` is its group in the queue, `nominated` whether it has a nominated node."""
     standing = entry.state.name.lower()
     if entry.state is State.GATED:
         return Retry(standing, "when its scheduling gates are removed")
@@ -41,19 +41,19 @@ def retry(entry: PodInfo, group: Group | None, promised: bool, settings: Setting
     if group.standing is Standing.BACKOFF:
         return Retry(group.standing.value, "after its back-off: something has happened that may help", group.until_s)
     flush_s = group.since_s + settings.flush_s
-    if promised:
+    if nominated:
         return Retry(group.standing.value, "when those who were evicted for it are gone", flush_s)
-    return Retry(group.standing.value, f"when {_what_helps(group)}", flush_s)
+    return Retry(group.standing.value, f"when {_helping_events(group)}", flush_s)
 
 
-def _what_helps(group: Group) -> str:
+def _helping_events(group: Group) -> str:
     filters = group.verdict.filters if group.verdict is not None else frozenset({EVERYTHING})
     events: set[Event] = set()
     for name in filters - ROW_LOCAL:
         events |= helping(name)
     if events == set(Event):
         return "anything changes"
-    told = [_WORDS.get(event.value, event.value) for event in Event if event in events]
+    words = [_WORDS.get(event.value, event.value) for event in Event if event in events]
     if filters & ROW_LOCAL or not filters:
-        told.insert(0, "a node has room and labels for it")
-    return " or ".join(told)
+        words.insert(0, "a node has room and labels for it")
+    return " or ".join(words)

@@ -1,10 +1,10 @@
-"""A cluster's arrays as they would be for a question: one pod more, with other requests perhaps, and without itself.
+"""A view of a cluster's arrays for a what-if question: one pod more, possibly with other requests, and without the original pod.
 
-Problem: "what if it asked for less" must be judged by the same filters on the state as it is, and must leave that state alone to the bit. Choice:
-copies of the columns that a seat changes (a few megabytes at ten thousand nodes), read by the same code as the truth: an encoder with
-one more shape, a ledger without the pod and without the room kept for less important ones. The counts behind rules between pods are not
-copied: a seated pod is taken out of them and put back, with everything that was chosen for it. Limits: what is supposed is requests and priority; a pod's labels,
-rules and claims stay its own. Of the devices and CPUs of reservations it is asked whether they would do, not whether they would have to.
+Problem: "what if it requested less" must be evaluated by the same filters on the current state, without changing a bit of that state. Choice:
+copies of the columns that an assignment changes (a few megabytes at ten thousand nodes), read by the same code as the originals: an encoder with
+one more shape, a ledger without the pod and without resources reserved for pods of lower priority. The counts behind rules between pods are not
+copied: an assigned pod is removed from them and added back, with all its allocations. Limits: only requests and priority can differ; a pod's labels,
+rules and claims stay the same. For devices and CPUs of reservations, the view tests whether they would suffice, not whether they would be required.
 """
 
 from __future__ import annotations
@@ -31,78 +31,82 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a question may read: copies, apart from the narrowing, which answers for `number`."""
+    """What a question may read: copies, except for the narrowing, which is queried for `number`."""
 
-    pod: Pod  # as supposed
+    pod: Pod  # as in the question
     number: int  # the pod's own, for the narrowing
-    guest: int  # in `encoder`, of the pod as supposed
+    stand_in: int  # number in `encoder` of the pod as in the question
     shape: int
     encoder: Encoder
     ledger: Ledger
     narrowing: Narrowing
-    allowed: Mask  # rows that rules leave to the pod, also beside those that are promised a node
+    allowed: Mask  # rows that satisfy the rules, also with nominated pods assigned
     checked: Checked
 
     @property
     def passing(self) -> Mask:
-        """`bool[N]`: rows that nothing refuses."""
+        """`bool[N]`: feasible rows."""
         left = self.checked.here & (self.checked.misses == 0)
         return left if len(self.allowed) == 0 else left & self.allowed
 
 
 @contextmanager
 def viewed(
-    assignments: Assignments, entry: PodInfo, supposed: WhatIf, profile: PlacementProfile, reservations: Reservations
+    assignments: Assignments, entry: PodInfo, what_if: WhatIf, profile: PlacementProfile, reservations: Reservations
 ) -> Iterator[View]:
-    """The cluster for a question about this pod. The arrays are brought up to date first; afterwards they are as they were."""
+    """The view for a question about this pod. Pending changes are written to the arrays first; on exit they are as before."""
     assignments.write()
-    pod = apply(entry.seen.pod, supposed)
-    encoder, guest = assignments.encoder.with_extra_pod(entry.number, pod.shape())
+    pod = apply(entry.seen.pod, what_if)
+    encoder, stand_in = assignments.encoder.with_extra_pod(entry.number, pod.shape())
     ledger = assignments.ledger.copy(encoder.nodes(), encoder.shapes())
-    waits_beside = _lifted(assignments, entry, pod.priority, ledger)
-    drawn = _draw(entry, pod, ledger, encoder, reservations)
+    nominated = _exclude(assignments, entry, pod.priority, ledger)
+    drawn = _exclude_reservations(entry, pod, ledger, encoder, reservations)
     narrowing = assignments.narrowing
     with ExitStack() as stack:
         for number in (entry.number, *(each for each in drawn if narrowing.node_rules_of(each))):
             stack.enter_context(narrowing.without(number))
         stack.enter_context(narrowing.simulating(entry.number, pod, entry.seen.demands))
-        allowed = narrowing.allowed_with(entry.number, waits_beside) if waits_beside else EVERYWHERE
-        checked = Rejector(encoder, narrowing, profile).check(encoder.shape_of(guest), entry.number)
-        yield View(pod, entry.number, guest, encoder.shape_of(guest), encoder, ledger, narrowing, allowed, checked)
+        allowed = narrowing.allowed_with(entry.number, nominated) if nominated else EVERYWHERE
+        checked = Rejector(encoder, narrowing, profile).check(encoder.shape_of(stand_in), entry.number)
+        yield View(
+            pod, entry.number, stand_in, encoder.shape_of(stand_in), encoder, ledger, narrowing, allowed, checked
+        )
 
 
-def apply(pod: Pod, supposed: WhatIf) -> Pod:
-    """The pod as supposed."""
+def apply(pod: Pod, what_if: WhatIf) -> Pod:
+    """The pod with the requests and priority of the question."""
     return replace(
         pod,
-        requests=pod.requests.replaced(supposed.requests),
-        priority=pod.priority if supposed.priority is None else supposed.priority,
+        requests=pod.requests.replaced(what_if.requests),
+        priority=pod.priority if what_if.priority is None else what_if.priority,
     )
 
 
-def _draw(entry: PodInfo, pod: Pod, ledger: Ledger, encoder: Encoder, reservations: Reservations) -> list[int]:
-    """Let the copied ledger not see what stands for reservations from which the pod may draw: their numbers."""
-    as_supposed = copy(entry)
-    as_supposed.seen = replace(entry.seen, pod=pod)
+def _exclude_reservations(
+    entry: PodInfo, pod: Pod, ledger: Ledger, encoder: Encoder, reservations: Reservations
+) -> list[int]:
+    """Remove the stand-ins of reservations that the pod may use from the copied ledger; returns their numbers."""
+    changed = copy(entry)
+    changed.seen = replace(entry.seen, pod=pod)
     numbers = [
-        number for number in reservations.would_lift(as_supposed, ledger.nodes, encoder.axis) if ledger.row[number] >= 0
+        number for number in reservations.would_lift(changed, ledger.nodes, encoder.axis) if ledger.row[number] >= 0
     ]
     if numbers:
         ledger.remove(np.array(sorted(numbers), dtype=np.int64))
     return numbers
 
 
-def _lifted(assignments: Assignments, entry: PodInfo, priority: int, ledger: Ledger) -> tuple[tuple[int, int], ...]:
-    """Take out of the copied ledger what this pod's judgement would not see; who is promised a node beside it: number, row."""
-    away = {entry.number} if entry.row >= 0 else set()  # seated, or room is kept for it
-    beside = []
+def _exclude(assignments: Assignments, entry: PodInfo, priority: int, ledger: Ledger) -> tuple[tuple[int, int], ...]:
+    """Remove pods that scheduling would ignore for this pod from the copied ledger. Returns the nominated pods that count: number, row."""
+    ignored = {entry.number} if entry.row >= 0 else set()  # assigned, or nominated
+    counting = []
     for other in assignments.reserved.values():
         if other is entry:
             continue
         if other.seen.pod.priority < priority:
-            away.add(other.number)
+            ignored.add(other.number)
         else:
-            beside.append((other.number, other.row))
-    if away:
-        ledger.remove(np.array(sorted(away), dtype=np.int64))
-    return tuple(beside)
+            counting.append((other.number, other.row))
+    if ignored:
+        ledger.remove(np.array(sorted(ignored), dtype=np.int64))
+    return tuple(counting)

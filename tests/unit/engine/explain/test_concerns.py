@@ -1,4 +1,4 @@
-"""Refusals by keepers of things that are no sums are counted, are near misses, and can be supposed away."""
+"""Rejections by node rules are counted, can be near misses, and can change in a what-if."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZE = "ephemeral-storage"
 
 
 class Slots:
-    """Each node has one free slot of each size up to its number: what a pod asks for is rounded to a slot, which is no sum."""
+    """Each node has one free slot of each size up to its number; a request is rounded up to a slot, so no sum describes it."""
 
     name = "Slots"
 
@@ -100,7 +100,7 @@ def roomy(c: Cluster, *names: str) -> None:
         c.node_seen(type(big)(name, big.allocatable + type(big.allocatable).of({SIZE: 100}), big.labels))
 
 
-def test_pods_of_one_kind_and_shape_that_ask_keepers_for_different_things_are_told_apart() -> None:
+def test_pods_of_one_kind_and_shape_with_different_demands_get_their_own_verdicts() -> None:
     c, _ = with_slots(a=3, b=5)
     roomy(c, "a", "b")
     c.pod_seen(slotted("x", 7), 0.0)
@@ -110,7 +110,7 @@ def test_pods_of_one_kind_and_shape_that_ask_keepers_for_different_things_are_to
     assert told["default/y"] == "0/2 nodes are available: 2 node(s) had no slot of 9."
 
 
-def test_a_keepers_refusal_is_a_near_miss_and_may_be_supposed_away() -> None:
+def test_a_node_rules_rejection_is_a_near_miss_and_changes_in_a_what_if() -> None:
     c, slots = with_slots(a=3, b=5)
     roomy(c, "a", "b")
     c.pod_seen(slotted("x", 7), 0.0)
@@ -127,7 +127,7 @@ def test_a_keepers_refusal_is_a_near_miss_and_may_be_supposed_away() -> None:
     assert (slots.needs, slots.at) == before
 
 
-def test_a_seated_pods_things_count_as_free_for_it_and_are_its_own_again() -> None:
+def test_an_assigned_pods_holdings_count_as_free_in_its_own_what_if() -> None:
     c, slots = with_slots(a=3, b=5)
     roomy(c, "a", "b")
     c.pod_seen(slotted("x", 4), 0.0)

@@ -1,4 +1,4 @@
-"""Questions about pods, on the engine: why they wait, what would help, why they are where they are, and what if."""
+"""Questions about pods: why they wait, what would help, why they are on their node, and what if."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cotenant.model.decisions.answers import PodAnswer, Waiting, WhatIf
 from cotenant.model.errors import InvalidInput
 
 
-def asked(c: object, name: str = "x", *supposed: str, now_s: float = 1.0) -> PodAnswer:
-    found = c.why.pod(f"default/{name}", now_s, WhatIf.parse(supposed))  # type: ignore[attr-defined]
+def explain(c: object, name: str = "x", *changes: str, now_s: float = 1.0) -> PodAnswer:
+    found = c.why.pod(f"default/{name}", now_s, WhatIf.parse(changes))  # type: ignore[attr-defined]
     assert found is not None
     return found
 
@@ -28,19 +28,19 @@ def waiting(answer: PodAnswer) -> Waiting:
     return answer.waiting
 
 
-def test_an_unknown_pod_has_no_answer_and_an_unknown_node_is_named() -> None:
+def test_an_unknown_pod_has_no_answer_and_an_unknown_node_is_an_error() -> None:
     c = cluster(node("a"))
     assert c.why.pod("default/x", 0.0) is None
     c.pod_seen(pod("x"), 0.0)
     with pytest.raises(InvalidInput, match="--if node: nowhere"):
-        asked(c, "x", "node=nowhere")
+        explain(c, "x", "node=nowhere")
 
 
-def test_counts_nearest_miss_and_the_least_that_would_fit() -> None:
+def test_counts_nearest_miss_and_the_largest_request_that_would_fit() -> None:
     c = cluster(node("a", 3800), node("b", 3800), node("c", 2000), node("d", 8000, ready=False))
     c.pod_seen(pod("x", 4000, memory=1000), 0.0)
     c.decide(0.0)
-    answer = asked(c)
+    answer = explain(c)
     why = waiting(answer)
     assert (
         answer.headline
@@ -58,14 +58,14 @@ def test_counts_nearest_miss_and_the_least_that_would_fit() -> None:
     assert (why.retry.standing, why.retry.at_s) == ("unschedulable", 300.0)
 
 
-def test_several_resources_are_given_up_together() -> None:
+def test_requests_of_several_resources_are_lowered_together() -> None:
     c = cluster(node("a", 4000, memory=500), node("b", 1000, memory=4000))
     c.pod_seen(pod("x", 4000, memory=4000), 0.0)
-    (help_,) = [each for each in waiting(asked(c)).helps if each.what == "request"]
+    (help_,) = [each for each in waiting(explain(c)).helps if each.what == "request"]
     assert help_.words == "ask for 1 cpu instead of 4: b fits then"
 
 
-def test_labels_taints_and_cordons_are_named() -> None:
+def test_help_names_labels_taints_and_cordons() -> None:
     c = cluster(
         node("a", labels={"disk": "fast"}),
         node("b", labels={"disk": "fast"}, taints=(Taint("team", "a", Effect.NO_SCHEDULE),)),
@@ -75,14 +75,14 @@ def test_labels_taints_and_cordons_are_named() -> None:
     term = NodeSelectorTerm((Requirement("zone", Operator.IN, ("1",)),))
     wants = NodeAffinity(required=NodeSelector((term,)))
     c.pod_seen(pod("x", node_selector=Labels.of({"disk": "fast"}), node_affinity=wants), 0.0)
-    words = {each.words for each in waiting(asked(c)).helps}
+    words = {each.words for each in waiting(explain(c)).helps}
     assert words == {
         "label zone=1: a fits then",
         "label disk=fast: c fits then",
         "uncordon: d fits then",
     }
     c.pod_seen(pod("y", node_selector=Labels.of({"disk": "fast", HOSTNAME: "b"})), 0.0)
-    assert "tolerate the taint {team: a}: b fits then" in {each.words for each in waiting(asked(c, "y")).helps}
+    assert "tolerate the taint {team: a}: b fits then" in {each.words for each in waiting(explain(c, "y")).helps}
 
 
 def test_priority_that_would_evict_is_computed_with_its_victims() -> None:
@@ -90,21 +90,21 @@ def test_priority_that_would_evict_is_computed_with_its_victims() -> None:
     c.pod_seen(pod("low", 4000, priority=7, on="a"), 0.0)
     c.pod_seen(pod("high", 4000, priority=100, on="b"), 0.0)
     c.pod_seen(pod("x", 3000), 0.0)
-    (wanted,) = [each for each in waiting(asked(c)).helps if each.what == "priority"]
+    (wanted,) = [each for each in waiting(explain(c)).helps if each.what == "priority"]
     assert wanted.words == "priority 8 or more (it has 0): default/low would be evicted on a"
-    assert waiting(asked(c)).preemption == "nobody of a priority below 0 is placed"
-    why = waiting(asked(c, "x", "priority=101"))
+    assert waiting(explain(c)).preemption == "nobody of a priority below 0 is placed"
+    why = waiting(explain(c, "x", "priority=101"))
     assert why.preemption == "default/low would be evicted on a"
     c.pod_seen(pod("never", 3000, preempts=False), 0.0)
-    assert waiting(asked(c, "never")).preemption == "its preemptionPolicy is Never: nobody is evicted for it"
+    assert waiting(explain(c, "never")).preemption == "its preemptionPolicy is Never: nobody is evicted for it"
 
 
-def test_who_was_preempted_is_remembered_with_the_rule() -> None:
+def test_past_preemptions_are_shown_with_their_rule() -> None:
     c = cluster(node("a"))
     c.pod_seen(pod("low", 4000, on="a"), 0.0)
     c.pod_seen(pod("x", 3000, priority=5), 0.0)
     c.decide(0.0)
-    answer = asked(c)
+    answer = explain(c)
     assert answer.promised == "a"
     assert waiting(answer).preemption == "it is promised a and waits for default/low to go"
     (done,) = answer.preemptions
@@ -114,28 +114,28 @@ def test_who_was_preempted_is_remembered_with_the_rule() -> None:
         "a",
         "lower priority",
     )
-    assert asked(c, "low").preemptions == answer.preemptions
+    assert explain(c, "low").preemptions == answer.preemptions
 
 
-def test_who_is_promised_a_node_is_not_named_as_a_victim() -> None:
+def test_a_nominated_pod_is_not_listed_as_a_victim() -> None:
     c = cluster(node("a"))
     c.pod_seen(pod("low", 4000, on="a"), 0.0)
     c.pod_seen(pod("vip", 3000, priority=5), 0.0)
     c.decide(0.0)
     c.pod_seen(pod("x", 3000), 0.0)
-    (wanted,) = [each for each in waiting(asked(c)).helps if each.what == "priority"]
+    (wanted,) = [each for each in waiting(explain(c)).helps if each.what == "priority"]
     assert wanted.words == "priority 6 or more (it has 0): default/low would be evicted on a"
     c.validate()
 
 
-def test_what_if_it_asked_for_less_or_more() -> None:
+def test_what_if_requests_are_lower_or_higher() -> None:
     c = cluster(node("a", 1000), node("b", 600))
     c.pod_seen(pod("x", 4000, memory=100), 0.0)
     c.decide(0.0)
-    answer = asked(c, "x", "cpu=500m")
+    answer = explain(c, "x", "cpu=500m")
     assert answer.headline.startswith("with cpu 500m, 2 of 2 nodes would take it, ")
     assert (waiting(answer).passing, answer.requests[0]) == (2, ("cpu", "500m"))
-    answer = asked(c, "x", "cpu=500m", "nvidia.com/gpu=1")
+    answer = explain(c, "x", "cpu=500m", "nvidia.com/gpu=1")
     assert answer.headline == (
         "with cpu 500m, nvidia.com/gpu 1 it would wait: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
     )
@@ -147,14 +147,14 @@ def test_why_not_that_node() -> None:
     c = cluster(node("a"), node("b", 2000, taints=(Taint("team", "a", Effect.NO_SCHEDULE),)), node("c", 8000))
     c.pod_seen(pod("x", 3000), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
-    answer = asked(c, "x", "node=b")
+    answer = explain(c, "x", "node=b")
     assert answer.asked_about is not None
     assert [(each.plugin, each.missing) for each in answer.asked_about.refusals] == [
         ("TaintToleration", ""),
         ("NodeResourcesFit", "1 cpu"),
         ("NodeResourcesFit", "1000Mi memory"),
     ]
-    answer = asked(c, "x", "node=a")
+    answer = explain(c, "x", "node=a")
     assert answer.asked_about is not None
     assert (answer.asked_about.refusals, answer.asked_about.place, answer.asked_about.of) == ((), 2, 2)
 
@@ -163,7 +163,7 @@ def test_a_placed_pod_has_its_record_and_the_terms_of_scores_without_itself() ->
     c = cluster(node("a", 4000), node("b", 8000), profile_name="kube-default")
     c.pod_seen(pod("x", 3000), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
-    answer = asked(c)
+    answer = explain(c)
     assert (answer.node, answer.headline, answer.waiting) == ("b", "it is on b", None)
     assert answer.record is not None
     assert [each.node for each in answer.record.candidates] == ["b", "a"]
@@ -171,48 +171,48 @@ def test_a_placed_pod_has_its_record_and_the_terms_of_scores_without_itself() ->
     assert [part.name for part in answer.candidates[0].parts] == ["NodeResourcesFit", "NodeResourcesBalancedAllocation"]
 
 
-def test_a_full_node_is_judged_without_the_pod_that_is_asked_about() -> None:
+def test_a_full_node_is_evaluated_without_the_pod_in_question() -> None:
     c = cluster(node("a", 1000))
     term = PodTerm(HOSTNAME, LabelSelector.of({"app": "x"}), weight=None)
     c.pod_seen(pod("x", 1000, labels=Labels.of({"app": "x"}), anti_affinity=(term,)), 0.0)
     carry_out(c, c.decide(0.0), 0.0)
-    answer = asked(c)
+    answer = explain(c)
     assert [each.node for each in answer.candidates] == ["a"]
-    assert asked(c, "x", "cpu=1001m").headline == (
+    assert explain(c, "x", "cpu=1001m").headline == (
         "with cpu 1001m it would wait: 0/1 nodes are available: 1 Insufficient cpu."
     )
     c.validate()
 
 
-def test_gated_and_blocked_pods_say_so() -> None:
+def test_the_headline_of_gated_and_blocked_pods() -> None:
     c = cluster(node("a"))
     c.pod_seen(pod("x", gates=("wait", "more")), 0.0)
     c.pod_seen(pod("y", unsupported=("resource claims are not supported",)), 0.0)
     c.decide(0.0)
-    assert asked(c).headline == "it waits: its scheduling gates are closed: wait, more"
-    assert asked(c, "y").headline == "it waits: resource claims are not supported"
-    assert (waiting(asked(c)).held, waiting(asked(c)).passing) == (True, 1)
+    assert explain(c).headline == "it waits: its scheduling gates are closed: wait, more"
+    assert explain(c, "y").headline == "it waits: resource claims are not supported"
+    assert (waiting(explain(c)).held, waiting(explain(c)).passing) == (True, 1)
 
 
-def test_room_that_is_kept_for_others_is_told() -> None:
+def test_resources_reserved_for_nominated_pods_are_not_offered() -> None:
     c = cluster(node("a"))
     c.pod_seen(pod("low", 4000, on="a"), 0.0)
     c.pod_seen(pod("vip", 4000, priority=5), 0.0)
     c.decide(0.0)
     c.pod_seen(pod("x", 1000), 0.0)
-    assert "Insufficient cpu" in asked(c).headline
-    assert asked(c, "vip", "cpu=100m").headline.startswith("with cpu 100m it would wait")  # low is still there
+    assert "Insufficient cpu" in explain(c).headline
+    assert explain(c, "vip", "cpu=100m").headline.startswith("with cpu 100m it would wait")  # low is still there
 
 
 @pytest.mark.parametrize(
     "text", ["cpu", "cpu=", "=1", "cpu=-1", "cpu=1,cpu=2", "pods=3", "priority=x", "priority=99999999999", "speed=2"]
 )
-def test_what_cannot_be_supposed_is_one_line(text: str) -> None:
+def test_an_invalid_what_if_is_an_error_of_one_line(text: str) -> None:
     with pytest.raises(InvalidInput, match="--if"):
         WhatIf.parse((text,))
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_history_is_bounded() -> None:
     c = cluster(node("a", 100_000))
     past = DecisionHistory(most_records=3, most_preemptions=2)
     for i in range(10):
@@ -223,11 +223,11 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(("works_from", "found"), [(0, 6), (8, 8), (11, 11), (12, None)])
-def test_the_least_priority_is_found_by_halving(works_from: int, found: int | None) -> None:
+def test_the_lowest_priority_is_found_by_bisection(works_from: int, found: int | None) -> None:
     assert least_priority(5, np.array([1, 5, 7, 7, 9, 10]), lambda priority: priority >= works_from) == found
 
 
-def test_supposing_keeps_what_is_not_named() -> None:
+def test_a_what_if_changes_only_what_is_given() -> None:
     value = WhatIf.parse(("cpu=1", "priority=-3,node=a"))
     assert (value.priority, value.node, value.changes, value.words()) == (-3, "a", True, "cpu 1, priority -3")
     assert not replace(value, requests=type(value.requests)(), priority=None).changes

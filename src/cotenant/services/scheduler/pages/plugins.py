@@ -91,7 +91,7 @@ def _page(cluster: Cluster, of: MemberPage, member: Any) -> Callable[[PageReques
     def answer(asked: PageRequest) -> Answer:
         if NODE in of.endpoint and not cluster.why.knows_node(asked.names[0]):
             raise _unknown("node", asked.names)
-        value = of.tell(member, asked.names)
+        value = of.read(member, asked.names)
         if value is None:
             raise _unknown(of.what, asked.names)
         return page(_founding(of.endpoint, value))
