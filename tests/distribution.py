@@ -25,6 +25,7 @@ LONGEST = (
     "tests/property/test_gangs_preempted.py",
     "tests/fault/keeper/test_kill.py",
     "tests/lab/test_colocation.py",
+    "tests/unit/contributing/test_contributing.py",
     "tests/node/test_agent.py",
     "tests/lab/test_openb.py",
     "tests/property/test_agent.py",

@@ -16,7 +16,17 @@ _JSON = Parameter(name="--json", negative=(), help="Print exactly one JSON objec
 
 
 FORMATS = (  # names of the catalogue, which would load polars for a help page
-    "alibaba2018, alibaba2018-distributions, alibaba2017, openb, tianchi, pai2020, dlrm2025, azure-vm, swim, google2019, generic"
+    "alibaba2018",
+    "alibaba2018-distributions",
+    "alibaba2017",
+    "openb",
+    "tianchi",
+    "pai2020",
+    "dlrm2025",
+    "azure-vm",
+    "swim",
+    "google2019",
+    "generic",
 )
 
 
@@ -121,7 +131,7 @@ def formats(*, json: Annotated[bool, _JSON] = False) -> int:
 
 @app.command(name="import")
 def import_(
-    format: Annotated[str, Parameter(help=f"Format of the source: {FORMATS}. See `cotenant lab formats`.")],
+    format: Annotated[str, Parameter(help=f"Format of the source: {', '.join(FORMATS)}. See `cotenant lab formats`.")],
     source: Annotated[Path, Parameter(help="File or folder to read.")],
     destination: Annotated[Path, Parameter(help="Parquet file or folder to write.")],
     /,

@@ -34,7 +34,14 @@ class PluginRegistry:
     def in_order(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""
         load = (LoadPlugin(self.load_aware),) if self.load_aware.is_on else ()
-        return (self.gangs, self.quotas, self.cpus.updates, DeviceGate(self.devices), self.reservations, *load)
+        return (
+            self.gangs,
+            self.quotas,
+            self.cpus.updates,
+            DeviceGate(self.devices),
+            self.reservations,
+            *load,
+        )
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """Asked in this order for rows."""

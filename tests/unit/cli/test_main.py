@@ -276,7 +276,7 @@ def test_a_figure_from_a_workload_file_is_named_as_in_the_file(
 
 
 def test_the_help_of_import_names_every_format() -> None:
-    assert FORMATS.split(", ") == [info.name for info in formats()]
+    assert list(FORMATS) == [info.name for info in formats()]
 
 
 def test_malformed_yaml_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
