@@ -154,3 +154,17 @@ def test_a_preemptor_that_is_deleted_leaves_no_room_kept() -> None:
     c.pod_gone("uid-batch", 2.0)
     assert binds(c.decide(20.0)) == {"uid-thief": "a"}
     c.validate()
+
+
+def test_a_preemptor_of_equal_priority_does_not_displace_the_first_one() -> None:
+    batch = pod("batch", 0, on="a")
+    c = cluster(batch, pod("first", 10, cpu=600))
+    assert preemptions(c.decide(0.0)) == {"uid-first": ("a", ("uid-batch",))}
+    c.pod_seen(replace(batch, ends_s=30.0), 1.0)
+    c.pod_seen(pod("equal", 10, cpu=400), 1.0)
+    out = c.decide(1.0)
+    assert not any(isinstance(i, ClearNomination) for i in out)
+    assert c.reserved() == {"uid-first": "a", "uid-equal": "a"}
+    c.pod_gone("uid-batch", 30.0)
+    assert binds(c.decide(30.0)) == {"uid-first": "a", "uid-equal": "a"}
+    c.validate()
