@@ -1,12 +1,14 @@
 import errno
 import os
+import select
+import socket
 from pathlib import Path
 
 import pytest
 from tests.fakes.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.psi import triggers
-from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource
+from cotenant.drivers.psi.triggers import HOST, PressureFiles, PressureTrigger, Resource, TriggerEvent
 from cotenant.model.errors import InvalidInput, Unsupported
 from cotenant.model.machine.knob import Vanished
 
@@ -82,3 +84,42 @@ def test_a_window_that_is_refused_in_every_form(tmp_path: Path, monkeypatch: pyt
     trees.add("pod")
     with pytest.raises(Unsupported, match="CAP_SYS_RESOURCE"):
         PressureFiles(trees.layout).trigger("pod", Resource.CPU, 50_000, 1_000_000)
+
+
+def trigger_on(descriptor: int) -> PressureTrigger:
+    return PressureTrigger(os.dup(descriptor), "pod", Resource.CPU, 50_000, 1_000_000)
+
+
+def test_a_group_whose_pressure_file_vanished_is_gone_and_not_stalled() -> None:
+    """The kernel answers a poll of a removed group's file with an error or a hang-up, as a pipe does whose other end is closed."""
+    reader, writer = os.pipe()
+    with trigger_on(reader) as hung_up:
+        os.close(writer)
+        assert hung_up.take() is TriggerEvent.GONE
+    with socket.socket() as unconnected, trigger_on(unconnected.fileno()) as hung_up:
+        assert hung_up.take() is TriggerEvent.GONE
+    reader_two, writer_two = os.pipe()
+    with trigger_on(writer_two) as failed:
+        os.close(reader_two)
+        assert failed.take() is TriggerEvent.GONE
+    for each in (reader, writer_two):
+        os.close(each)
+
+
+def test_priority_data_is_a_stall() -> None:
+    """Priority data is what a pressure trigger gives; a socket gives it for out-of-band data."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
+        receiver, _ = server.accept()
+        with receiver, trigger_on(receiver.fileno()) as trigger:
+            sender.send(b"!", socket.MSG_OOB)
+            assert select.select([trigger.fileno()], [], [], 5.0)[0]
+            assert trigger.take() is TriggerEvent.STALLED
+
+
+def test_an_ordinary_event_of_the_file_does_not_fire() -> None:
+    reader, writer = os.pipe()
+    with trigger_on(reader) as trigger:
+        os.write(writer, b"x")
+        assert not select.select([trigger.fileno()], [], [], 0.0)[0]
+    os.close(reader)
+    os.close(writer)

@@ -9,6 +9,7 @@ from itertools import islice
 import pytest
 from tests.fakes.kept_knobs import KeptKnobs
 
+from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.leases.instructions import (
     Audit,
     Drop,
@@ -23,9 +24,20 @@ from cotenant.engine.leases.instructions import (
     Write,
 )
 from cotenant.engine.leases.leases import Leases
+from cotenant.engine.leases.table import LeaseTable
 from cotenant.engine.leases.transitions import LEGAL, OVER, LeaseHistory
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
-from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseAnswer, LeaseState, SetKnob, Target, Vanished
+from cotenant.model.machine.knob import (
+    GiveBack,
+    Knob,
+    KnobChange,
+    KnobLease,
+    LeaseAnswer,
+    LeaseState,
+    SetKnob,
+    Target,
+    Vanished,
+)
 from cotenant.model.machine.node_decision import Reason
 
 REASON = Reason("test", "because")
@@ -443,6 +455,43 @@ def test_a_weight_given_back_under_idle_is_restored_with_it(world: World) -> Non
     world.tick(1000)
     assert world.state == {}
     assert world.knobs.snapshot() == {WEIGHT: "500"}
+
+
+def test_a_weight_given_back_under_idle_is_due_no_earlier_than_idle(world: World) -> None:
+    """At the end of its own lease it could not be restored: to be due then would be a busy loop until idle ends."""
+    world.hold((WEIGHT, "50"), ttl_us=1000)
+    world.hold((IDLE, "1"), ttl_us=5000)
+    world.give_back(WEIGHT)
+    assert world.engine.due_at_us() == 5000
+    world.tick(1000)
+    assert set(world.state) == {WEIGHT, IDLE}
+    assert world.engine.due_at_us() == 5000
+    world.tick(5000)
+    assert world.state == {}
+
+
+@pytest.mark.parametrize(
+    ("weight_us", "idle_us", "due_us"),
+    [(1000, 5000, 5000), (5000, 1000, 5000), (3000, None, 3000)],
+    ids=["idle ends later", "its own lease ends later", "idle is over"],
+)
+def test_a_deferred_weight_is_due_at_its_own_time_or_with_idle(
+    weight_us: int, idle_us: int | None, due_us: int
+) -> None:
+    table = LeaseTable(Backoff(first_s=0.25, most_s=10.0))
+    for target, expires_us in ((WEIGHT, weight_us), (IDLE, idle_us)):
+        if expires_us is not None:
+            table.add(KnobLease(target, "100", "50", REASON, LeaseState.INTENDED, 0.0, expires_us), 0.0)
+    table.deferred_weights.add(WEIGHT)
+    assert table.due_us(WEIGHT) == due_us
+
+
+def test_a_renewed_weight_is_due_at_its_own_time_again(world: World) -> None:
+    world.hold((WEIGHT, "50"), ttl_us=1000)
+    world.hold((IDLE, "1"), ttl_us=5000)
+    world.give_back(WEIGHT)
+    world.hold((WEIGHT, "50"), ttl_us=2000)
+    assert world.engine.due_at_us() == 2000
 
 
 @pytest.mark.parametrize("off", [False, True], ids=["alone", "with idle off"])
