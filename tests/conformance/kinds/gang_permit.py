@@ -1,62 +1,86 @@
-"""Kinds of gangs: whether a pod may be bound, and whether it may enter the queue."""
+"""Kinds of gangs: whether a pod may be bound, and whether it may enter the queue, as the engine's Gangs plugin answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cotenant.model.groups.gang import GangSpec, MatchPolicy, Mode
-from cotenant.policy.placement.gangs.permit import Tally, permit, pre_enqueue
+from cotenant.engine.framework.plugin import Host
+from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.plugins.gangs.plugin import Gangs
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.gang import POD_GROUP, GangNotes, MatchPolicy, Mode, PodGroup, PodGroupStatus
 
 Compared = Iterator[tuple[str, Any, Any]]
 
 WAIT_S = 10.0  # of every gang in these cases
 
 
-def spec(given: Mapping[str, Any]) -> GangSpec:
-    policy = given.get("match_policy")
-    return GangSpec(
-        given["id"],
-        given["min"],
-        given.get("total", given["min"]),
-        Mode(given.get("mode", "Strict")),
-        MatchPolicy(policy) if policy else MatchPolicy.ONCE_SATISFIED,
-        WAIT_S,
-        tuple(given.get("group") or ()),
+def plugin(gangs: Sequence[Mapping[str, Any]]) -> Gangs:
+    """The plugin with these gangs declared by PodGroups. One that was satisfied once still has one of its first members."""
+    made = Gangs()
+    made.attach(Host(say=lambda _: None, happened=lambda _: None, reconsider=lambda _: None, count=lambda _: None))
+    for given in gangs:
+        made.pod_group_seen(declared(given), 0.0)
+        if given["once_satisfied"]:
+            first, *others = [add(made, f"{given['id']}-first-{i}", given["id"]) for i in range(given["min"])]
+            for entry in (first, *others):
+                place(made, entry, State.BOUND)
+            for entry in others:
+                made.unreserve(entry)
+                made.pod_left(entry)
+    return made
+
+
+def declared(given: Mapping[str, Any]) -> PodGroup:
+    key, policy = given["id"], given.get("match_policy")
+    notes = GangNotes(
+        total=given.get("total"),
+        mode=Mode(given.get("mode", "Strict")),
+        groups=tuple(given.get("group") or ()),
+        match_policy=MatchPolicy(policy) if policy else None,
     )
+    return PodGroup(key, f"uid-{key}", 0.0, given["min"], WAIT_S, notes, PodGroupStatus(key, f"uid-{key}"))
+
+
+def add(gangs: Gangs, name: str, gang: str | None) -> PodInfo:
+    """A pod of this gang arrives; None = of no gang."""
+    namespace, _, group = (gang or "default/").partition("/")
+    pod = Pod(name, namespace=namespace, labels=Labels.of({POD_GROUP: group} if group else {}))
+    entry = PodInfo(ObservedPod(pod, f"uid-{name}", "cotenant", 0.0), state=State.QUEUED)
+    gangs.pod_arrived(entry)
+    return entry
+
+
+def place(gangs: Gangs, entry: PodInfo, state: State) -> None:
+    entry.state, entry.node = state, "n"
+    gangs.reserve(entry)
 
 
 def permitted(case: Any) -> Compared:
-    own = case.given["pod"]["gang"]
-    if own is None:
-        yield "status", case.expect["status"], "not-a-gang"
-        yield "wait_seconds", case.expect["wait_seconds"], 0
-        return
-    gangs = {gang["id"]: gang for gang in case.given["gangs"]}
-
-    def tally(key: str) -> Tally:
-        gang = gangs.get(key)
-        if gang is None:
-            return Tally(key, None)
-        waiting = [pod for pod in (*case.given["waiting_pods"], case.given["pod"]) if pod["gang"] == key]
-        bound = [pod for pod in case.given["bound_pods"] if pod["gang"] == key]
-        return Tally(key, spec(gang), len(waiting), len(bound), satisfied=gang["once_satisfied"])
-
-    together = (spec(gangs[own]).groups if own in gangs else ()) or (own,)
-    answer = permit(tally(own), map(tally, together))
-    yield "status", case.expect["status"], "allow" if answer.allowed else "wait"
+    gangs = plugin(case.given["gangs"])
+    for kind, state in (("waiting_pods", State.WAITING), ("bound_pods", State.BOUND)):
+        for each in case.given[kind]:
+            place(gangs, add(gangs, each["name"], each["gang"]), state)
+    pod = add(gangs, case.given["pod"]["name"], case.given["pod"]["gang"])
+    gang = gangs.of(pod.seen.uid)
+    allowed = gangs.permit(pod)
+    yield "status", case.expect["status"], "not-a-gang" if gang is None else "allow" if allowed else "wait"
     if "wait_seconds" in case.expect:
-        yield "wait_seconds", case.expect["wait_seconds"], answer.wait_s
+        wait_s = 0 if allowed or gang is None or gang.spec is None else gang.spec.wait_s
+        yield "wait_seconds", case.expect["wait_seconds"], wait_s
 
 
 def entered(case: Any) -> Compared:
     given = case.given["gang"]
-    if given is None:
-        tally = Tally(case.given["pod"]["gang"], None)
-    else:
-        members = len(case.given["earlier_members"]) + 1
-        tally = Tally(given["id"], spec(given), members=members, satisfied=given["once_satisfied"])
-    yield "result", case.expect["result"], pre_enqueue((tally,))[0].value
+    gangs = plugin([given] if given is not None else [])
+    for name in case.given["earlier_members"]:
+        add(gangs, name, given["id"])
+    words = gangs.pre_enqueue(add(gangs, case.given["pod"]["name"], case.given["pod"]["gang"]))
+    result = "not-enough-members" if " members; waits for " in words else "gang-not-initialized" if words else "ok"
+    yield "result", case.expect["result"], result
 
 
 KINDS = {"permit": permitted, "pre_enqueue": entered}

@@ -1,8 +1,8 @@
 """Gang admission: whether a gang's pods may enter the queue, and whether they may be bound, by the counts of its match policy.
 
 Problem: what counts towards the minimum (members waiting with a node, running members, the past) depends on the policy, and all gangs of a bundle must
-reach theirs. Choice: one tally per gang, and two functions over the tallies of a bundle: `pre_enqueue` checks whether there are enough members at all,
-`permit` whether enough of them have a node. Limits: the caller counts.
+reach theirs. Choice: one tally per gang. `Tally.is_met` says whether enough of its members have a node; `pre_enqueue` checks over the tallies of a bundle
+whether there are enough members at all. Limits: the caller counts, and asks every gang of a bundle.
 
 Source: Koordinator, pkg/scheduler/plugins/coscheduling/core (PreEnqueue, Permit). One point is stricter: with once-satisfied, bound members count
 towards a minimum that has not been reached yet, where upstream takes any bound member as proof that it was once reached.
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.model.groups.gang import WAIT_S, GangSpec, MatchPolicy
+from cotenant.model.groups.gang import GangSpec, MatchPolicy
 
 
 class Gate(StrEnum):
@@ -52,23 +52,6 @@ class Tally:
             return 0
         counted = self.waiting + (0 if self.spec.match_policy is MatchPolicy.ONLY_WAITING else self.bound)
         return self.spec.min_available - counted
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """The result for a pod that found a node."""
-
-    allowed: bool
-    wait_s: float = 0.0  # maximum time to wait for the others
-    lacking: tuple[str, ...] = ()  # gangs that are below their minimum
-
-
-def permit(own: Tally, bound_together: Iterable[Tally]) -> Permit:
-    """Whether every gang of the bundle, the pod's own included, has reached its minimum."""
-    lacking = tuple(tally.key for tally in bound_together if not tally.is_met())
-    if not lacking:
-        return Permit(True)
-    return Permit(False, own.spec.wait_s if own.spec is not None else WAIT_S, lacking)
 
 
 def pre_enqueue(bound_together: Iterable[Tally]) -> tuple[Gate, Tally | None]:
