@@ -247,6 +247,10 @@ class GangDirectory(Plugin):
             self._bundles[gang.key] = found
         return found
 
+    def needed_by(self, gang: Gang) -> frozenset[str]:
+        """The gangs that must be satisfied with it, itself included."""
+        return reach(gang.key, self._links)
+
     def lacking(self, keys: Iterable[str], with_node: Iterable[PodInfo]) -> tuple[Tally, ...]:
         """Of the gangs that must be satisfied with these: those that are not, if these members had a node."""
         extra: dict[str, int] = {}

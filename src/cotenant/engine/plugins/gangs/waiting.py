@@ -5,7 +5,7 @@ Problem: what is held by gangs that never get complete is lost to everybody, and
 gives all of them back, and lets the other gangs that hold nodes go first, or rests where there is none; (3) when every NonStrict gang that holds nodes is stuck (each of its missing members was
 refused, nothing is being preempted for anybody), at least two hold nodes, and none is held back, the least important one (the youngest of equally important ones)
 gives back at once and stands back for the most important one: its members wait before the gate until that one is complete, gone, or has given back itself, or until its own
-waiting time is over once more. One gang a round, so that no more is given back than is needed. (policy/placement/gangs/deadlock.py)
+waiting time is over once more. No gang lets one go first that needs it. One gang a round, so that no more is given back than is needed. (policy/placement/gangs/deadlock.py)
 
 Limits: a gang that is alone in being stuck keeps its nodes until its time is over; a member that is preempted gives its node back, and is not evicted.
 """
@@ -46,7 +46,11 @@ class GangWaiting:
                 members = tuple(gang.holding.values())
                 self._waiting.allow(members, len(members), now_s)
             elif _until_s(gang) <= now_s:
-                others = [other for other in gangs if other is not gang and other.holding]
+                others = [
+                    other
+                    for other in gangs
+                    if other is not gang and other.holding and gang.key not in self._gangs.needed_by(other)
+                ]
                 self._give_back(gang, _most_important(others).key if others else "", now_s)
                 moved = True
         return moved
@@ -65,7 +69,12 @@ class GangWaiting:
         holders = [gang for gang in self._gangs.holding() if gang.holding]
         if len(holders) < 2 or len(self._components.nominations) or self._pods.answers:
             return
-        way = give_way([Holder(gang.key, _priority(gang), _created_s(gang), self._is_stuck(gang)) for gang in holders])
+        way = give_way(
+            [
+                Holder(gang.key, _priority(gang), _created_s(gang), self._is_stuck(gang), self._gangs.needed_by(gang))
+                for gang in holders
+            ]
+        )
         if way is not None:
             gives = self._gangs.get(way.gives)
             assert gives is not None

@@ -2,7 +2,8 @@
 
 Problem: members that found a node keep it while the rest of their gang waits, so several partly placed gangs can fill a cluster and wait for one another
 forever. Choice: when every gang that holds nodes is stuck, the least important one releases all of its nodes (the youngest among equals) and yields to the
-most important one; a single stuck gang keeps its nodes until its waiting time is over. One gang per step, so that no more is released than needed.
+most important one; a single stuck gang keeps its nodes until its waiting time is over. A gang never yields to one that needs it: that one could not complete
+meanwhile. So linked gangs that are stuck alone keep their nodes, as a single one does. One gang per step, so that no more is released than needed.
 Limits: the caller determines `stuck`: all missing members were rejected, and nothing is in progress that could help.
 """
 
@@ -20,6 +21,7 @@ class Holder:
     priority: int
     created_s: float  # of its oldest member, Unix time
     stuck: bool
+    needs: frozenset[str] = frozenset()  # the gangs that must be satisfied with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +37,8 @@ def give_way(holders: Sequence[Holder]) -> Way | None:
     if len(holders) < 2 or not all(holder.stuck for holder in holders):
         return None
     ordered = sorted(holders, key=lambda holder: (-holder.priority, holder.created_s, holder.key))
-    return Way(ordered[-1].key, ordered[0].key)
+    for gives in reversed(ordered):
+        for to in ordered:
+            if to is not gives and gives.key not in to.needs:
+                return Way(gives.key, to.key)
+    return None

@@ -463,3 +463,44 @@ def test_members_that_waited_with_their_nodes_were_placed_together() -> None:
     assert sum(isinstance(each, Bind) for each in out) == 2
     assert {each.record.gang for each in out if isinstance(each, Bind)} == {"default/a"}
     assert {each.record.together for each in out if isinstance(each, Bind)} == {2}
+
+
+def test_a_gang_holds_its_nodes_until_the_gang_that_it_names_is_satisfied() -> None:
+    """The named gang does not name it back: its members exist, which opens the gate, and have no room yet."""
+    c = cluster(2)
+    linking = members("a", 2, mode=Mode.NON_STRICT, groups=("default/a", "default/b"))
+    see(c, *linking, *members("b", 1, cpu=3000))
+    assert not binds(settle(c, 0.0))
+    assert {c.state_of(each.uid) for each in linking} == {State.WAITING}
+    c.node_seen(node("large", cpu=3000))
+    assert set(binds(settle(c, 20.0))) == {"a-0", "a-1", "b-0"}
+
+
+def test_a_strict_gang_is_not_placed_before_the_gang_that_it_names_is_satisfied() -> None:
+    c = cluster(2)
+    see(c, *members("a", 2, groups=("default/a", "default/b")), *members("b", 1, cpu=3000))
+    assert not binds(settle(c, 0.0))
+    c.node_seen(node("large", cpu=3000))
+    assert set(binds(settle(c, 20.0) + settle(c, 60.0))) == {"a-0", "a-1", "b-0"}
+
+
+def test_a_gang_never_lets_one_go_first_that_needs_it() -> None:
+    """Both hold nodes and wait for c. Were b to give its node back for a, which needs b, neither could complete."""
+    c = cluster(3)
+    first = members("a", 1, mode=Mode.NON_STRICT, groups=("default/a", "default/b"))
+    second = members("b", 1, mode=Mode.NON_STRICT, groups=("default/b", "default/c"))
+    see(c, *first, *second, *members("c", 1, cpu=3000))
+    assert not binds(settle(c, 0.0))
+    c.node_seen(node("large", cpu=3000))
+    assert set(binds(settle(c, 20.0))) == {"a-0", "b-0", "c-0"}
+
+
+def test_a_gang_whose_time_is_over_does_not_wait_for_one_that_needs_it() -> None:
+    both = ("default/a", "default/b", "default/c")
+    c = cluster(2)
+    short = members("a", 1, mode=Mode.NON_STRICT, groups=both, wait_s=60.0)
+    long = members("b", 1, mode=Mode.NON_STRICT, groups=both, wait_s=600.0)
+    see(c, *short, *long, *members("c", 1, cpu=3000))
+    assert not binds(settle(c, 0.0) + settle(c, 60.0))
+    c.node_seen(node("large", cpu=4000))
+    assert set(binds(settle(c, 61.0) + settle(c, 100.0))) == {"a-0", "b-0", "c-0"}
