@@ -113,3 +113,25 @@ def test_amounts_with_limits_judge_as_the_compiled_filters_do(seed: int, name: s
     for demand in demands(world.encoder.axis.names, nodes, shapes, k, chosen):
         short |= demand.held > demand.limit
     assert short.tolist() == np.isin(verdicts, FIT).tolist()
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["cotenant", "first-fit"]))
+@settings(deadline=None, max_examples=100)
+def test_a_node_that_any_filter_rejects_is_explained_and_no_other(seed: int, name: str) -> None:
+    rng = np.random.default_rng(seed)
+    world = World(rng, 6, 0)
+    chosen = profile(name)
+    pod = replace(
+        rule_worlds.a_pod(rng, "p", 0.0, Amounts.of({"cpu": int(rng.choice([0, 300, 1100]))})),
+        qos=QoSClass(rng.choice([QoSClass.BE, QoSClass.LS])),
+        load_limit=float(rng.choice([0.5, np.inf])),
+    )
+    k = world.encoder.shape_of(world.add(pod))
+    nodes, shapes = world.encoder.nodes(), world.encoder.shapes()
+    nodes.ready[:] = rng.random(6) < 0.8
+    nodes.requested[:, :2] = rng.integers(0, 1200, (6, 2))
+    nodes.sums[:] = rng.integers(0, 1200, nodes.sums.shape)
+    verdicts = plain_rejections(nodes, shapes, k, int(chosen.fit), chosen.knobs.array())
+    explained = Rejector(world.encoder, None, chosen).check(k, -1).misses
+    assert (explained > 0).tolist() == (verdicts != 0).tolist()

@@ -152,11 +152,17 @@ def kind() -> None:
     """Its definition is printed, and an object goes from its JSON to the plugin; one that cannot be read is refused."""
     import msgspec
     import pytest
+    import yaml
 
+    from cotenant.drivers.kube.kinds.custom.definitions import manifests
+    from cotenant.local.apiserver.custom.definition import check_definition, default_definition
     from cotenant.model.errors import InvalidInput
     from cotenant.services.scheduler.custom_kinds import custom_kinds
 
-    assert "name: namespacefreezes.example.com" in printed("crds")
+    definition = yaml.safe_load(dict(manifests())["namespacefreezes"])
+    assert definition in yaml.safe_load_all(printed("crds"))
+    default_definition(definition)
+    assert check_definition(definition, None) == []
     engine = cluster("least-allocated")
     (found,) = (each for each in custom_kinds(engine) if each.kind.name == "NamespaceFreeze")
     assert found.kind.path("team-a") == "/apis/example.com/v1/namespaces/team-a/namespacefreezes"
