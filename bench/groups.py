@@ -21,7 +21,7 @@ from bench.machine import peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.settings import Settings
-from cotenant.lab.clusterworld.facts import gpus
+from cotenant.lab.clusterworld.racks import gpus
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels
 from cotenant.model.cluster.node import Node

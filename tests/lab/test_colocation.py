@@ -10,7 +10,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.lab.bridge import Bridge
 from cotenant.lab.contract import RunSpec
 from cotenant.lab.registry import scenario
-from cotenant.lab.scenarios.roster import ENTRANTS, entrant
+from cotenant.lab.scenarios.competitors import COMPETITORS, competitor
 from cotenant.lab.workloads.colocation import generate
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.world import World
@@ -18,7 +18,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 
 pytestmark = pytest.mark.slow
-POLICIES = [e.info.name for e in ENTRANTS if e.info.role in ("ours", "rival")]
+POLICIES = [e.info.name for e in COMPETITORS if e.info.role in ("ours", "rival")]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def bridge(policy: str, seed: int = 3, load: float = 0.8, watched: int = -1) -> 
     config = WorldConfig(nodes=12, pods=600, horizon_s=7200.0)
     truth, offer = generate(config, seed, load)
     return Bridge(
-        World(truth, config, seed), offer, config, entrant(policy).build(), np.random.default_rng(seed), watched
+        World(truth, config, seed), offer, config, competitor(policy).build(), np.random.default_rng(seed), watched
     )
 
 
@@ -42,22 +42,22 @@ def test_every_policy_runs_and_its_engine_adds_up(policy: str) -> None:
     run = bridge(policy)
     decide = run._decide
 
-    def and_validate(now_s: float) -> None:
+    def decide_and_validate(now_s: float) -> None:
         decide(now_s)
         run.engine.validate()
 
-    run._decide = and_validate  # type: ignore[method-assign]
+    run._decide = decide_and_validate  # type: ignore[method-assign]
     run.run()
     account = run.world.account()
     assert 0.0 <= account.violation <= 1.0
     assert account.unfinished < 6  # a packer may evict one pod for memory until the run ends
-    assert run.clockwork.rounds > 50
+    assert run.timing.rounds > 50
 
 
 def test_the_lab_builds_the_engine_of_every_service_from_the_same_policy_objects() -> None:
     run = bridge("cotenant")
     assert type(run.engine) is Cluster
-    for candidate in ENTRANTS:
+    for candidate in COMPETITORS:
         made = candidate.make()
         if isinstance(made, PlacementProfile) and candidate.info.role in ("ours", "rival"):
             assert any(made is own for own in PROFILES)
@@ -67,11 +67,11 @@ def test_equal_specifications_give_equal_runs_and_seeds_differ(small: RunSpec) -
     founding = scenario("founding")
     first, again, other = (founding.run(spec).measures for spec in (small, small, replace(small, seed=4)))
 
-    def judged(measures):
+    def without_times(measures):
         return [measures.success, measures.violation, measures.utilisation, measures.slowdown_p99, measures.preemptions]
 
-    assert judged(first) == judged(again)
-    assert judged(first) != judged(other)
+    assert without_times(first) == without_times(again)
+    assert without_times(first) != without_times(other)
 
 
 def test_explaining_a_task_changes_no_decision_and_names_the_node_it_went_to(small: RunSpec) -> None:
@@ -119,7 +119,7 @@ def test_without_interference_and_failures_services_hold_and_more_interference_h
 
 
 def test_the_true_values_policy_gets_an_offer_without_error(small: RunSpec) -> None:
-    assert entrant("cotenant-true").told_truth
+    assert competitor("cotenant-true").true_values
     truth, offer = generate(WorldConfig(nodes=12, pods=600, horizon_s=7200.0), 3, 0.8, 0.0)
     batch = ~offer.is_service
     first = offer.first_pod[batch]

@@ -1,9 +1,9 @@
-"""Between the simulated world and the scheduling engine: what an API server, kubelets and agents would carry, in virtual time. It translates, it never decides.
+"""Connects the simulated world and the scheduling engine in virtual time, in place of an API server, kubelets and agents. It translates and never decides.
 
-Problem: the engine that wins in the lab must be the one that runs in a cluster. Choice: the lab drives `engine.cluster.Cluster` itself: the world's events go in
-as a watch would bring them, instructions are carried out at once (a bind starts the pod in the world, an eviction ends it there), nodes report once a minute,
-and agents' measurements are handed over in the same round. Every policy is told exactly the same: the offer (requests, deadlines, noisy estimates), the reports,
-and what an agent can measure. Limits: a round every five simulated seconds when something has changed, which also stands for the back-off of refused pods; the
+Problem: the engine measured in the lab must be the one that runs in a cluster. Choice: the lab drives `engine.cluster.Cluster` itself: the world's events go in
+as from a watch, instructions are carried out at once (a bind starts the pod in the world, an eviction ends it there), nodes report once a minute,
+and agents' measurements are passed on in the same round. Every policy gets exactly the same information: the offer (requests, deadlines, noisy estimates),
+the reports, and what an agent can measure. Limits: a round every five simulated seconds when something has changed, which is also the back-off of refused pods; the
 run time of the policy is measured, not added to simulated time; binds never fail.
 """
 
@@ -33,24 +33,24 @@ from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
 ROUND_S = 5.0
-_BEST = 5  # candidates of the watched pod that are kept
+_BEST = 5  # candidates kept for the watched pod
 SETTINGS = Settings(scheduler=SCHEDULER, most_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False)
 
 
 @dataclass(slots=True)
-class Clockwork:
-    """What judging cost: one entry a placed pod, its round's wall time over the pods judged in that round."""
+class DecisionTiming:
+    """Wall time of decisions: one entry per placed pod, its round's time divided by the pods evaluated in that round."""
 
     per_decision_us: list[Float] = field(default_factory=list)
     total_s: float = 0.0
     rounds: int = 0
 
-    def note(self, elapsed_s: float, judged: int, placed: int) -> None:
-        """A round that judged `judged` pods and placed `placed` took `elapsed_s`."""
+    def note(self, elapsed_s: float, evaluated: int, placed: int) -> None:
+        """Add a round of `elapsed_s` that evaluated `evaluated` pods and placed `placed`."""
         self.total_s += elapsed_s
         self.rounds += 1
         if placed:
-            self.per_decision_us.append(np.full(placed, elapsed_s / max(judged, placed) * 1e6))
+            self.per_decision_us.append(np.full(placed, elapsed_s / max(evaluated, placed) * 1e6))
 
     def quantile_us(self, q: float) -> float:
         """Quantile over placed pods, microseconds."""
@@ -58,7 +58,7 @@ class Clockwork:
 
 
 class Bridge:
-    """One run: a world, an engine, and the traffic between them."""
+    """One run: a world, an engine, and the messages between them."""
 
     def __init__(
         self,
@@ -74,19 +74,19 @@ class Bridge:
         self.offer = offer
         self.policy = policy
         self.engine = Cluster(policy, rng, replace(SETTINGS, detailed_records=watched >= 0))
-        self.clockwork = Clockwork()
+        self.timing = DecisionTiming()
         self.record: DecisionRecord | None = None
         self._watched = watched
-        self._pod_of_key: dict[str, int] = {}  # of the watched pod's current try
+        self._pod_of_key: dict[str, int] = {}  # of the watched pod's current attempt
         self._best: tuple[Candidate, ...] = ()
         self._nodes = nodes_of(config)
         self._names = [node.name for node in self._nodes]
         self._rows = {node.name: row for row, node in enumerate(self._nodes)}
         self._offered = OfferedPods(offer)
-        self._uid = [""] * len(offer.shape)  # of each pod's current try
-        self._number = np.full(len(offer.shape), -1, dtype=np.int64)  # the engine's, of each pod's current try
+        self._uid = [""] * len(offer.shape)  # of each pod's current attempt
+        self._number = np.full(len(offer.shape), -1, dtype=np.int64)  # the engine's, of each pod's current attempt
         self._pod: dict[str, int] = {}  # uid -> pod of the offer
-        self._held: list[tuple[float, int]] = []  # heap of (when it comes back, pod)
+        self._held: list[tuple[float, int]] = []  # heap of (time when it is created again, pod)
         if watched >= 0 and isinstance(policy, PlacementProfile):
             self.engine.observe(self)
         for node in self._nodes:
@@ -98,7 +98,7 @@ class Bridge:
             self._best = table(seen, self.engine.profile).best(_BEST)
 
     def run(self) -> None:
-        """From nothing to the end of the world."""
+        """Run until the world ends."""
         rehearse(self.policy)
         now, next_report = 0.0, 0.0
         self._advance(now)
@@ -112,7 +112,7 @@ class Bridge:
             self._advance(now)
 
     def _report(self, now_s: float) -> None:
-        """What nodes and agents tell once a minute."""
+        """Pass on the reports of nodes and the measurements of agents, once a minute."""
         self.engine.report_all(self._names, self.world.reports())
         if not self.engine.wants_measurements:
             return
@@ -122,20 +122,18 @@ class Bridge:
         self.engine.latency_measured(numbers[measured.replicas], measured.p99_ratio, measured.violated, now_s)
 
     def _decide(self, now_s: float) -> None:
-        """One round, carried out."""
+        """Run one scheduling round and carry out its instructions."""
         judged, start = self.engine.judged, perf_counter()
         instructions = self.engine.decide(now_s)
         elapsed_s = perf_counter() - start
-        pods, rows, evicted = self._carried_out(instructions, now_s)
-        self.clockwork.note(elapsed_s, self.engine.judged - judged, len(pods))
+        pods, rows, evicted = self._carry_out(instructions, now_s)
+        self.timing.note(elapsed_s, self.engine.judged - judged, len(pods))
         if evicted:
             self.world.evict(np.array(evicted, dtype=np.int64))
         if pods:
             self.world.start(np.array(pods, dtype=np.int64), np.array(rows, dtype=np.int64))
 
-    def _carried_out(
-        self, instructions: tuple[Instruction, ...], now_s: float
-    ) -> tuple[list[int], list[int], list[int]]:
+    def _carry_out(self, instructions: tuple[Instruction, ...], now_s: float) -> tuple[list[int], list[int], list[int]]:
         """Pods to start, the rows to start them on, and pods to evict."""
         pods: list[int] = []
         rows: list[int] = []
@@ -147,51 +145,51 @@ class Bridge:
                     pods.append(pod)
                     rows.append(self._rows[node])
                     if not self.engine.sending(uid, now_s):
-                        raise Permanent(f"pod {uid} was bound and taken back in one round")
+                        raise Permanent(f"pod {uid} was bound and unassigned in one round")
                     self.engine.bound(uid, now_s)
                     if pod == self._watched:
-                        self._keep(record)
+                        self._keep_record(record)
                 case Evict(victim=victim):
                     evicted.append(self._pod[victim.uid])
                 case Unschedulable(uid=uid, record=record):
                     if self._pod[uid] == self._watched:
-                        self._keep(record)
+                        self._keep_record(record)
         return pods, rows, evicted
 
-    def _keep(self, record: DecisionRecord) -> None:
+    def _keep_record(self, record: DecisionRecord) -> None:
         if isinstance(self.policy, PlacementProfile):
             best = self._best
             chosen = [each for each in record.candidates if each.node == record.node]
             if record.node is not None and chosen and all(each.node != record.node for each in best):
-                best = (*best[:-1], *chosen)  # a tie or a sample may choose beyond the best few
+                best = (*best[:-1], *chosen)  # with ties or sampling, the chosen node may not be among the best few
             self.record = replace(record, candidates=best)
 
     def _advance(self, until_s: float) -> None:
-        """Let the world run, and tell the engine what happened."""
-        happened = self.world.advance(until_s)
+        """Advance the world, and pass its events on to the engine."""
+        events = self.world.advance(until_s)
         engine = self.engine
-        for pod in happened.finished.tolist():
-            self._gone(pod, until_s)
-        for row in happened.nodes_down.tolist():
+        for pod in events.finished.tolist():
+            self._remove(pod, until_s)
+        for row in events.nodes_down.tolist():
             engine.node_seen(replace(self._nodes[row], ready=False))
-        outgrown = happened.cause == MEMORY
-        for i, pod in enumerate(happened.evicted.tolist()):
+        outgrown = events.cause == MEMORY
+        for i, pod in enumerate(events.evicted.tolist()):
             if outgrown[i]:
-                engine.outgrew(self._uid[pod], float(happened.evicted_memory_bytes[i]))
-            self._gone(pod, until_s)
-            heappush(self._held, (float(happened.hold_until_s[i]), pod))
-        for row in happened.nodes_up.tolist():
+                engine.outgrew(self._uid[pod], float(events.evicted_memory_bytes[i]))
+            self._remove(pod, until_s)
+            heappush(self._held, (float(events.hold_until_s[i]), pod))
+        for row in events.nodes_up.tolist():
             engine.node_seen(self._nodes[row])
-        self._arrive(happened.ready, happened.ready_s, until_s)
+        self._arrive(events.ready, events.ready_s, until_s)
         while self._held and self._held[0][0] <= until_s:
             held_until_s, pod = heappop(self._held)
-            self._come(pod, held_until_s, until_s)
+            self._create(pod, held_until_s, until_s)
 
     def _arrive(self, pods: Int, ready_s: Float, now_s: float) -> None:
         for pod, at_s in zip(pods.tolist(), ready_s.tolist(), strict=True):
-            self._come(pod, at_s, now_s)
+            self._create(pod, at_s, now_s)
 
-    def _come(self, pod: int, ready_s: float, now_s: float) -> None:
+    def _create(self, pod: int, ready_s: float, now_s: float) -> None:
         seen = self._offered.arrive(pod, ready_s)
         self._uid[pod] = seen.uid
         self._pod[seen.uid] = pod
@@ -200,7 +198,7 @@ class Bridge:
         self.engine.pod_seen(seen, now_s)
         self._number[pod] = self.engine.number_of(seen.uid)
 
-    def _gone(self, pod: int, now_s: float) -> None:
+    def _remove(self, pod: int, now_s: float) -> None:
         uid = self._uid[pod]
         del self._pod[uid]
         self.engine.pod_gone(uid, now_s)

@@ -1,8 +1,8 @@
-"""An offer as the values that an API server would show a scheduler: nodes by name, pods with requests, tenants, deadlines and estimates.
+"""An offer as the values that a scheduler gets from an API server: nodes by name, pods with requests, tenants, deadlines and estimates.
 
-Problem: the scheduling engine takes nodes and pods as a cluster has them, and the workload generators make columns. Choice: one template a shape, completed
-with a name for each pod; pods that are evicted come back under a new UID, as a controller would make them. Limits: one namespace; every pod has the same priority
-and the same priority class, so neither moves a choice.
+Problem: the scheduling engine takes nodes and pods as a cluster has them, while workload generators produce columns. Choice: one template per shape, completed
+with a name for each pod; evicted pods are created again with a new UID, as by a controller. Limits: one namespace; all pods have the same priority
+and the same priority class, so neither affects a choice.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME, Amounts
 
 SCHEDULER = "cotenant"
-_MOST_PODS = 1_000_000  # a node's limit, which never decides
-_OBJECTIVE_MS = 100.0  # marks a service; the estimate's allowance is what decides
+_MOST_PODS = 1_000_000  # a node's limit, never reached
+_OBJECTIVE_MS = 100.0  # marks a service; decisions use the estimate's allowance
 
 
 def nodes_of(config: WorldConfig) -> tuple[Node, ...]:
-    """The world's machines, all alike, in the order of its rows."""
-    there = Amounts.of(
+    """The world's machines, all equal, in the order of its rows."""
+    allocatable = Amounts.of(
         {CPU_NAME: config.node_cores * 1000, MEMORY_NAME: config.node_memory_bytes, PODS_NAME: _MOST_PODS}
     )
-    return tuple(Node(f"node {row}", there) for row in range(config.nodes))
+    return tuple(Node(f"node {row}", allocatable) for row in range(config.nodes))
 
 
 class OfferedPods:
-    """Pods of an offer, made as they arrive."""
+    """Pods of an offer, created as they arrive."""
 
     def __init__(self, offer: Offer) -> None:
         path_s, work = paths_of(offer)
         self._shape: list[int] = offer.shape.tolist()
-        # by shape; complete but for the name
+        # by shape; complete except for the name
         self.templates = [_template(offer, k, float(path_s[k]), float(work[k])) for k in range(len(offer.cpu_milli))]
         # `dataclasses.replace` would read every field of the template again for each pod
         self._fields = [
             {f.name: getattr(pod, f.name) for f in fields(Pod) if f.name != "name"} for pod in self.templates
         ]
-        self._tries = [0] * len(self._shape)
+        self._attempts = [0] * len(self._shape)
 
     def arrive(self, pod: int, ready_s: float) -> ObservedPod:
-        """Pod number `pod` of the offer, anew under another UID each time it comes."""
-        tries = self._tries[pod]
-        self._tries[pod] = tries + 1
-        name = f"pod {pod}" if tries == 0 else f"pod {pod}, try {tries + 1}"
+        """Create pod number `pod` of the offer, with a new UID each time."""
+        attempts = self._attempts[pod]
+        self._attempts[pod] = attempts + 1
+        name = f"pod {pod}" if attempts == 0 else f"pod {pod}, try {attempts + 1}"
         return ObservedPod(Pod(name=name, **self._fields[self._shape[pod]]), name, SCHEDULER, ready_s)
 
 
@@ -84,7 +84,7 @@ def _template(offer: Offer, k: int, path_s: float, work: float) -> Pod:
 def paths_of(offer: Offer) -> tuple[Float, Float]:
     """By shape: estimated seconds alone from its start to its job's end, and the job's remaining work (seconds x demand) from it on.
 
-    Demand is normalised as Tetris has it: CPU and memory each as a fraction of a node, added.
+    Demand is normalised as in Tetris: CPU and memory each as a fraction of a node, added.
     """
     size = len(offer.cpu_milli)
     path, work = np.zeros(size), np.zeros(size)

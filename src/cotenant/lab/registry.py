@@ -35,12 +35,12 @@ class Entry:
 BUILT_IN: tuple[Entry, ...] = (
     Entry(
         "founding",
-        "20,000 pods, services beside batch, on 249 nodes at 77 % of CPU requested: the founding comparison",
+        "20,000 pods, services and batch, on 249 nodes at 77 % of CPU requested: the founding comparison",
         "cotenant.lab.scenarios.colocation",
     ),
     Entry(
         "colocation",
-        "the same world with the load swept: how much each policy carries at <= 1 % violation of either class",
+        "the same world over a sweep of loads: the largest load of each policy at <= 1 % violation of either class",
         "cotenant.lab.scenarios.colocation",
         loads=(0.70, 0.75, 0.80, 0.85, 0.90, 0.95),
     ),

@@ -100,12 +100,12 @@ def score() -> None:
 
 def profile() -> None:
     """It is listed, and selectable by the scheduler and in the lab."""
-    from cotenant.lab.scenarios.roster import entrant
+    from cotenant.lab.scenarios.competitors import competitor
     from cotenant.policy.placement.profiles import PROFILES
     from cotenant.services.scheduler.main import _profile
 
     assert "memory-left" in [each.name for each in PROFILES]
-    assert _profile("memory-left") == entrant("memory-left").build()
+    assert _profile("memory-left") == competitor("memory-left").build()
     assert "memory-left" in printed("lab", "policies", "--workload", "founding")
 
 

@@ -1,7 +1,7 @@
-"""A training job as its controller sees it: its members, whether they all run, how far it has come.
+"""A training job as its controller sees it: its members, whether they all run, and its progress.
 
-Problem: a job of many pods makes progress only while all of them run, and begins again at its last checkpoint when one is lost. Choice: one mutable
-record a job, changed by the world alone; members are replaced by pods with new names and UIDs after an interruption. Limits: all or nothing: a job
+Problem: a job of many pods makes progress only while all of them run, and restarts from its last checkpoint when one is lost. Choice: one mutable
+record per job, changed by the world only; after an interruption, members are replaced by pods with new names and UIDs. Limits: all or nothing: a job
 does not run with fewer members.
 """
 
@@ -24,26 +24,26 @@ class Member:
 
     @property
     def bound(self) -> bool:
-        """Whether the API server knows it on a node."""
+        """Whether it is bound."""
         return bool(self.seen.node)
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One job and what became of it."""
+    """One job and its history."""
 
     plan: JobPlan
-    members: dict[str, Member] = field(default_factory=dict)  # uid -> present members, those that terminate aside
-    attempt: int = 0  # how often its pods were made
-    alive: bool = False  # its pods of the present attempt are wanted
-    requeued: int = 0  # times it gave all back because it was not complete in time
-    done_s: float = 0.0  # of its duration alone, up to its last checkpoint
+    members: dict[str, Member] = field(default_factory=dict)  # uid -> current members, without terminating ones
+    attempt: int = 0  # how often its pods were created
+    alive: bool = False  # whether the pods of the current attempt should exist
+    requeued: int = 0  # how often it was requeued because it was incomplete at the time-out
+    done_s: float = 0.0  # work up to its last checkpoint, in seconds of its duration alone
     running_since_s: float = nan
-    speed: float = 1.0  # of the present run
-    first_bound_s: float = nan  # of the present attempt
+    speed: float = 1.0  # of the current run
+    first_bound_s: float = nan  # of the current attempt
     first_run_s: float = nan
     ended_s: float = nan
-    lost_s: float = 0.0  # of its duration, computed in vain
+    lost_s: float = 0.0  # work lost by interruptions, in seconds of its duration
     runs: int = 0
     crossed: int = 0  # runs whose members were not all in one rack, though one rack could have held them
     interruptions: int = 0
@@ -55,20 +55,20 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether it has done its work."""
+        """Whether it has completed."""
         return self.ended_s == self.ended_s
 
     @property
     def name(self) -> str:
-        """As its pods and its group carry it."""
+        """The name in its pods and its gang."""
         return f"job-{self.plan.number}"
 
     def remaining_s(self) -> float:
-        """Of its duration alone, from its last checkpoint."""
+        """Remaining work from its last checkpoint, in seconds of its duration alone."""
         return self.plan.duration_s - self.done_s
 
     def stop(self, now_s: float, checkpoint_s: float) -> None:
-        """It runs no more; what it did since its last checkpoint is lost."""
+        """Stop running; work since the last checkpoint is lost."""
         if not self.running:
             return
         reached = self.done_s + (now_s - self.running_since_s) * self.speed

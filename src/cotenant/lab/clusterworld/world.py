@@ -1,10 +1,10 @@
-"""The cluster around the engine, in virtual time: what an API server, kubelets and a job controller would do with its instructions.
+"""The cluster around the engine in virtual time: API server, kubelets and a job controller that carry out its instructions.
 
-Problem: what gangs, quotas and topology are worth shows only in what becomes of jobs, and the engine that judges must be the very one that a cluster
-runs. Choice: a queue of events around `engine.cluster.Cluster`: facts go in as a watch would bring them, instructions are carried out after a delay,
-some binds and nodes fail, a job computes while all of its members run, and one that loses a member begins again at its last checkpoint. What nodes
-hold is counted here once more, so an engine that overfills a node is found. Limits: events of one pod come in order and are not lost (that is what
-tests/fault is for); eviction always succeeds after its grace.
+Problem: the benefit of gangs, quotas and topology shows only in the outcome of jobs, and the engine under test must be the one that a cluster
+runs. Choice: a queue of events around `engine.cluster.Cluster`: facts go in as from a watch, instructions are carried out after a delay,
+some binds and nodes fail, a job computes while all of its members run, and one that loses a member restarts from its last checkpoint. What pods hold on
+nodes is counted again (capacity_check.py), so an engine that overfills a node is detected. Limits: events of one pod arrive in order and are not lost
+(tests/fault covers that); eviction always succeeds after its grace period.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
-from cotenant.lab.clusterworld.books import Books, Levels
+from cotenant.lab.clusterworld.capacity_check import CapacityCheck
 from cotenant.lab.clusterworld.config import ClusterConfig
-from cotenant.lab.clusterworld.facts import RackedNode
 from cotenant.lab.clusterworld.job import Job, Member
-from cotenant.lab.clusterworld.truth import Truth
+from cotenant.lab.clusterworld.racks import RackedNode
+from cotenant.lab.clusterworld.usage import Levels, UsageTotals
 from cotenant.lab.workloads.training import JobPlan
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import NO_LABELS, Labels
@@ -37,8 +37,8 @@ _SAMPLE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Worn:
-    """What the pods of a job carry beside their requests: by this the engine's parts know them."""
+class PodAttributes:
+    """What the pods of a job have besides their requests; it enables the engine's features."""
 
     labels: Labels = NO_LABELS
     demands: Demands = NO_DEMANDS
@@ -46,57 +46,57 @@ class Worn:
 
 
 @dataclass(slots=True)
-class Watch:
-    """Of which job everything is to be told; and what was."""
+class JobLog:
+    """Records all events of one job."""
 
     job: int
     lines: list[str] = field(default_factory=list)
 
 
 class ClusterWorld:
-    """One run."""
+    """One simulation run."""
 
     def __init__(
         self,
         cluster: Cluster,
         nodes: Iterable[RackedNode],
         plans: Iterable[JobPlan],
-        wear: Callable[[JobPlan], Worn],
-        books: Books,
+        attributes: Callable[[JobPlan], PodAttributes],
+        usage: UsageTotals,
         config: ClusterConfig,
         rng: np.random.Generator,
         rack_gpus: float,
-        watch: Watch | None = None,
+        log: JobLog | None = None,
     ) -> None:
         self.cluster = cluster
-        self.books = books
+        self.usage = usage
         self.jobs = [Job(plan) for plan in plans]
         self.now_s = 0.0
-        self.preempted = 0  # pods that the scheduler had evicted
+        self.preempted = 0  # pods evicted by the scheduler
         self.lost = 0  # pods on nodes that failed
         self.failed_binds = 0
-        self.decision_us: list[float] = []  # one a bind
+        self.decision_us: list[float] = []  # one per bind
         self.decision_s = 0.0
         self.samples: list[
             tuple[float, float, float]
-        ] = []  # seconds, GPUs held, GPUs computing; five minutes apart or more
-        self._truth = Truth()
+        ] = []  # seconds, GPUs held, GPUs computing; at least five minutes apart
+        self._check = CapacityCheck()
         racked = tuple(nodes)
         self._nodes = {each.node.name: each.node for each in racked}
         self._rack_of = {each.node.name: each.rack for each in racked}
         self._rack_gpus = rack_gpus
-        self._wear = wear
+        self._attributes = attributes
         self._config = config
         self._rng = rng
-        self._watch = watch
-        self._members: dict[str, Member] = {}  # by uid, also those that terminate
+        self._log = log
+        self._members: dict[str, Member] = {}  # by uid, including terminating ones
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         self._open = len(self.jobs)
-        teams = len(books.held)
+        teams = len(usage.held)
         self._levels = Levels(np.zeros(teams), np.zeros(teams), np.zeros(teams))
         for each in racked:
-            self._truth.node_seen(each.node)
+            self._check.add_node(each.node)
             cluster.node_seen(each.node)
             cluster.plugins.devices.seen(NodeDevices(each.node.name, each.devices))
             self._fail_later(each.node.name)
@@ -106,34 +106,34 @@ class ClusterWorld:
     # ---- the clock
 
     def run(self) -> None:
-        """Until every job has ended, or the time is up."""
-        looked_s = -inf
+        """Run until every job has ended or the time limit is reached."""
+        decided_s = -inf
         while self._open:
             next_event = self._events[0][0] if self._events else inf
-            wanted = max(self.cluster.next_s(), looked_s + self._config.period_s, self.now_s)
+            wanted = max(self.cluster.next_s(), decided_s + self._config.period_s, self.now_s)
             if isfinite(wanted):
                 wanted = ceil(wanted / self._config.period_s) * self._config.period_s
             at = min(next_event, wanted)
             if at >= self._config.most_s:
                 break
-            self.books.advance(at, self._levels)
+            self.usage.advance(at, self._levels)
             self.now_s = at
             if next_event <= at:
                 while self._events and self._events[0][0] <= at:
                     heappop(self._events)[2]()
             else:
-                looked_s = at
+                decided_s = at
                 self._decide()
             self._measure()
-        self.books.advance(min(self.now_s, self._config.most_s), self._levels)
+        self.usage.advance(min(self.now_s, self._config.most_s), self._levels)
 
     def _at(self, at_s: float, action: Callable[[], None]) -> None:
         heappush(self._events, (at_s, next(self._order), action))
 
     def _decide(self) -> None:
-        begun = perf_counter()
+        started = perf_counter()
         instructions = self.cluster.decide(self.now_s)
-        taken = perf_counter() - begun
+        taken = perf_counter() - started
         self.decision_s += taken
         binds = sum(isinstance(each, Bind) for each in instructions)
         if binds:
@@ -142,7 +142,7 @@ class ClusterWorld:
             self._carry_out(each)
 
     def _measure(self) -> None:
-        """What is held now, and by whom."""
+        """Update the current levels by team."""
         held, computing = [0.0] * len(self._levels.held), [0.0] * len(self._levels.held)
         for uid in self.cluster.assigned():
             member = self._members[uid]
@@ -160,20 +160,20 @@ class ClusterWorld:
         def arrive() -> None:
             self._levels.demand[job.plan.team] += job.plan.gpus
             self._note(job, f"arrives: {job.plan.pods} pods of {job.plan.gpu_percent} % of a GPU")
-            self._make(job)
+            self._create_pods(job)
 
         return arrive
 
-    def _make(self, job: Job) -> None:
-        """Its controller makes its pods."""
-        plan, worn = job.plan, self._wear(job.plan)
+    def _create_pods(self, job: Job) -> None:
+        """Create the pods of a job's next attempt."""
+        plan, attributes = job.plan, self._attributes(job.plan)
         job.attempt += 1
         job.alive = True
         job.first_bound_s = nan
         for i in range(plan.pods):
             name = f"{job.name}-{job.attempt}-{i}"
-            pod = Pod(name, worn.namespace, plan.requests(), priority=plan.priority, labels=worn.labels)
-            seen = ObservedPod(pod, f"uid-{name}", "cotenant", self.now_s, demands=worn.demands)
+            pod = Pod(name, attributes.namespace, plan.requests(), priority=plan.priority, labels=attributes.labels)
+            seen = ObservedPod(pod, f"uid-{name}", "cotenant", self.now_s, demands=attributes.demands)
             member = job.members[seen.uid] = self._members[seen.uid] = Member(seen, job)
             self.cluster.pod_seen(member.seen, self.now_s)
 
@@ -205,11 +205,11 @@ class ClusterWorld:
         self._levels.demand[job.plan.team] -= job.plan.gpus
         self._note(job, "ends")
         for member in list(job.members.values()):
-            self._say(member, phase=Phase.SUCCEEDED)
-            self._gone(member)
+            self._update(member, phase=Phase.SUCCEEDED)
+            self._remove(member)
 
-    def _interrupt(self, job: Job, again_s: float, why: str) -> None:
-        """It lost a member, or gives all back: its other members are deleted, and all are made anew after a while."""
+    def _interrupt(self, job: Job, restart_s: float, why: str) -> None:
+        """A member was lost, or the job is requeued: delete the other members, and create all of them again after a delay."""
         if not job.alive:
             return
         job.alive = False
@@ -218,10 +218,10 @@ class ClusterWorld:
         job.interruptions += 1
         for member in list(job.members.values()):
             self._delete(member)
-        self._at(self.now_s + again_s, lambda: self._make(job))
+        self._at(self.now_s + restart_s, lambda: self._create_pods(job))
 
     def _check_complete(self, job: Job, attempt: int) -> None:
-        """The time is up that a job may hold some of its nodes without running."""
+        """Requeue a job that is still incomplete at the time-out."""
         if job.attempt == attempt and job.alive and not job.running:
             wait_s = min(self._config.requeue_most_s, self._config.requeue_first_s * 2.0**job.requeued)
             job.requeued += 1
@@ -230,27 +230,27 @@ class ClusterWorld:
 
     # ---- pods
 
-    def _say(self, member: Member, **changes: object) -> None:
+    def _update(self, member: Member, **changes: object) -> None:
         member.seen = replace(member.seen, **changes)  # type: ignore[arg-type]
         self.cluster.pod_seen(member.seen, self.now_s)
 
     def _delete(self, member: Member) -> None:
-        """Deletion is asked for; a pod on a node takes its grace."""
+        """Delete a pod; a bound one terminates for its grace period."""
         uid = member.seen.uid
         member.job.members.pop(uid, None)
         if not member.bound:
-            self._gone(member)
+            self._remove(member)
         elif not member.seen.terminating:
             ends_s = self.now_s + self._config.grace_s
-            self._say(member, ends_s=ends_s)
-            self._at(ends_s, lambda: self._gone(member))
+            self._update(member, ends_s=ends_s)
+            self._at(ends_s, lambda: self._remove(member))
 
-    def _gone(self, member: Member) -> None:
+    def _remove(self, member: Member) -> None:
         uid = member.seen.uid
         if self._members.pop(uid, None) is None:
             return
         member.job.members.pop(uid, None)
-        self._truth.leave(uid)
+        self._check.remove(uid)
         self.cluster.pod_gone(uid, self.now_s)
 
     def _evict(self, uid: str, why: str) -> None:
@@ -267,19 +267,19 @@ class ClusterWorld:
         match instruction:
             case Bind(uid=uid):
                 if self.cluster.sending(uid, self.now_s):
-                    self._at(self.now_s + self._rng.uniform(*self._config.bind_s), self._answer(instruction))
+                    self._at(self.now_s + self._rng.uniform(*self._config.bind_s), self._finish_bind(instruction))
             case Preempt(uid=uid, node=node, victims=victims):
                 member = self._members.get(uid)
                 if member is None or node not in self._nodes:
                     self.cluster.preempt_failed(uid, self.now_s)
                     return
-                self._say(member, nominated_node=node)
+                self._update(member, nominated_node=node)
                 for victim in victims:
-                    self._evict(victim.uid, f"evicted for {instruction.key}, which is more important")
+                    self._evict(victim.uid, f"evicted for {instruction.key}, which has a higher priority")
             case ClearNomination(uid=uid):
                 member = self._members.get(uid)
                 if member is not None and not member.bound:
-                    self._say(member, nominated_node="")
+                    self._update(member, nominated_node="")
             case Evict(victim=victim, message=message):
                 self._evict(victim.uid, message)
             case Unschedulable(uid=uid, message=message):
@@ -287,10 +287,10 @@ class ClusterWorld:
                 if member is not None:
                     self._note(member.job, f"{instruction.key} waits: {message}")
             case _:
-                pass  # the state of an object that nobody reads here
+                pass  # statuses of objects are not simulated
 
-    def _answer(self, bind: Bind) -> Callable[[], None]:
-        def answer() -> None:
+    def _finish_bind(self, bind: Bind) -> Callable[[], None]:
+        def finish() -> None:
             member = self._members.get(bind.uid)
             if member is None:
                 self.cluster.bind_failed(bind.uid, "the pod is gone", self.now_s, retry=False)
@@ -302,7 +302,7 @@ class ClusterWorld:
                 return
             if member.bound:
                 raise Permanent(f"pod {bind.key} is bound twice: to {member.seen.node}, then to {bind.node}")
-            self._truth.sit(bind.uid, member.seen.pod, bind.node, bind.holds)
+            self._check.assign(bind.uid, member.seen.pod, bind.node, bind.holds)
             member.seen = replace(member.seen, node=bind.node, nominated_node="", holds=bind.holds)
             self.cluster.bound(bind.uid, self.now_s)
             self.cluster.pod_seen(member.seen, self.now_s)
@@ -314,7 +314,7 @@ class ClusterWorld:
                 if job.plan.pods > 1 and isfinite(self._config.timeout_s):
                     self._at(self.now_s + self._config.timeout_s, lambda: self._check_complete(job, attempt))
 
-        return answer
+        return finish
 
     # ---- nodes
 
@@ -324,25 +324,25 @@ class ClusterWorld:
             self._at(at_s, lambda: self._fail(name))
 
     def _fail(self, name: str) -> None:
-        """The node is not ready, and what ran there is lost."""
-        self._ready(name, False)
+        """A node fails: it is not ready, and its pods are lost."""
+        self._set_ready(name, False)
         here = [member for member in self._members.values() if member.seen.node == name]
         for member in here:
             self.lost += 1
-            self._gone(member)
+            self._remove(member)
             self._interrupt(member.job, self._config.grace_s + self._config.restart_s, f"{name} failed")
         self._at(self.now_s + self._config.outage_s, lambda: self._recover(name))
 
     def _recover(self, name: str) -> None:
-        self._ready(name, True)
+        self._set_ready(name, True)
         self._fail_later(name)
 
-    def _ready(self, name: str, ready: bool) -> None:
+    def _set_ready(self, name: str, ready: bool) -> None:
         self._nodes[name] = replace(self._nodes[name], ready=ready)
         self.cluster.node_seen(self._nodes[name])
 
-    # ---- for people
+    # ---- log
 
     def _note(self, job: Job, text: str) -> None:
-        if self._watch is not None and self._watch.job == job.plan.number:
-            self._watch.lines.append(f"{self.now_s:,.0f} s: {text}")
+        if self._log is not None and self._log.job == job.plan.number:
+            self._log.lines.append(f"{self.now_s:,.0f} s: {text}")

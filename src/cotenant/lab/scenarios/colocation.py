@@ -1,8 +1,8 @@
-"""Services beside batch on shared machines: `founding` at one load, `colocation` with the load swept.
+"""Services and batch on shared machines: `founding` at one load, `colocation` over a sweep of loads.
 
-Problem: the founding table compared policies at one load at which random placement passes every target. Choice: the same world twice:
-once as the founding table has it (with the figures that are properties of the trace named as such), once swept, where the largest load that
-each policy sustains tells them apart. Limits: a synthetic workload calibrated on published figures, durations stretched about 79 times.
+Problem: the founding table compared policies at one load, at which random placement passes every target. Choice: the same world twice:
+once as in the founding table (figures that are properties of the trace are marked as such), once over a sweep, where the largest load that
+each policy sustains distinguishes them. Limits: a synthetic workload calibrated on published figures, durations stretched about 79 times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from cotenant.lab.bridge import Bridge
 from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Scenario, Series, TaskExplanation
 from cotenant.lab.scenarios.ceiling import most_held
-from cotenant.lab.scenarios.roster import BOUND, ENTRANTS, entrant
+from cotenant.lab.scenarios.competitors import BOUND, COMPETITORS, competitor
 from cotenant.lab.workload_file import read_workload_file
 from cotenant.lab.workloads.colocation import generate
 from cotenant.lab.world.accounting import RunMetrics
@@ -25,7 +25,7 @@ from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
 
-_SAMPLE = 2000  # slowdowns kept a run
+_SAMPLE = 2000  # slowdowns kept per run
 _PLAIN = (  # in the founding table by default, beside ours
     "cotenant", "random", "first-fit", "best-fit", "kube-default", "drf-best-fit", "mesos-offers", "tetris",
     "firmament-quincy", "firmament-load-spreading", "firmament-coco", "founding", "edf-best-fit", "edf-least-allocated",
@@ -34,7 +34,7 @@ _PLAIN = (  # in the founding table by default, beside ours
 
 
 def configuration(spec: RunSpec) -> WorldConfig:
-    """The world that a specification asks for, with a user's own file on top."""
+    """The world of a specification, with the values of a user's file applied."""
     config = WorldConfig(interference=spec.interference, node_qos=spec.node_qos, failures=spec.failures)
     if spec.file is None:
         return config
@@ -52,7 +52,7 @@ def configuration(spec: RunSpec) -> WorldConfig:
 
 @dataclass(frozen=True, slots=True)
 class CoLocation:
-    """Both scenarios: they differ in load and in who runs by default."""
+    """Both scenarios: they differ in load and default policies."""
 
     name: str
     summary: str
@@ -65,17 +65,17 @@ class CoLocation:
     )
 
     def policies(self) -> tuple[PolicyInfo, ...]:
-        """Every entrant."""
-        return tuple(e.info for e in ENTRANTS)
+        """All policies."""
+        return tuple(e.info for e in COMPETITORS)
 
     def check(self, spec: RunSpec) -> None:
-        """Refuse what cannot run, before anything is spent on it."""
+        """Raise `InvalidInput` for a specification that cannot run."""
         config = configuration(spec)
         if not (isfinite(spec.load) and config.service_share < spec.load <= 1.5):
             raise InvalidInput(
                 "--load", spec.load, f"a fraction of CPU between {config.service_share} (the services alone) and 1.5"
             )
-        entrant(spec.policy).build(spec.overrides)
+        competitor(spec.policy).build(spec.overrides)
 
     def run(self, spec: RunSpec) -> RunResult:
         """One run."""
@@ -104,7 +104,7 @@ class CoLocation:
         )
 
     def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
-        """Run it again, watching one pod."""
+        """Run it again and record the decisions about one pod."""
         self.check(spec)
         if spec.policy == BOUND:
             raise InvalidInput("--policy", BOUND, "a policy", "a bound places nothing, so there is nothing to explain")
@@ -127,7 +127,7 @@ class CoLocation:
         ]
         record = bridge.record
         if record is None:
-            lines.append("a round policy judges all pods together; it leaves no record of a single one")
+            lines.append("a round policy places all pods together and records no single decision")
             return TaskExplanation(task, bridge.world.story(pod), tuple(lines))
         return TaskExplanation(
             task,
@@ -138,7 +138,7 @@ class CoLocation:
         )
 
     def _bound(self, spec: RunSpec) -> RunResult:
-        """What could be held at once at best, every ten minutes of the averaging window, were every job to run alone on arrival."""
+        """The upper bound of what could be held at once, every ten minutes of the averaging window, if every job ran alone on arrival."""
         config = configuration(spec)
         _, offer = generate(config, spec.seed, spec.load, 0.0)
         times = np.arange(config.averages_from_s, config.horizon_s, 600.0)
@@ -151,14 +151,14 @@ class CoLocation:
                 ("demand, time mean", float(demanded.mean())),
             ),
             notes=(
-                "The bound holds fluid pods run alone from their arrival: real runs take longer, so they ask for more at once.",
+                "The bound assumes fluid pods that run alone from their arrival: real runs take longer, so they demand more at once.",
             ),
         )
 
     def _bridge(self, spec: RunSpec, watched: int = -1) -> Bridge:
         config = configuration(spec)
-        chosen = entrant(spec.policy)
-        error = 0.0 if chosen.told_truth else spec.estimate_error
+        chosen = competitor(spec.policy)
+        error = 0.0 if chosen.true_values else spec.estimate_error
         truth, offer = generate(config, spec.seed, spec.load, error)
         world = World(truth, config, spec.seed)
         return Bridge(
@@ -193,9 +193,9 @@ def _measures(account: RunMetrics, bridge: Bridge, run_s: float) -> Measures:
         wait_p99_s=float(waits[int(0.99 * (len(waits) - 1))]),
         evictions=float(account.evictions_memory + account.evictions_failure),
         preemptions=float(account.evictions_asked),
-        decision_p50_us=bridge.clockwork.quantile_us(0.50),
-        decision_p99_us=bridge.clockwork.quantile_us(0.99),
-        decision_total_s=bridge.clockwork.total_s,
+        decision_p50_us=bridge.timing.quantile_us(0.50),
+        decision_p99_us=bridge.timing.quantile_us(0.99),
+        decision_total_s=bridge.timing.total_s,
         run_s=run_s,
     )
 
@@ -228,7 +228,7 @@ def _sample(slowdown: Float) -> Float:
 SCENARIOS: tuple[Scenario, ...] = (
     CoLocation(
         name="founding",
-        summary="20,000 pods, services beside batch, on 249 nodes at 77 % of CPU requested: the founding comparison",
+        summary="20,000 pods, services and batch, on 249 nodes at 77 % of CPU requested: the founding comparison",
         default_load=0.77,
         default_policies=_PLAIN,
         headline=(
@@ -238,7 +238,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     CoLocation(
         name="colocation",
-        summary="the same world with the load swept: how much each policy carries at <= 1 % violation of either class",
+        summary="the same world over a sweep of loads: the largest load of each policy at <= 1 % violation of either class",
         default_load=0.85,
         default_policies=("cotenant", "founding", "kube-default", "edf-least-allocated", "edf-paragon", "edf-paragon-overcommit", "edf-paragon-measured"),
         headline=(

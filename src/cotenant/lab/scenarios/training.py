@@ -14,12 +14,12 @@ from time import perf_counter
 
 import numpy as np
 
-from cotenant.lab.clusterworld.books import Books, jain
 from cotenant.lab.clusterworld.config import WAIT_FOR_PODS_READY_S, ClusterConfig
-from cotenant.lab.clusterworld.facts import racked_nodes
+from cotenant.lab.clusterworld.features import COUNTED, SPREAD, Features, make_cluster, pod_attributes
 from cotenant.lab.clusterworld.job import Job
-from cotenant.lab.clusterworld.parts import COUNTED, SPREAD, Parts, make_cluster, wear
-from cotenant.lab.clusterworld.world import ClusterWorld, Watch
+from cotenant.lab.clusterworld.racks import racked_nodes
+from cotenant.lab.clusterworld.usage import UsageTotals, jain
+from cotenant.lab.clusterworld.world import ClusterWorld, JobLog
 from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.lab.workloads import training as workload
 from cotenant.model.arrays import Float
@@ -37,18 +37,18 @@ class TrainingPolicy:
     """A node scoring, and the enabled features."""
 
     info: PolicyInfo
-    parts: Parts
+    features: Features
     timeout_s: float = inf  # after this time the job's controller requeues an incomplete job
 
 
 def _one_by_one(
-    name: str, summary: str, role: str, parts: Parts, timeout_s: float = WAIT_FOR_PODS_READY_S
+    name: str, summary: str, role: str, features: Features, timeout_s: float = WAIT_FOR_PODS_READY_S
 ) -> TrainingPolicy:
-    return TrainingPolicy(PolicyInfo(name, summary, role), parts, timeout_s)
+    return TrainingPolicy(PolicyInfo(name, summary, role), features, timeout_s)
 
 
-def _together(name: str, summary: str, role: str, **parts: object) -> TrainingPolicy:
-    return TrainingPolicy(PolicyInfo(name, summary, role), replace(Parts("best-fit", gang=Mode.STRICT), **parts))  # type: ignore[arg-type]
+def _together(name: str, summary: str, role: str, **features: object) -> TrainingPolicy:
+    return TrainingPolicy(PolicyInfo(name, summary, role), replace(Features("best-fit", gang=Mode.STRICT), **features))  # type: ignore[arg-type]
 
 
 _REQUEUED = "jobs that are not complete after 5 min are requeued"
@@ -58,16 +58,16 @@ POLICIES: tuple[TrainingPolicy, ...] = (
         "kube-default",
         f"pods one by one by kube-scheduler's score; {_REQUEUED}",
         "rival",
-        Parts("kube-default", devices=COUNTED),
+        Features("kube-default", devices=COUNTED),
     ),
-    _one_by_one("pods", f"pods one by one, full nodes and devices first; {_REQUEUED}", "rival", Parts("best-fit")),
+    _one_by_one("pods", f"pods one by one, full nodes and devices first; {_REQUEUED}", "rival", Features("best-fit")),
     _together("gangs-nonstrict", "gangs NonStrict: members keep what they have found", "variant", gang=Mode.NON_STRICT),
     _together("gangs", "gangs Strict, and nothing else", "ablation"),
     _together("gangs-quotas", "gangs Strict and quotas: ours without racks", "ablation", quotas=True),
     _together("gangs-racks", "gangs Strict and racks: ours without quotas", "ablation", racks=True),
     _together("cotenant-spread", "ours, idle devices first", "ablation", quotas=True, racks=True, devices=SPREAD),
     _one_by_one(
-        "pods-forever", "pods one by one, incomplete jobs keep what they hold", "variant", Parts("best-fit"), inf
+        "pods-forever", "pods one by one, incomplete jobs keep what they hold", "variant", Features("best-fit"), inf
     ),
 )
 
@@ -117,10 +117,10 @@ class Training:
 
     def run(self, spec: RunSpec) -> RunResult:
         """Run the seed's jobs to their end. Equal specifications give equal results except for the latencies."""
-        begun = perf_counter()
+        started = perf_counter()
         world = _world(spec)
         world.run()
-        return _result(spec, world, perf_counter() - begun)
+        return _result(spec, world, perf_counter() - started)
 
     def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """`task` is the number of a job in order of arrival, from 0."""
@@ -128,8 +128,8 @@ class Training:
         plans = workload.jobs(spec.load, spec.seed)
         if not task.isdecimal() or int(task) >= len(plans):
             raise InvalidInput("TASK", task, f"the number of a job from 0 to {len(plans) - 1}")
-        watch = Watch(int(task))
-        world = _world(spec, watch)
+        log = JobLog(int(task))
+        world = _world(spec, log)
         world.run()
         job = world.jobs[int(task)]
         plan, team = job.plan, workload.TEAMS[job.plan.team]
@@ -137,7 +137,7 @@ class Training:
             f"job {plan.number} of team {team.name} ({team.organisation}): {plan.pods} pods of {plan.gpu_percent} % of a GPU, "
             f"{plan.duration_s:,.0f} s alone, priority {plan.priority}"
         )
-        lines = watch.lines
+        lines = log.lines
         if len(lines) > MOST_LINES:
             lines = [*lines[: MOST_LINES // 2], f"... {len(lines) - MOST_LINES} more ...", *lines[-MOST_LINES // 2 :]]
         if not job.ended:
@@ -147,14 +147,14 @@ class Training:
         return TaskExplanation(task, outcome, (head, *lines))
 
 
-def _world(spec: RunSpec, watch: Watch | None = None) -> ClusterWorld:
+def _world(spec: RunSpec, log: JobLog | None = None) -> ClusterWorld:
     policy = next(policy for policy in POLICIES if policy.info.name == spec.policy)
     nodes = racked_nodes(workload.NODES)
     rng = np.random.default_rng([spec.seed, 43])
-    cluster = make_cluster(policy.parts, len(nodes), rng)
+    cluster = make_cluster(policy.features, len(nodes), rng)
     plans = workload.jobs(spec.load, spec.seed)
     group = np.array([workload.ORGANISATIONS.index(team.organisation) for team in workload.TEAMS], dtype=np.int64)
-    books = Books(float(workload.GPUS_A_NODE * len(nodes)), workload.owed_gpus(len(nodes)), group, WINDOW)
+    usage = UsageTotals(float(workload.GPUS_A_NODE * len(nodes)), workload.owed_gpus(len(nodes)), group, WINDOW)
     usual = ClusterConfig()
     config = replace(
         usual,
@@ -166,12 +166,12 @@ def _world(spec: RunSpec, watch: Watch | None = None) -> ClusterWorld:
         cluster,
         nodes,
         plans,
-        lambda plan: wear(policy.parts, plan),
-        books,
+        lambda plan: pod_attributes(policy.features, plan),
+        usage,
         config,
         np.random.default_rng([spec.seed, 47]),
         float(_GPUS_A_RACK),
-        watch,
+        log,
     )
 
 
@@ -185,22 +185,22 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _result(spec: RunSpec, world: ClusterWorld, run_s: float) -> RunResult:
-    books = world.books
+    usage = world.usage
     counted = [job for job in world.jobs if job.plan.arrival_s >= WINDOW[0]] or world.jobs
     completion = np.array([_until(job.ended_s, world.now_s) - job.plan.arrival_s for job in counted])
     wait = np.array([_until(job.first_run_s, world.now_s) - job.plan.arrival_s for job in counted])
     slowdown = np.sort(completion / np.array([job.plan.duration_s for job in counted]))
     wide = [job for job in counted if job.plan.pods > 1 and job.plan.gpus <= _GPUS_A_RACK]
     latency = np.array(world.decision_us or [0.0])
-    total = books.gpus * books.seconds
+    total = usage.gpus * usage.seconds
     p50, _, p99 = _percentiles(completion)
     slow = _percentiles(slowdown)
-    asking = books.deserved > 0
+    asking = usage.deserved > 0
     measures = Measures(
         success=float(np.mean([job.ended for job in counted])),
-        utilisation=_ratio(float(books.held.sum()), total),
-        utilisation_used=_ratio(float(books.computing.sum()), total),
-        granted_fairness=jain(books.held[asking] / books.deserved[asking]),
+        utilisation=_ratio(float(usage.held.sum()), total),
+        utilisation_used=_ratio(float(usage.computing.sum()), total),
+        granted_fairness=jain(usage.held[asking] / usage.deserved[asking]),
         slowdown_p50=slow[0],
         slowdown_p95=slow[1],
         slowdown_p99=slow[2],
@@ -210,8 +210,8 @@ def _result(spec: RunSpec, world: ClusterWorld, run_s: float) -> RunResult:
         completion_mean_s=float(completion.mean()),
         completion_p50_s=p50,
         completion_p99_s=p99,
-        held_idle=1.0 - _ratio(float(books.computing.sum()), float(books.held.sum())),
-        guarantee_missed=_ratio(float(books.missed.sum()), float(books.guaranteed.sum())),
+        held_idle=1.0 - _ratio(float(usage.computing.sum()), float(usage.held.sum())),
+        guarantee_missed=_ratio(float(usage.missed.sum()), float(usage.guaranteed.sum())),
         racks_crossed=_ratio(sum(job.crossed for job in wide), sum(job.runs for job in wide)),
         evictions=float(world.lost),
         preemptions=float(world.preempted),
@@ -227,14 +227,14 @@ def _result(spec: RunSpec, world: ClusterWorld, run_s: float) -> RunResult:
             "time (h)",
             "GPUs held (%)",
             hours,
-            np.array([h for _, h, _ in world.samples]) / books.gpus * 100,
+            np.array([h for _, h, _ in world.samples]) / usage.gpus * 100,
         ),
         Series(
             "computing",
             "time (h)",
             "GPUs computing (%)",
             hours,
-            np.array([c for _, _, c in world.samples]) / books.gpus * 100,
+            np.array([c for _, _, c in world.samples]) / usage.gpus * 100,
         ),
     )
     step = max(1, -(-len(slowdown) // MOST_SLOWDOWNS))
@@ -258,7 +258,7 @@ def _until(at_s: float, end_s: float) -> float:
 
 
 def _by_class(world: ClusterWorld, counted: list[Job], completion: Float, wait: Float) -> tuple[tuple[str, float], ...]:
-    books = world.books
+    usage = world.usage
     gpus = np.array([job.plan.gpus for job in counted])
     figures: list[tuple[str, float]] = []
     for name, low, high in (
@@ -275,7 +275,7 @@ def _by_class(world: ClusterWorld, counted: list[Job], completion: Float, wait: 
     if urgent.any():
         figures.append(("wait, mean seconds: urgent", float(wait[urgent].mean())))
     for at, team in enumerate(workload.TEAMS):
-        figures.append((f"held / deserved: {team.name}", _ratio(float(books.held[at]), float(books.deserved[at]))))
+        figures.append((f"held / deserved: {team.name}", _ratio(float(usage.held[at]), float(usage.deserved[at]))))
     work = sum(job.plan.work for job in counted)
     figures += [
         ("computed again, share of the work", _ratio(sum(job.lost_s * job.plan.gpus for job in counted), work)),

@@ -1,4 +1,4 @@
-"""The cluster around the engine: jobs run when all of their members do, begin again at a checkpoint, and what nodes hold is checked apart."""
+"""The cluster around the engine: jobs run while all of their members do, restart from a checkpoint, and capacity is checked independently."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
-from cotenant.lab.clusterworld.books import Books
+from cotenant.lab.clusterworld.capacity_check import CapacityCheck
 from cotenant.lab.clusterworld.config import ClusterConfig
-from cotenant.lab.clusterworld.facts import RackedNode, gpus
 from cotenant.lab.clusterworld.job import Job
-from cotenant.lab.clusterworld.truth import Truth
-from cotenant.lab.clusterworld.world import ClusterWorld, Watch, Worn
+from cotenant.lab.clusterworld.racks import RackedNode, gpus
+from cotenant.lab.clusterworld.usage import UsageTotals
+from cotenant.lab.clusterworld.world import ClusterWorld, JobLog, PodAttributes
 from cotenant.lab.workloads.training import URGENT, USUAL, JobPlan
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.labels import HOSTNAME, Labels
@@ -34,13 +34,13 @@ START_S = CALM.period_s + 0.5 + CALM.start_s  # at most: from arrival to running
 
 
 def node(name: str, gpus: int = 2) -> Node:
-    there = {
+    allocatable = {
         "cpu": 96_000,
         "memory": 1 << 40,
         "koordinator.sh/gpu-core": 100 * gpus,
         "koordinator.sh/gpu-memory-ratio": 100 * gpus,
     }
-    return Node(name, Amounts.of(there), Labels.of({HOSTNAME: name}))
+    return Node(name, Amounts.of(allocatable), Labels.of({HOSTNAME: name}))
 
 
 def plan(
@@ -50,21 +50,21 @@ def plan(
 
 
 def world(
-    plans: list[JobPlan], nodes: int = 2, config: ClusterConfig = CALM, watch: Watch | None = None, racks: int = 1
+    plans: list[JobPlan], nodes: int = 2, config: ClusterConfig = CALM, log: JobLog | None = None, racks: int = 1
 ) -> ClusterWorld:
     names = [f"n{i}" for i in range(nodes)]
     cluster = Cluster(profile("first-fit"), np.random.default_rng(0), Settings(most_pods=64))
-    books = Books(2.0 * nodes, np.array([2.0 * nodes]), np.array([0]), (0.0, 1e6))
+    usage = UsageTotals(2.0 * nodes, np.array([2.0 * nodes]), np.array([0]), (0.0, 1e6))
     return ClusterWorld(
         cluster,
         [RackedNode(node(name), f"r{i % racks}", gpus(2)) for i, name in enumerate(names)],
         plans,
-        lambda _: Worn(),
-        books,
+        lambda _: PodAttributes(),
+        usage,
         config,
         np.random.default_rng(1),
         4.0,
-        watch,
+        log,
     )
 
 
@@ -74,21 +74,21 @@ def test_a_job_runs_as_long_as_it_takes_alone() -> None:
     (job,) = one.jobs
     assert job.ended_s == pytest.approx(job.first_run_s + 50.0)
     assert job.first_run_s - 3.0 <= START_S
-    assert one.books.computing.sum() == pytest.approx(4 * 50.0)
+    assert one.usage.computing.sum() == pytest.approx(4 * 50.0)
     assert one.cluster.size() == (2, 0)
 
 
-def test_a_job_that_is_not_complete_holds_what_it_has_in_vain() -> None:
+def test_an_incomplete_job_holds_idle_gpus() -> None:
     """Two jobs of three members on four GPUs: the second holds one while the first runs."""
     both = world([plan(0, 0.0, 100.0, pods=3), plan(1, 0.0, 100.0, pods=3)])
     both.run()
     first, second = both.jobs
     assert second.first_run_s >= first.ended_s
-    idle = both.books.held.sum() - both.books.computing.sum()
+    idle = both.usage.held.sum() - both.usage.computing.sum()
     assert 90.0 < idle < 90.0 + 8 * START_S
 
 
-def test_incomplete_jobs_give_all_back_when_their_time_is_up() -> None:
+def test_incomplete_jobs_are_requeued_at_the_time_out() -> None:
     """Two jobs of three members hold two GPUs each when a fourth GPU of the first's goes to the second: one must yield."""
     plans = [plan(0, 0.0, 1000.0, pods=3), plan(1, 1.0, 10.0, pods=2)]
     kept = world(plans)
@@ -97,11 +97,11 @@ def test_incomplete_jobs_give_all_back_when_their_time_is_up() -> None:
     given_back = world(plans, config=replace(CALM, timeout_s=60.0, requeue_first_s=30.0))
     given_back.run()
     assert given_back.jobs[1].requeued > 0
-    idle = [each.books.held.sum() - each.books.computing.sum() for each in (kept, given_back)]
+    idle = [each.usage.held.sum() - each.usage.computing.sum() for each in (kept, given_back)]
     assert idle[1] < idle[0]
 
 
-def test_a_job_goes_on_from_its_last_checkpoint() -> None:
+def test_a_job_restarts_from_its_last_checkpoint() -> None:
     job = Job(plan(0, 0.0, 1000.0), running_since_s=10.0)
     job.stop(265.0, 100.0)
     assert (job.done_s, job.lost_s, job.remaining_s()) == (200.0, 55.0, 800.0)
@@ -112,7 +112,7 @@ def test_a_job_goes_on_from_its_last_checkpoint() -> None:
     assert (job.done_s, job.lost_s) == (200.0, 75.0)
 
 
-def test_a_node_that_fails_takes_its_jobs_back_to_a_checkpoint() -> None:
+def test_a_failed_node_sets_its_jobs_back_to_a_checkpoint() -> None:
     failing = replace(CALM, between_failures_s=400.0, outage_s=50.0)
     some = world([plan(i, 0.0, 1000.0, pods=2) for i in range(2)], config=failing)
     some.run()
@@ -123,20 +123,20 @@ def test_a_node_that_fails_takes_its_jobs_back_to_a_checkpoint() -> None:
         assert job.ended_s - job.first_run_s >= 1000.0 + job.lost_s
 
 
-def test_the_whole_job_ends_for_a_more_important_pod() -> None:
-    watch = Watch(0)
+def test_preemption_interrupts_the_whole_job() -> None:
+    log = JobLog(0)
     plans = [plan(0, 0.0, 500.0, pods=4), plan(1, 250.0, 20.0, priority=URGENT)]
-    some = world(plans, watch=watch)
+    some = world(plans, log=log)
     some.run()
     usual, urgent = some.jobs
     assert some.preempted == 1
     assert usual.interruptions == 1
     assert usual.done_s == 200.0
     assert urgent.ended_s < usual.ended_s
-    assert any("more important" in line for line in watch.lines)
+    assert any("higher priority" in line for line in log.lines)
 
 
-def test_racks_that_a_job_crosses_cost_it_time() -> None:
+def test_a_job_across_racks_takes_longer() -> None:
     spread = world([plan(0, 0.0, 100.0, pods=4)], racks=2)
     spread.run()
     (job,) = spread.jobs
@@ -144,7 +144,7 @@ def test_racks_that_a_job_crosses_cost_it_time() -> None:
     assert job.ended_s == pytest.approx(job.first_run_s + 110.0)
 
 
-def test_binds_that_fail_are_tried_again() -> None:
+def test_failed_binds_are_retried() -> None:
     flaky = world([plan(i, 0.0, 10.0) for i in range(4)], config=replace(CALM, bind_fails=0.5))
     flaky.run()
     assert flaky.failed_binds > 0
@@ -162,17 +162,17 @@ def test_equal_seeds_give_equal_runs() -> None:
     assert nan not in runs[0]
 
 
-def test_what_is_given_away_twice_is_found() -> None:
-    truth = Truth()
-    truth.node_seen(node("a"))
+def test_overcommitted_capacity_is_detected() -> None:
+    check = CapacityCheck()
+    check.add_node(node("a"))
     part = DeviceAllocation(DeviceType.GPU, 0, Amounts.of({GPU_CORE: 60}))
     pod = Pod("x", requests=Amounts.of({GPU_CORE: 60}))
-    truth.sit("u1", pod, "a", Holdings(devices=(part,)))
-    with pytest.raises(Permanent, match="sits already"):
-        truth.sit("u1", pod, "a", NO_HOLDINGS)
+    check.assign("u1", pod, "a", Holdings(devices=(part,)))
+    with pytest.raises(Permanent, match="already assigned"):
+        check.assign("u1", pod, "a", NO_HOLDINGS)
     with pytest.raises(Permanent, match="120 % of gpu 0 of a"):
-        truth.sit("u2", pod, "a", Holdings(devices=(part,)))
-    truth.leave("u2")
-    truth.leave("u1")
-    with pytest.raises(Permanent, match="its pods take 300"):
-        truth.sit("u3", replace(pod, requests=Amounts.of({GPU_CORE: 300})), "a", NO_HOLDINGS)
+        check.assign("u2", pod, "a", Holdings(devices=(part,)))
+    check.remove("u2")
+    check.remove("u1")
+    with pytest.raises(Permanent, match="its pods request 300"):
+        check.assign("u3", replace(pod, requests=Amounts.of({GPU_CORE: 300})), "a", NO_HOLDINGS)

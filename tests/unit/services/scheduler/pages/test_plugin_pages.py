@@ -48,7 +48,7 @@ def with_quota() -> Cluster:
     return c
 
 
-def test_every_member_of_the_roster_has_its_pages_and_the_list_names_them() -> None:
+def test_every_enabled_plugin_has_its_pages_and_the_index_lists_them() -> None:
     c = cluster(node("a"))
     there = {each.pattern for each, _ in pages(c.plugins)}
     assert there <= set(server(c).json(SERVICES)["GET"])

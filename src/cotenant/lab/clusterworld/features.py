@@ -1,7 +1,7 @@
-"""Which parts of the engine's judgement a policy switches on, by what pods and objects say.
+"""The engine's features that a policy enables through pods and objects.
 
-Problem: policies of one comparison must differ by one part alone. Choice: a frozen value with the parts; the engine is always the same, and a part is
-on when pods carry its annotations or labels and its objects are told, as in a cluster. Limits: one profile scores nodes for all of them.
+Problem: the policies of one comparison must differ in one feature only. Choice: a frozen value with the features; the engine is always the same, and a feature
+is enabled if pods have its annotations or labels and its objects exist, as in a cluster. Limits: all policies use one score profile each.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import DeviceRules
-from cotenant.lab.clusterworld.facts import BLOCK, RACK
-from cotenant.lab.clusterworld.world import Worn
+from cotenant.lab.clusterworld.racks import BLOCK, RACK
+from cotenant.lab.clusterworld.world import PodAttributes
 from cotenant.lab.workloads.training import TEAMS, JobPlan, quotas
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import Labels
@@ -26,17 +26,17 @@ from cotenant.model.groups.quota import QuotaObject
 from cotenant.policy.placement.devices.strategy import Strategy
 from cotenant.policy.placement.profiles import profile
 
-MOST_PODS = 512  # judged in one round, so that no gang is cut
+MOST_PODS = 512  # per scheduling round, so that no gang is split
 PACKED = DeviceSettings(Strategy.BINPACK, Strategy.BINPACK)
 SPREAD = DeviceSettings(Strategy.SPREAD, Strategy.SPREAD)
 COUNTED = DeviceSettings(
     Strategy.DEFAULT, Strategy.DEFAULT, weight=0.0
-)  # devices that fit, and no node better for them
+)  # devices must fit, and do not change the score
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What is switched on."""
+class Features:
+    """Enabled features, and the score profile."""
 
     profile: str
     gang: Mode | None = None
@@ -45,27 +45,27 @@ class Parts:
     devices: DeviceSettings = PACKED
 
 
-def make_cluster(parts: Parts, nodes: int, rng: np.random.Generator) -> Cluster:
-    """The engine of a cluster of so many nodes, with the objects of these parts; its nodes are told by the world."""
-    plugins = PluginRegistry(devices=DeviceRules(parts.devices))
-    cluster = Cluster(profile(parts.profile), rng, Settings(most_pods=MOST_PODS), plugins)
-    if parts.quotas:
+def make_cluster(features: Features, nodes: int, rng: np.random.Generator) -> Cluster:
+    """The engine for a cluster with this number of nodes, with the objects of the features; the world adds the nodes."""
+    plugins = PluginRegistry(devices=DeviceRules(features.devices))
+    cluster = Cluster(profile(features.profile), rng, Settings(most_pods=MOST_PODS), plugins)
+    if features.quotas:
         for each in quotas(nodes):
             key = f"{each.parent if not each.is_parent else each.name}/{each.name}"
             plugins.quotas.quota_seen(QuotaObject(key, f"uid-{each.name}", each), 0.0)
     return cluster
 
 
-def wear(parts: Parts, plan: JobPlan) -> Worn:
-    """What the pods of a job carry."""
+def pod_attributes(features: Features, plan: JobPlan) -> PodAttributes:
+    """Labels, demands and namespace of a job's pods."""
     team = TEAMS[plan.team]
     labels = {"team": team.name, "job": str(plan.number)}
-    if parts.quotas:
+    if features.quotas:
         labels[quota_names.NAME] = team.name
     demands = NO_DEMANDS
-    if parts.gang is not None and plan.pods > 1:
-        together = GangTopology((RACK, BLOCK)) if parts.racks else None
+    if features.gang is not None and plan.pods > 1:
+        topology = GangTopology((RACK, BLOCK)) if features.racks else None
         demands = Demands(
-            gang=GangNotes(f"job-{plan.number}", plan.pods, plan.pods, mode=parts.gang, topology=together)
+            gang=GangNotes(f"job-{plan.number}", plan.pods, plan.pods, mode=features.gang, topology=topology)
         )
-    return Worn(Labels.of(labels), demands, team.organisation)
+    return PodAttributes(Labels.of(labels), demands, team.organisation)

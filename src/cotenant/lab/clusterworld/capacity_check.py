@@ -1,7 +1,7 @@
-"""What nodes really hold, counted apart from the engine: a check on it, not a part of its judgement.
+"""What pods hold on each node, counted independently of the engine to check it.
 
-Problem: a scheduler that is wrong about what it gave away would look good in every figure of its own. Choice: amounts by node and parts by device,
-summed from accepted binds alone; more than there is raises. Limits: GPUs are checked one by one only where the bind says which.
+Problem: a scheduler that overcommits by mistake would look good in all of its own figures. Choice: amounts by node and shares by device,
+summed from accepted binds only; exceeding the capacity raises an error. Limits: GPUs are checked individually only if the bind names them.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ _WHOLE = 100
 
 @dataclass(slots=True)
 class _Held:
-    """By one node's pods."""
+    """A node's allocatable, and what its pods hold of it."""
 
-    there: dict[str, int]
+    allocatable: dict[str, int]
     amounts: dict[str, int] = field(default_factory=dict)
     parts: dict[tuple[str, int], int] = field(default_factory=dict)  # percent of each device, by type and minor
 
 
-class Truth:
-    """Nodes and what their pods take."""
+class CapacityCheck:
+    """Nodes, and what their pods hold."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Held] = {}
         self._pods: dict[str, tuple[Pod, str, Holdings]] = {}
 
-    def node_seen(self, node: Node) -> None:
-        """A node with so much."""
+    def add_node(self, node: Node) -> None:
+        """Add a node with its allocatable."""
         self._nodes[node.name] = _Held(dict(node.allocatable.items))
 
-    def sit(self, uid: str, pod: Pod, name: str, holds: Holdings) -> None:
-        """A bind was accepted. Raises `Permanent` where the pod sits already, or the node or a device has less than is taken."""
+    def assign(self, uid: str, pod: Pod, name: str, holds: Holdings) -> None:
+        """Record an accepted bind. Raises `Permanent` if the pod is assigned already, or the node or a device is overcommitted."""
         if uid in self._pods:
-            raise Permanent(f"pod {pod.key} sits already on {self._pods[uid][1]}")
+            raise Permanent(f"pod {pod.key} is already assigned to {self._pods[uid][1]}")
         self._pods[uid] = pod, name, holds
         self._change(pod, name, holds, 1)
         node = self._nodes[name]
         for resource, _ in pod.requests:
-            if node.amounts[resource] > node.there.get(resource, 0):
+            if node.amounts[resource] > node.allocatable.get(resource, 0):
                 raise Permanent(
-                    f"{name} has {node.there.get(resource, 0)} {resource}, its pods take {node.amounts[resource]}"
+                    f"{name} has {node.allocatable.get(resource, 0)} {resource}, its pods request {node.amounts[resource]}"
                 )
         for (kind, minor), percent in node.parts.items():
             if percent > _WHOLE:
-                raise Permanent(f"{percent} % of {kind} {minor} of {name} are given away")
+                raise Permanent(f"{percent} % of {kind} {minor} of {name} are allocated")
 
-    def leave(self, uid: str) -> None:
-        """The pod is gone; nothing for one that never sat."""
+    def remove(self, uid: str) -> None:
+        """Remove a pod; no effect if it is not assigned."""
         found = self._pods.pop(uid, None)
         if found is not None:
             self._change(*found, -1)

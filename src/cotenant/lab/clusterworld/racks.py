@@ -1,7 +1,7 @@
-"""The nodes of the training cluster and their GPUs, as an API server would tell of them.
+"""The nodes of the training cluster in racks and blocks, and their GPUs, as an API server would report them.
 
-Problem: racks, blocks and GPUs are facts that several parts of the engine read, each from its own object. Choice: one value a node with all that is
-told of it. Limits: all nodes are alike; link domains are as on eight-GPU boards with a switch: every GPU reaches every other.
+Problem: racks, blocks and GPUs are read by several parts of the engine, each from its own object. Choice: one value per node with all of its
+facts. Limits: all nodes are equal; link domains are as on eight-GPU boards with a switch: every GPU reaches every other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK = "topology.cotenant.io/block"
 
 @dataclass(frozen=True, slots=True)
 class RackedNode:
-    """A node, where it stands, and its devices."""
+    """A node, its rack, and its devices."""
 
     node: Node
     rack: str
@@ -36,7 +36,7 @@ class RackedNode:
 
 
 def racked_nodes(count: int) -> tuple[RackedNode, ...]:
-    """Nodes in racks in blocks, all alike."""
+    """Equal nodes, in racks and blocks."""
     return tuple(_node(i) for i in range(count))
 
 
@@ -44,17 +44,17 @@ def _node(i: int) -> RackedNode:
     rack = i // NODES_A_RACK
     name = f"rack-{rack}-node-{i % NODES_A_RACK}"
     labels = Labels.of({HOSTNAME: name, RACK: f"rack-{rack}", BLOCK: f"block-{rack // RACKS_A_BLOCK}"})
-    there = {
+    allocatable = {
         CPU_NAME: NODE_CPU_MILLI,
         MEMORY_NAME: NODE_MEMORY,
         GPU_CORE: GPUS_A_NODE * WHOLE,
         GPU_MEMORY_RATIO: GPUS_A_NODE * WHOLE,
     }
-    return RackedNode(Node(name, Amounts.of(there), labels), f"rack-{rack}", gpus(GPUS_A_NODE))
+    return RackedNode(Node(name, Amounts.of(allocatable), labels), f"rack-{rack}", gpus(GPUS_A_NODE))
 
 
 def gpus(count: int) -> tuple[Device, ...]:
-    """Of one node: two on each PCIe switch, four on each NUMA node, all linked."""
+    """The GPUs of one node: two per PCIe switch, four per NUMA node, all linked."""
     total = Amounts.of({GPU_CORE: WHOLE, GPU_MEMORY_RATIO: WHOLE, GPU_MEMORY: GPU_BYTES})
     return tuple(
         Device(DeviceType.GPU, minor, total, numa=minor // 4, pcie=str(minor // 2), link="0") for minor in range(count)

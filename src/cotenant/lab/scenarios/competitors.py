@@ -1,7 +1,7 @@
-"""Who competes in the co-located world: ours, the rivals, better-informed variants, and ablations of ours.
+"""The policies compared in the co-located world: ours, rivals, better-informed variants, and ablations of ours.
 
-Every policy is told the same estimates, except those whose name ends in `-true`: they are told the true values, to show what better
-estimates alone would give. Round policies are built when they run, so a listing needs no solver.
+Problem: a comparison is fair only if all policies get the same information. Choice: every policy gets the same estimates, except those whose name ends in
+`-true`: they get the true values, to show the effect of better estimates alone. Limits: round policies are built when they run, so listing needs no solver.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Maker = Callable[[], "PlacementProfile | RoundPolicy"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
-    """A policy that can run, and whether it is told the truth."""
+class Competitor:
+    """A policy that can run, and whether it gets the true values instead of estimates."""
 
     info: PolicyInfo
     make: Maker
-    told_truth: bool = False
-    knobs: tuple[str, ...] = ()  # fields of a round policy that may be turned; a profile has `Knobs`
+    true_values: bool = False
+    knobs: tuple[str, ...] = ()  # fields of a round policy that may be set; a profile has `Knobs`
 
     def build(self, overrides: tuple[tuple[str, float], ...] = ()) -> PlacementProfile | RoundPolicy:
-        """The policy, with some knobs turned. Raises `InvalidInput` for a knob it has not."""
+        """The policy, with some knobs set. Raises `InvalidInput` for a knob that it does not have."""
         policy = self.make()
         if not overrides:
             return policy
@@ -42,10 +42,10 @@ class Entrant:
         return replace(policy, **dict(overrides))  # type: ignore[type-var]
 
 
-BOUND = "bound"  # not a policy: the scenario computes what any policy could hold
+BOUND = "bound"  # not a policy: the scenario computes an upper bound for all policies
 
 
-def _nobody() -> PlacementProfile:
+def _placeholder() -> PlacementProfile:
     return profile("first-fit")
 
 
@@ -86,11 +86,11 @@ def _firmament(model: str) -> Maker:
     return make
 
 
-def _row_local(name: str, role: str) -> Entrant:
-    return Entrant(PolicyInfo(name, profile(name).summary, role), lambda: profile(name))
+def _row_local(name: str, role: str) -> Competitor:
+    return Competitor(PolicyInfo(name, profile(name).summary, role), lambda: profile(name))
 
 
-def _ours(name: str, summary: str, **changes: object) -> Entrant:
+def _ours(name: str, summary: str, **changes: object) -> Competitor:
     """An ablation: fields of the profile, or of its knobs, changed."""
 
     def make() -> PlacementProfile:
@@ -100,30 +100,30 @@ def _ours(name: str, summary: str, **changes: object) -> Entrant:
         kept = {k: v for k, v in changes.items() if k in own}
         return replace(base, name=name, knobs=replace(base.knobs, **knobs), **kept)  # type: ignore[arg-type]
 
-    return Entrant(PolicyInfo(name, summary, "ablation"), make)
+    return Competitor(PolicyInfo(name, summary, "ablation"), make)
 
 
-def _told(name: str) -> Entrant:
-    info = PolicyInfo(f"{name}-true", f"{name}, told the true values", "variant")
-    return Entrant(info, lambda: replace(profile(name), name=f"{name}-true"), told_truth=True)
+def _with_true_values(name: str) -> Competitor:
+    info = PolicyInfo(f"{name}-true", f"{name}, with the true values", "variant")
+    return Competitor(info, lambda: replace(profile(name), name=f"{name}-true"), true_values=True)
 
 
-ENTRANTS: tuple[Entrant, ...] = (
+COMPETITORS: tuple[Competitor, ...] = (
     _row_local("cotenant", "ours"),
     *(_row_local(name, "rival") for name in ("random", "first-fit", "best-fit", "kube-default")),
-    Entrant(PolicyInfo("drf-best-fit", "DRF: the tenant with the least dominant share, best-fit", "rival"), _drf),
-    Entrant(PolicyInfo("mesos-offers", "DRF by Mesos offers of whole nodes", "rival"), _mesos),
-    Entrant(
+    Competitor(PolicyInfo("drf-best-fit", "DRF: the tenant with the least dominant share, best-fit", "rival"), _drf),
+    Competitor(PolicyInfo("mesos-offers", "DRF by Mesos offers of whole nodes", "rival"), _mesos),
+    Competitor(
         PolicyInfo("tetris", "Tetris: machines choose by alignment and remaining work, f = 0.25", "rival"),
         _tetris,
         knobs=("fairness",),
     ),
-    Entrant(PolicyInfo("firmament-quincy", "min-cost flow, Quincy's costs", "rival"), _firmament("quincy")),
-    Entrant(
+    Competitor(PolicyInfo("firmament-quincy", "min-cost flow, Quincy's costs", "rival"), _firmament("quincy")),
+    Competitor(
         PolicyInfo("firmament-load-spreading", "min-cost flow, fewest tasks a node", "rival"),
         _firmament("load-spreading"),
     ),
-    Entrant(
+    Competitor(
         PolicyInfo("firmament-coco", "min-cost flow, CoCo: fit and interference classes", "rival"), _firmament("coco")
     ),
     *(_row_local(name, "rival") for name in ("founding", "founding-ledger", "edf-best-fit", "edf-least-allocated")),
@@ -131,10 +131,11 @@ ENTRANTS: tuple[Entrant, ...] = (
     _row_local("edf-paragon-overcommit", "rival"),
     _row_local("edf-paragon-measured", "rival"),
     *(_row_local(name, "variant") for name in ("least-allocated", "balance")),
-    _told("edf-paragon"),
-    _told("cotenant"),
-    Entrant(
-        PolicyInfo(BOUND, "no policy: the most that any could hold at once, by a linear programme", "bound"), _nobody
+    _with_true_values("edf-paragon"),
+    _with_true_values("cotenant"),
+    Competitor(
+        PolicyInfo(BOUND, "no policy: an upper bound on what any could hold at once, by linear programming", "bound"),
+        _placeholder,
     ),
     _ours("cotenant-arrival", "ours, batch in order of arrival", order=Order.ARRIVAL),
     _ours("cotenant-deadline", "ours, batch by earliest deadline", order=Order.DEADLINE),
@@ -149,19 +150,19 @@ ENTRANTS: tuple[Entrant, ...] = (
     _ours("cotenant-no-moves", "ours without moving replicas that miss their objective", move_share=0.0),
     _ours("cotenant-requests", "ours fitting batch by requests instead of predicted use", fit=Fit.REQUESTS),
     _ours("cotenant-no-balance", "ours without balance and packing terms", strand_weight=0.0, packing_weight=0.0),
-    _ours("cotenant-no-measurement", "ours believing its estimates of use", measures_use=False),
+    _ours("cotenant-no-measurement", "ours without correcting its estimates of use", measures_use=False),
     _ours(
         "cotenant-no-tolerance",
-        "ours in plain slowdown, not in units of what each tolerates",
+        "ours by plain slowdown, not relative to each pod's tolerance",
         own_weight=0.0,
         batch_weight=0.0,
     ),
 )
 
 
-def entrant(name: str) -> Entrant:
-    """The entrant called `name`. Raises `InvalidInput`."""
-    for candidate in ENTRANTS:
+def competitor(name: str) -> Competitor:
+    """The policy of this name. Raises `InvalidInput`."""
+    for candidate in COMPETITORS:
         if candidate.info.name == name:
             return candidate
-    raise InvalidInput("--policies", name, f"one of {', '.join(e.info.name for e in ENTRANTS)}")
+    raise InvalidInput("--policies", name, f"one of {', '.join(e.info.name for e in COMPETITORS)}")
