@@ -250,7 +250,7 @@ def metric() -> None:
             return 0.0
 
     clock = SimpleNamespace(quantile_us=lambda q: 0.0, total_s=0.0)
-    assert _measures(Account(), SimpleNamespace(clockwork=clock), 0.0).wait_longest_s == 7.0  # type: ignore[arg-type]
+    assert _measures(Account(), SimpleNamespace(timing=clock), 0.0).wait_longest_s == 7.0  # type: ignore[arg-type]
 
 
 def trace(folder: Path) -> None:
