@@ -110,7 +110,11 @@ def profile() -> None:
 
 
 def filter_() -> None:
-    """A service avoids the node full of batch, and is refused with the filter's reason where there is no other; batch is not."""
+    """A service avoids the node full of batch, and is refused with the filter's reason where there is no other; batch is not.
+
+    A more important service evicts batch for it.
+    """
+    from cotenant.engine.framework.instructions import Preempt
     from cotenant.model.cluster.qos import QoSClass
 
     reason = "node(s) on which batch pods request more than half of the CPU"
@@ -130,6 +134,11 @@ def filter_() -> None:
     engine.pod_gone("uid-batch", 2.0)
     assert outcomes(engine.decide(30.0)) == {"uid-late": "a"}
     engine.validate()
+    engine = cluster("least-allocated", node("a", 8000, 64 << 30))
+    engine.pod_seen(pod("batch", 5000, on="a", qos=QoSClass.BE), 0.0)
+    engine.pod_seen(pod("vip", 900, qos=QoSClass.LS, priority=10), 0.0)
+    (made,) = (each for each in engine.decide(0.0) if isinstance(each, Preempt))
+    assert (made.node, [each.uid for each in made.victims]) == ("a", ["uid-batch"])
 
 
 def plugin() -> None:
