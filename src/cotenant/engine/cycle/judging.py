@@ -22,7 +22,7 @@ from cotenant.engine.cycle.waiting_pods import WaitingPods
 from cotenant.engine.framework.events import EVERYTHING, Event, helping
 from cotenant.engine.framework.instructions import Bind, ClaimChoice, Preempt
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.plugin import Plugin, Refused
+from cotenant.engine.framework.plugin import Plugin, Refused, overriding
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Group, Verdict, Whole
 from cotenant.model.decisions.record import DecisionRecord
@@ -54,6 +54,11 @@ class Judging:
         access = CycleAccess(components, pods, outbox, self._waiting, group_placer(components), self._assume, scheduler)
         for plugin in components.plugins:
             plugin.join(access)
+        self._hinting = overriding(components.plugins, "queueing_hint")
+        self._permitting = overriding(components.plugins, "permit")
+        self._permitting_with = overriding(components.plugins, "permitted_with")
+        self._recording = overriding(components.plugins, "complete_record")
+        self._withdrawing = overriding(components.plugins, "withdraw")
         self._woken_s = 0.0
         self._corrects = profile.measures_use or profile.weighs_slack
         self._placed: list[int] = []  # shapes that were placed in this round, where slack is weighed
@@ -124,7 +129,9 @@ class Judging:
 
     def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
         """Whether a plugin that refused the group might not refuse it now."""
-        asked = [plugin for plugin in self._components.plugins if plugin.name in filters]
+        asked = [plugin for plugin in self._hinting if plugin.name in filters]
+        if not asked:
+            return bool(group.pods)
         for uid in group.pods:
             if all(plugin.queueing_hint(self._pods.by_uid[uid]) for plugin in asked):
                 return True
@@ -174,7 +181,7 @@ class Judging:
                 if judgement.row >= 0:
                     self._place(entry, group, judgement, now_s)
                     continue
-                for plugin in self._components.plugins:
+                for plugin in self._withdrawing:
                     plugin.withdraw(entry)
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
                     refused[id(group)] = _Refusal(
@@ -198,9 +205,9 @@ class Judging:
     def _place(self, entry: PodInfo, group: Group, judgement: Judgement, now_s: float) -> None:
         """A pod that is judged by itself found a node: it is bound, unless a plugin does not permit that yet."""
         record = self._components.placing.record(entry, judgement, now_s)
-        if all(plugin.permit(entry) for plugin in self._components.plugins):
+        if all(plugin.permit(entry) for plugin in self._permitting):
             self._assign(entry, group, judgement, State.ASSUMED, now_s)
-            others = [other for plugin in self._components.plugins for other in plugin.permitted_with(entry)]
+            others = [other for plugin in self._permitting_with for other in plugin.permitted_with(entry)]
             self._send(entry, record, 1 + len(others), now_s)
             self._waiting.allow(others, 1 + len(others), now_s)
             return
@@ -231,7 +238,7 @@ class Judging:
     def _send(self, entry: PodInfo, record: DecisionRecord, together: int, now_s: float) -> None:
         """Have a pod that was given a node bound to it; `together` pods are, in this step."""
         uid = entry.seen.uid
-        for plugin in self._components.plugins:
+        for plugin in self._recording:
             record = plugin.complete_record(entry, record, together)
         self._pods.answers[uid] = entry
         claims = self._choices(entry) if entry.seen.volumes else ()

@@ -14,7 +14,7 @@ import numpy as np
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
 from cotenant.engine.framework.queueing import Group, Rank
-from cotenant.model.arrays import PendingArrays, ShapeArrays
+from cotenant.model.arrays import Param, PendingArrays, ShapeArrays
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.order import Order, keys
@@ -54,7 +54,7 @@ def pending_arrays(entries: Sequence[PodInfo], shapes: ShapeArrays) -> PendingAr
         tenant=shapes.tenant[shape],
         job=np.array([-1 if s is None else jobs.setdefault(s.job, len(jobs)) for s in stages], dtype=np.int64),
         stage=shape,
-        is_service=np.fromiter((pod.is_service for pod in pods), dtype=np.bool_, count=size),
+        is_service=shapes.params[shape, Param.IS_SERVICE] > 0,
         ready_s=np.fromiter((entry.seen.created_s for entry in entries), dtype=np.float64, count=size),
         deadline_s=np.fromiter((pod.deadline_s for pod in pods), dtype=np.float64, count=size),
         path_s=np.fromiter((pod.path_s for pod in pods), dtype=np.float64, count=size),

@@ -16,6 +16,7 @@ from cotenant.engine.cycle.ordering import obstacle, rank
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
+from cotenant.engine.framework.plugin import overriding
 from cotenant.engine.framework.pod_state import ASSIGNED, DECIDED, PodInfo, State
 from cotenant.engine.framework.queueing import Standing, Whole
 from cotenant.engine.framework.settings import Settings
@@ -41,6 +42,9 @@ class Pods:
         self._profile = profile
         self._settings = settings
         self._outbox = outbox
+        self._gating = overriding(components.plugins, "pre_enqueue")
+        self._keying = overriding(components.plugins, "queue_key")
+        self._hearing_deletions = overriding(components.plugins, "pod_deleted")
 
     # ---- what was seen
 
@@ -87,7 +91,7 @@ class Pods:
         entry = self.by_uid.get(uid)
         if entry is not None:
             self._end(entry, now_s)
-        for each in self._components.plugins:
+        for each in self._hearing_deletions:
             each.pod_deleted(uid)
 
     def _changed(self, entry: PodInfo, seen: ObservedPod, now_s: float) -> None:
@@ -198,7 +202,7 @@ class Pods:
             entry.move(State.GATED, now_s)
             return
         why, later = obstacle(seen), False
-        for each in self._components.plugins:
+        for each in self._gating:
             if why:
                 break
             why, later = each.pre_enqueue(entry), each.gathers and event == "PodAdd"
@@ -223,7 +227,7 @@ class Pods:
     def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""
         seen = entry.seen
-        more = tuple(each.queue_key(entry) for each in self._components.plugins)
+        more = tuple([each.queue_key(entry) for each in self._keying])
         for each in more:
             if type(each) is Whole:
                 return each

@@ -71,6 +71,8 @@ class Preempting:
     def obstacle(self, entry: PodInfo) -> str:
         """Why the pod may not preempt now, empty if it may."""
         seen = entry.seen
+        if seen.preempts and entry.seen.uid not in self._nominations:
+            return ""  # the common case
         below = np.full(len(self.ending(entry)), seen.pod.priority - 1, dtype=np.int64)
         return ineligible(seen.preempts, seen.pod.priority, below, False)
 

@@ -26,6 +26,8 @@ from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.contract import RoundPolicy, Snapshot
 from cotenant.policy.placement.profiles import PlacementProfile
 
+_WHATEVER_HAPPENS = frozenset({EVERYTHING})
+
 
 def of_round_policy(policy: RoundPolicy) -> PlacementProfile:
     """The profile that stands beside a round policy: by arrival, requests must fit. It orders the queue and explains what fits nowhere."""
@@ -40,6 +42,7 @@ class RoundPlacing(Placing):
     ) -> None:
         super().__init__(assignments, profile, rng)
         self._policy = policy
+        self._why = ""  # why pods wait after the last round, in words
         self._reasons: dict[str, int] = {}  # of the last round: why pods wait
 
     def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
@@ -100,7 +103,7 @@ class RoundPlacing(Placing):
             at_s=now_s,
             nodes=len(self._assignments.encoder.node_rows),
             node=None,
-            waiting_because=f"{self.profile.name}: {', '.join(self._reasons) or 'left for a later round'}",
+            waiting_because=self._why,
             policy=self.profile.name,
         )
-        return Verdict(record, record.headline(), frozenset({EVERYTHING}))
+        return Verdict(record, f"waits: {self._why}", _WHATEVER_HAPPENS)

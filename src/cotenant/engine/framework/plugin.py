@@ -203,3 +203,8 @@ class Plugin:
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Everything agrees with the pods (by UID). Raises `Permanent`."""
+
+
+def overriding(plugins: Sequence[Plugin], hook: str) -> tuple[Plugin, ...]:
+    """Those that do something at this point, in order: the others need not be asked for every pod."""
+    return tuple(plugin for plugin in plugins if getattr(type(plugin), hook) is not getattr(Plugin, hook))

@@ -14,7 +14,7 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules
-from cotenant.engine.framework.plugin import Plugin
+from cotenant.engine.framework.plugin import Plugin, overriding
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.estimates import Estimates
 from cotenant.engine.state.ledger import Ledger
@@ -30,6 +30,7 @@ from cotenant.policy.placement.knobs import Knobs
 _RECLAIM_AFTER = 20_000  # removed pods
 _MOST_UNUSED = 512  # shapes without pods, besides as many as are in use: each may use a bit of every node
 _MOST_REMOVED = 1024
+_HOOKS = ("pod_arrived", "pod_left", "reserve", "unreserve", "pod_updated")
 _NEVER_A_VICTIM = 2**62
 _HALF_NODE_CORES = 8.0  # until the first node is known
 
@@ -47,7 +48,7 @@ class Assignments:
         self.encoder = Encoder(_HALF_NODE_CORES, knobs.pressure_factor)
         self.encoder.on_row_changed = self._touched
         self.narrowing = Narrowing(self.encoder, node_rules)
-        self._plugins = plugins  # called when a pod is assigned or unassigned
+        self._listening = {hook: overriding(plugins, hook) for hook in _HOOKS}
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
         self.estimates = Estimates(self.encoder, self.ledger, knobs)
         self.residents: dict[str, dict[str, PodInfo]] = {}  # node's name -> uid -> pod, also for unknown nodes
@@ -146,7 +147,7 @@ class Assignments:
         self.narrowing.add_pod(entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds)
         if entry.seen.terminating:
             self.narrowing.set_terminating(entry.number)
-        for each in self._plugins:
+        for each in self._listening["pod_arrived"]:
             each.pod_arrived(entry)
 
     def remove(self, entry: PodInfo) -> None:
@@ -154,7 +155,7 @@ class Assignments:
         self.unassign(entry)
         if entry.seen.uid in self.reserved:
             self.release(entry)
-        for each in self._plugins:
+        for each in self._listening["pod_left"]:
             each.pod_left(entry)
         self.encoder.remove_pod(entry.seen.pod.key)
         if entry.row >= 0:
@@ -172,7 +173,7 @@ class Assignments:
         if entry.seen.uid in self.reserved:
             self.release(entry)
         self.write()
-        for each in self._plugins:
+        for each in self._listening["pod_left"]:
             each.pod_left(entry)
         self.encoder.remove_pod(before)
         self._forget(entry)
@@ -221,7 +222,7 @@ class Assignments:
         if entry.seen.terminating and not before.terminating:
             self.narrowing.set_terminating(entry.number)
         self.started_s[entry.number] = entry.seen.started_s
-        for each in self._plugins:
+        for each in self._listening["pod_updated"]:
             each.pod_updated(entry)
 
     def assign(self, entry: PodInfo, name: str) -> None:
@@ -234,7 +235,7 @@ class Assignments:
         self.residents.setdefault(name, {})[entry.seen.uid] = entry
         entry.wanted = self.encoder.node_rows.get(name, -1)
         self._moved[id(entry)] = entry
-        for each in self._plugins:
+        for each in self._listening["reserve"]:
             each.reserve(entry)
 
     def unassign(self, entry: PodInfo) -> None:
@@ -245,7 +246,7 @@ class Assignments:
         del here[entry.seen.uid]
         if not here:
             del self.residents[entry.node]
-        for each in self._plugins:
+        for each in self._listening["unreserve"]:
             each.unreserve(entry)
         entry.node = ""
         entry.wanted = -1
@@ -257,7 +258,7 @@ class Assignments:
         entry.row = entry.wanted = row
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry
         entry.holds = self.narrowing.holdings(entry.number)
-        for each in self._plugins:
+        for each in self._listening["reserve"]:
             each.reserve(entry)
 
     # ---- resources reserved for nominated pods
