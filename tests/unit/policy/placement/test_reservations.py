@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.taints import Effect, Taint, Toleration
 from cotenant.model.groups.gang import POD_GROUP, GangNotes
 from cotenant.model.groups.reservation import (
     AllocatePolicy,
@@ -23,12 +25,12 @@ from cotenant.model.groups.reservation import (
     Phase,
     Reservation,
 )
-from cotenant.model.groups.reservation_notes import IGNORED
+from cotenant.model.groups.reservation_notes import IGNORED, ReservationAffinity
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.reservations.drawing import allocated, covers, rank, remainder, shortage
 from cotenant.policy.placement.reservations.lifecycle import LEGAL, cannot_keep, collect_at_s, conditions, ending
 from cotenant.policy.placement.reservations.migration import reservation_for
-from cotenant.policy.placement.reservations.owners import is_owner, keys_for, keys_of, matches
+from cotenant.policy.placement.reservations.owners import is_owner, keys_for, keys_of, matches, obstacle
 
 RS = OwnedBy("apps/v1", "ReplicaSet", "web-1", "rs-1", True)
 
@@ -41,6 +43,11 @@ def seen(name: str = "x", **more: object) -> ObservedPod:
 def held(**more: object) -> Reservation:
     made = Reservation("r", "uid-r", Pod("r", requests=Amounts.of({"cpu": 4000, "memory": 100})))
     return replace(made, **more)  # type: ignore[arg-type]
+
+
+def zones(*names: str) -> NodeSelector:
+    """Selects reservations by their zone."""
+    return NodeSelector((NodeSelectorTerm((Requirement("zone", Operator.IN, names),)),))
 
 
 @pytest.mark.parametrize(
@@ -170,3 +177,37 @@ def test_a_reservation_for_a_pod_that_is_to_move() -> None:
     alone = reservation_for(replace(pod, owned_by=()), "move-2", 0.0, elsewhere=False)
     assert alone.owners == (Owner(object=ObjectOwner("web-1-abc", "default")),)
     assert alone.pod.node_affinity is None
+
+
+@pytest.mark.parametrize(
+    ("affinity", "obstacle_begins"),
+    [
+        (None, ""),
+        (ReservationAffinity("r"), ""),
+        (ReservationAffinity("other"), "the pod's reservation affinity does not select"),
+        (ReservationAffinity(selector=Labels.of({"zone": "a"})), ""),
+        (ReservationAffinity(selector=Labels.of({"zone": "b"})), "the pod's reservation affinity does not select"),
+        (ReservationAffinity(required=zones("a", "b")), ""),
+        (ReservationAffinity(required=zones("b")), "the pod's reservation affinity does not select"),
+        (ReservationAffinity("r", required=zones("b")), "the pod's reservation affinity does not select"),
+    ],
+)
+def test_an_owner_draws_only_from_what_its_affinity_selects(
+    affinity: ReservationAffinity | None, obstacle_begins: str
+) -> None:
+    pod = seen(demands=Demands(reservation_affinity=affinity))
+    found = obstacle(held(labels=Labels.of({"zone": "a"})), pod)
+    assert found.startswith(obstacle_begins)
+    assert bool(found) is bool(obstacle_begins)
+
+
+def test_a_taint_of_a_reservation_keeps_owners_away_unless_it_is_tolerated_or_only_preferred() -> None:
+    repelling, preferred = Taint("spot", "yes"), Taint("spot", "yes", Effect.PREFER_NO_SCHEDULE)
+    tolerant = Demands(reservation_affinity=ReservationAffinity(tolerations=(Toleration("spot", value="yes"),)))
+    assert "has the taint" in obstacle(held(taints=(repelling,)), seen())
+    assert not obstacle(held(taints=(repelling,)), seen(demands=tolerant))
+    assert not obstacle(held(taints=(preferred,)), seen())
+
+
+def test_nothing_is_drawn_from_a_reservation_that_is_marked_unschedulable() -> None:
+    assert obstacle(held(unschedulable=True), seen()) == "reservation r is marked unschedulable"

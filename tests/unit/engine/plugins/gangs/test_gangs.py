@@ -504,3 +504,18 @@ def test_a_gang_whose_time_is_over_does_not_wait_for_one_that_needs_it() -> None
     assert not binds(settle(c, 0.0) + settle(c, 60.0))
     c.node_seen(node("large", cpu=4000))
     assert set(binds(settle(c, 61.0) + settle(c, 100.0))) == {"a-0", "b-0", "c-0"}
+
+
+def test_the_waiting_time_of_a_gang_begins_with_the_first_node_that_it_holds() -> None:
+    c = cluster(1)
+    a = members("a", 3, mode=Mode.NON_STRICT, wait_s=60.0)
+    see(c, *a)
+    settle(c, 0.0)
+    c.node_seen(node("more"))
+    settle(c, 30.0)
+    holding = [each for each in a if c.state_of(each.uid) is State.WAITING]
+    assert len(holding) == 2
+    settle(c, 59.0)
+    assert {c.state_of(each.uid) for each in holding} == {State.WAITING}
+    settle(c, 60.0)
+    assert {c.state_of(each.uid) for each in holding} == {State.HELD}

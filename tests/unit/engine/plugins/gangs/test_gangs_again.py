@@ -41,6 +41,19 @@ def test_a_gang_whose_node_went_before_its_binds_is_judged_together_again() -> N
     assert not binds(settle(c, 2.0) + settle(c, 60.0))
 
 
+def test_members_that_succeeded_count_while_fewer_than_the_total_have() -> None:
+    """A gang of at least 2 of 3 in all: the third one's second try needs only itself, though two have succeeded."""
+    c = cluster(3)
+    pods = members("a", 3, least=2, total=3)
+    see(c, *pods)
+    confirm(c, settle(c, 0.0), 0.0)
+    for i, each in enumerate(pods):
+        see(c, replace(each, node=f"n{i}", phase=Phase.SUCCEEDED if i < 2 else Phase.FAILED), now_s=50.0 + i)
+        settle(c, 50.0 + i)
+    see(c, pod("again", "a", 2, total=3, created_s=61.0), now_s=61.0)
+    assert set(binds(settle(c, 61.0))) == {"again"}
+
+
 @pytest.mark.parametrize("succeeded", [1, 2])
 def test_the_second_try_of_the_last_member_needs_only_itself(succeeded: int) -> None:
     c = cluster(3)
