@@ -1,8 +1,8 @@
-"""What the scheduling cycle hands to plugins that judge by themselves (`Plugin.join`).
+"""What the scheduling cycle gives to plugins that place pods themselves (`Plugin.join`).
 
-Problem: a plugin that places whole groups, or keeps room for pods to come, works on the same ledger, queue and nominations as the cycle. Choice: one value with the
-parts, and the calls by which a decision becomes an instruction. Where one plugin keeps room and another places whole groups, the first offers a `GroupPlacer` to the
-second, and neither knows the other. Limits: it is for plugins only; the engine's owner sees `Cluster`.
+Problem: a plugin that places whole groups, or reserves resources for future pods, works on the same ledger, queue and nominations as the cycle. Choice: one value with the
+components, and the calls by which a decision becomes an instruction. If one plugin reserves resources and another places whole groups, the first offers a `GroupPlacer` to the
+second, and neither knows the other. Limits: for plugins only; the engine's owner uses `Cluster`.
 """
 
 from __future__ import annotations

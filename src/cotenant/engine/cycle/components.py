@@ -1,7 +1,7 @@
-"""What a cluster's engine derives from its facts: seats, queue, nominations, and who judges over them.
+"""The state that a cluster's engine derives from its facts: assignments, queue, nominations, and the code that decides over them.
 
-Problem: everything derived must be able to be built anew from the facts while others go on pointing to it. Choice: one holder; whoever needs a
-part asks the holder each time, and `start_empty` replaces them all together. Limits: the parts themselves do not know the holder.
+Problem: all derived state must be rebuilt from the facts while other objects keep references to it. Choice: one holder; users read a
+component from the holder each time, and `start_empty` replaces all of them together. Limits: the components themselves do not know the holder.
 """
 
 from __future__ import annotations

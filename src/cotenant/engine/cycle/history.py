@@ -1,8 +1,8 @@
-"""What was decided lately, for questions after the fact: placements by pod, and who was evicted for whom.
+"""The latest decisions, for questions after the fact: placements by pod, and preemptions with their victims.
 
-Problem: "why is it there" and "who took my pod's node" are asked after the event, and a scheduler that remembers everything grows for ever. Choice:
-the records that went out with the binds, and what was said of preemptions and evictions, the newest so many of each. Limits: what
-was decided longer ago is in the pod's annotation; a restart forgets.
+Problem: "why is it there" and "which pod preempted mine" are asked after the event, and a scheduler that keeps everything grows without bound. Choice:
+the records sent with the binds, and the messages of preemptions and evictions, up to a maximum number of each. Limits: older
+decisions are in the pod's annotation only; a restart drops them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A round of judgement over a cluster's queue: who is looked at again, who is placed, who is refused, and who may have others evicted.
+"""A scheduling round over a cluster's queue: which groups are tried again, which pods are placed or refused, and which may preempt.
 
-Problem: thousands of pods wait for the same few reasons, and a judgement is only worth its time where something has changed. Choice: groups are
-woken exactly by what may help them, pods are placed in runs, and one verdict speaks for a refused group; a few of the refused may preempt.
-Source: kube-scheduler's scheduling cycle and queueing hints. Limits: at most so many preemptions a round; the rest follow in the next.
+Problem: thousands of pods wait for the same few reasons, and evaluating them is useful only where something has changed. Choice: groups are
+woken only by events that may help them, pods are placed in runs, and one verdict applies to a whole refused group; a few of the refused pods may preempt.
+Source: kube-scheduler's scheduling cycle and queueing hints. Limits: a maximum number of preemptions per round; the others follow in the next round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WAKE_EVERY_S = 0.25
 
 
 class _Refusal(NamedTuple):
-    """A group that waits on, by its first pod that was refused. `why` None = no node was left."""
+    """A refused group, by its first refused pod. `why` None = no feasible node."""
 
     entry: PodInfo
     group: Group
@@ -42,7 +42,7 @@ class _Refusal(NamedTuple):
 
 
 class Judging:
-    """Judges one cluster's waiting pods."""
+    """Runs scheduling rounds over one cluster's pending pods."""
 
     def __init__(self, components: Components, pods: Pods, outbox: Outbox, scheduler: str) -> None:
         """`scheduler`: spec.schedulerName of the pods that are ours."""
@@ -61,11 +61,11 @@ class Judging:
         self._withdrawing = overriding(components.plugins, "withdraw")
         self._woken_s = 0.0
         self._corrects = profile.measures_use or profile.weighs_slack
-        self._placed: list[int] = []  # shapes that were placed in this round, where slack is weighed
+        self._placed: list[int] = []  # shapes placed in this round, if the profile weighs slack
         self.judged = 0  # pods, in all rounds
 
     def round(self, most_pods: int, now_s: float) -> None:
-        """Wake whom it may help, then judge up to `most_pods` waiting pods; the arrays are up to date."""
+        """Wake groups that events may help, then evaluate up to `most_pods` pending pods. The arrays must be up to date."""
         queue = self._components.queue
         self._waiting.forget_gone()
         moved = False
@@ -93,7 +93,7 @@ class Judging:
             plugin.after_round(now_s)
 
     def next_s(self) -> float:
-        """When `round` would next have something to do; -inf at once, inf never."""
+        """When `round` must be called next; -inf = at once, inf = never."""
         soonest = self._components.queue.next_s()
         if (
             self._pods.happened or self._components.assignments.changed
@@ -102,7 +102,7 @@ class Judging:
         return soonest
 
     def _wake(self, now_s: float) -> None:
-        """Let the groups try again that what has happened may help: exactly those where the row's own filters decide."""
+        """Wake groups that events may help; for row-local filters, exactly those that now pass on a changed row."""
         happened, rows = self._pods.happened, self._components.assignments.changed
         if not (happened or rows) or now_s < self._wake_again_s():
             return
@@ -128,23 +128,23 @@ class Judging:
         rows.clear()
 
     def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
-        """Whether a plugin that refused the group might not refuse it now."""
+        """Whether the plugins that refused the group may admit it now."""
         asked = [plugin for plugin in self._hinting if plugin.name in filters]
         if not asked:
             return bool(group.pods)
         for uid in group.pods:
             if all(plugin.queueing_hint(self._pods.by_uid[uid]) for plugin in asked):
                 return True
-            if not group.whole:  # all of them are alike
+            if not group.whole:  # all of its pods are alike
                 return False
         return False
 
     def _wake_again_s(self) -> float:
-        """When to look again for groups to wake: at once, unless there are so many that looking is work."""
+        """When to check groups for waking again: at once, unless there are so many that the check is expensive."""
         return self._woken_s + _WAKE_EVERY_S if self._components.queue.unschedulable_groups() > _MANY_GROUPS else -inf
 
     def _judge(self, taken: list[tuple[str, Group]], now_s: float) -> dict[int, _Refusal]:
-        """Place what can be placed; the groups that were refused, each with its first pod that was."""
+        """Place pods; returns the refused groups by id, each with its first refused pod."""
         refused: dict[int, _Refusal] = {}
         run: list[tuple[PodInfo, Group]] = []
         wholes: set[int] = set()
@@ -186,24 +186,24 @@ class Judging:
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
                     refused[id(group)] = _Refusal(
                         entry, group, None, judgement
-                    )  # who came after it was refused for its sake
+                    )  # later pods of the group are refused with it
 
     def _admitted(
         self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float
     ) -> list[tuple[PodInfo, Group]]:
-        """Those that every plugin lets be judged; the groups of the others are refused."""
+        """The pods that every plugin admits; the groups of the others are refused."""
         for at, plugin in enumerate(self._components.plugins):
-            turned_down = plugin.pre_filter([entry for entry, _ in pods], now_s) if pods else {}
-            for position, why in turned_down.items():
+            rejected = plugin.pre_filter([entry for entry, _ in pods], now_s) if pods else {}
+            for position, why in rejected.items():
                 entry, group = pods[position]
                 refused.setdefault(id(group), _Refusal(entry, group, why))
                 for before in self._components.plugins[:at]:
                     before.withdraw(entry)
-            pods = [pod for position, pod in enumerate(pods) if position not in turned_down]
+            pods = [pod for position, pod in enumerate(pods) if position not in rejected]
         return pods
 
     def _place(self, entry: PodInfo, group: Group, judgement: Judgement, now_s: float) -> None:
-        """A pod that is judged by itself found a node: it is bound, unless a plugin does not permit that yet."""
+        """Bind a pod that found a node, or let it wait until all plugins permit it."""
         record = self._components.placing.record(entry, judgement, now_s)
         if all(plugin.permit(entry) for plugin in self._permitting):
             self._assign(entry, group, judgement, State.ASSUMED, now_s)
@@ -215,7 +215,7 @@ class Judging:
         self._waiting.hold(entry, record)
 
     def _assume(self, entry: PodInfo, group: Group, judgement: Judgement, together: int, now_s: float) -> None:
-        """A pod that was placed as one of a whole group is bound."""
+        """Bind a pod that was placed as a member of a whole group."""
         record = self._components.placing.record(entry, judgement, now_s)
         self._assign(entry, group, judgement, State.ASSUMED, now_s)
         self._send(entry, record, together, now_s)
@@ -236,7 +236,7 @@ class Judging:
         self._pods.happened.add(Event.POD_ASSIGNED)
 
     def _send(self, entry: PodInfo, record: DecisionRecord, together: int, now_s: float) -> None:
-        """Have a pod that was given a node bound to it; `together` pods are, in this step."""
+        """Request the bind of an assigned pod; `together` pods are bound in this step."""
         uid = entry.seen.uid
         for plugin in self._recording:
             record = plugin.complete_record(entry, record, together)
@@ -284,7 +284,7 @@ class Judging:
                     break
                 self._nominate(entry, attempt.preempt, set(attempt.waits_for), verdict, now_s)
             if not group.pods or not done:
-                continue  # all of them preempt, or more of them may, next time: the group stays active
+                continue  # all of them preempt, or more may preempt in the next round: the group stays active
             if words:
                 verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
             for plugin in self._components.plugins:
@@ -292,19 +292,19 @@ class Judging:
             self._components.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
-            self._reconsider_promise(first, now_s)
+            self._reconsider_nomination(first, now_s)
 
     def _not_admitted(self, first: PodInfo, group: Group, why: Refused, now_s: float) -> None:
-        """A plugin turned the group down: no node was looked at."""
+        """A plugin refused the group before nodes were evaluated."""
         record = self._pods.record(first, why.message, now_s)
         verdict = Verdict(record, why.message, frozenset({why.plugin}), why.missing)
         self._components.queue.refuse(group, verdict, now_s)
         for uid in group.pods:
             self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
-        self._reconsider_promise(first, now_s)
+        self._reconsider_nomination(first, now_s)
 
-    def _reconsider_promise(self, first: PodInfo, now_s: float) -> None:
-        """A pod that was refused keeps the node that it was promised while somebody is still going for it."""
+    def _reconsider_nomination(self, first: PodInfo, now_s: float) -> None:
+        """A refused pod keeps its nomination while pods on its node are still ending."""
         nominations, uid = self._components.nominations, first.seen.uid
         if uid in nominations and not nominations.wait_for(uid, self._components.preempting.ending(first)):
             self._pods.drop_nomination(first)
@@ -323,9 +323,9 @@ class Judging:
             uid, uid, entry.seen.pod.priority, entry.shape, rank(entry.seen, self._profile), "Preempted"
         )
         if before is not None and not victims:
-            group.refusals = before.refusals  # where that was too hopeful it rests longer each time
+            group.refusals = before.refusals  # a repeated failure increases its back-off
         self._components.queue.refuse(group, verdict, now_s)
-        if not victims:  # room came while it was judged: nobody's going would wake it
+        if not victims:  # resources were freed meanwhile: no victim's end would wake it
             self._components.queue.wake(group, now_s, "Preempted")
         self._outbox.say(found)
         for victim in victims:

@@ -1,9 +1,9 @@
-"""What a preemption would break: jobs that need all of their members, as the plugins tell them.
+"""What a preemption would break: jobs that need all of their members, as reported by plugins.
 
-Problem: to evict one member of a job ends the job and frees one place. Choice: a job can spare the members beyond its minimum, and with the first one more it
-loses all that are placed. It may fall only if every one of its members may be evicted; of one that may not, no more than the least important members that it can
-spare are candidates at all. The choice itself is pure (policy/placement/preemption.py, policy/quota/preemption.py). Limits: a job that needs another which does
-not name it back does not fall with it.
+Problem: evicting one member of a job ends the job and frees one place. Choice: a job can spare the members above its minimum; evicting one more
+loses all of its placed members. It may be lost only if every one of its members may be evicted; otherwise only the spare members of lowest priority
+are candidates. The choice itself is pure (policy/placement/preemption.py, policy/quota/preemption.py). Limits: a job that needs another one which does
+not name it in turn is not lost with it.
 """
 
 from __future__ import annotations

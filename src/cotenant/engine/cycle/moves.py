@@ -1,9 +1,9 @@
-"""Moving replicas that keep missing their objective, and remembering what came of it.
+"""Moves replicas that keep missing their objective, and records the moves.
 
-Problem: a move costs a replica its first minute, and may gain nothing. Choice: the policy names candidates from latency alone (policy/rebalance); each is then
-taken off its node in a simulation and judged by the same rules, filters and score that place it, and moves only if another node is better by a margin. A move is
-an eviction: the replica's owner makes a new pod, which the cycle places. The pod that replaces a moved one rests as long as the moved one would have.
-Limits: the gain is by estimate; the replacement is recognised by its shape; what came of a move is seen as missed windows.
+Problem: a move costs a replica its first minute, and may gain nothing. Choice: the policy selects candidates from latency alone (policy/rebalance); each is then
+removed from its node in a simulation and evaluated by the same rules, filters and score that placed it, and moves only if another node is better by a margin. A move is
+an eviction: the replica's owner creates a new pod, which the cycle places. The replacement has the same cool-down as the moved pod.
+Limits: the gain is an estimate; the replacement is recognised by its shape; the result of a move is visible only in missed windows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Pods that were promised a node once its victims are gone, and the room kept for them.
+"""Pods with a nominated node that wait for their victims to end, and the resources reserved for them.
 
-Problem: between the eviction and the bind lies the victims' grace, and the room must neither go to somebody less important nor be
-withheld from somebody more important. Choice: a nominated pod's requests count on its node for pods of its own or lower priority, and are
-lifted while pods of higher priority, or it itself, are judged; what its rules would forbid there holds too. It waits alone, and is woken when
-its last victim is gone. Source: kube-scheduler's nominator. Limits: a pod without rules of its own does not see the nominated pod's.
+Problem: between the eviction and the bind the victims terminate, and the freed resources must neither go to pods of lower priority nor be
+withheld from pods of higher priority. Choice: a nominated pod's requests count on its node for pods of its own or lower priority, and are
+suspended while pods of higher priority, or the pod itself, are evaluated; its rules count as well. It waits in a group of its own, and is woken when
+its last victim is gone. Source: kube-scheduler's nominator. Limits: a pod without rules of its own is not affected by the nominated pod's rules.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from cotenant.model.errors import Permanent
 
 @dataclass(slots=True)
 class Nomination:
-    """One promise."""
+    """A nominated node, and the victims on it."""
 
     entry: PodInfo
     node: str
-    victims: set[str]  # uids of those that have not gone yet
+    victims: set[str]  # uids of those that still exist
 
 
 class Nominations:
-    """Who is promised what."""
+    """All nominations."""
 
     def __init__(self, assignments: Assignments) -> None:
         self._assignments = assignments
@@ -45,7 +45,7 @@ class Nominations:
         return len(self._of)
 
     def add(self, entry: PodInfo, node: str, victims: set[str]) -> tuple[str, ...]:
-        """Promise the node; the uids of less important pods that were promised the same node and had better look elsewhere."""
+        """Nominate the node. Returns the uids of pods of lower priority nominated for the same node, which should be tried elsewhere."""
         uid = entry.seen.uid
         displaced = tuple(
             other for other in self.on(node) if self._of[other].entry.seen.pod.priority < entry.seen.pod.priority
@@ -57,7 +57,7 @@ class Nominations:
         return displaced
 
     def drop(self, uid: str) -> bool:
-        """The promise is kept, or taken back; whether there was one."""
+        """Remove a nomination. Whether there was one."""
         nomination = self._of.pop(uid, None)
         if nomination is None:
             return False
@@ -71,17 +71,17 @@ class Nominations:
         return True
 
     def node_of(self, uid: str) -> str:
-        """The node that the pod is promised, empty if none."""
+        """The pod's nominated node, empty if none."""
         nomination = self._of.get(uid)
         return nomination.node if nomination is not None else ""
 
     def victims_of(self, uid: str) -> frozenset[str]:
-        """UIDs of those that the pod waits for."""
+        """UIDs of the victims that the pod waits for."""
         nomination = self._of.get(uid)
         return frozenset(nomination.victims) if nomination is not None else frozenset()
 
     def victim_gone(self, uid: str) -> tuple[str, ...]:
-        """A pod is gone; those whose last victim it was."""
+        """A pod is gone. Returns the preemptors whose last victim it was."""
         ready = []
         for preemptor in self._waits_for.pop(uid, ()):
             victims = self._of[preemptor].victims
@@ -91,16 +91,16 @@ class Nominations:
         return tuple(ready)
 
     def node_seen(self, name: str) -> None:
-        """A node is there that may have been promised before it was."""
+        """A node was added that pods may be nominated for already."""
         for uid in self.on(name):
             self._assignments.reserve(self._of[uid].entry, name)
 
     def is_doomed(self, uid: str) -> bool:
-        """Whether somebody waits for this pod to go: it is not evicted twice."""
+        """Whether a preemptor waits for this pod to end, so it need not be evicted again."""
         return uid in self._waits_for
 
     def wait_for(self, uid: str, ending: set[str]) -> bool:
-        """It was judged and did not fit yet: these are going on its node, so it waits for them too. Whether it waits for anybody."""
+        """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any."""
         victims = self._of[uid].victims
         for victim in ending:
             victims.add(victim)
@@ -108,7 +108,7 @@ class Nominations:
         return bool(victims)
 
     def on(self, node: str) -> tuple[str, ...]:
-        """The pods that are promised this node."""
+        """The pods nominated for this node."""
         return tuple(uid for uid, nomination in self._of.items() if nomination.node == node)
 
     def nodes(self) -> dict[str, str]:
@@ -116,21 +116,21 @@ class Nominations:
         return {uid: nomination.node for uid, nomination in self._of.items()}
 
     def all(self) -> tuple[tuple[str, str, set[str]], ...]:
-        """uid, node, victims that have not gone."""
+        """uid, node, victims that still exist."""
         return tuple((uid, n.node, set(n.victims)) for uid, n in self._of.items())
 
     def segments(self, pods: list[tuple[PodInfo, Group]]) -> Iterator[Segment]:
-        """The pods in runs that may be judged together; reservations stand as each run must see them.
+        """The pods in runs that may be placed together; reserved resources are set as each run must see them.
 
-        A nominated pod comes alone and first for its own node only; where that fails, once more for every node. A pod that has rules about
-        others comes alone where somebody at least as important is promised a node: they hold beside that one too.
+        A nominated pod is tried alone, first on its own node only; if that fails, again on every node. A pod that has rules about
+        others is tried alone if pods of equal or higher priority are nominated: its rules must hold with those assigned as well.
         """
         if not self._of:
             yield Segment(pods, EVERYWHERE, True)
             return
         run: list[tuple[PodInfo, Group]] = []
         priority: int | None = None
-        lifted: list[PodInfo] = []
+        suspended: list[PodInfo] = []
         for pod in pods:
             entry = pod[0]
             own = entry.seen.uid in self._of
@@ -139,28 +139,28 @@ class Nominations:
                 yield Segment(run, EVERYWHERE, True)
                 run = []
             if own or entry.seen.pod.priority != priority:
-                self._back(lifted)
+                self._resume(suspended)
                 priority = entry.seen.pod.priority
-                lifted = [
+                suspended = [
                     other
                     for uid, other in self._assignments.reserved.items()
                     if other.seen.pod.priority < priority and uid != entry.seen.uid
                 ]
-                self._assignments.suspend(lifted)
+                self._assignments.suspend(suspended)
             if own:
                 yield from self._own(pod)
-                self._back(lifted)
+                self._resume(suspended)
                 priority = None
             elif narrowed:
-                yield Segment([pod], self._beside(entry), True)
+                yield Segment([pod], self._allowed_with_nominated(entry), True)
             else:
                 run.append(pod)
         if run:
             yield Segment(run, EVERYWHERE, True)
-        self._back(lifted)
+        self._resume(suspended)
 
-    def _beside(self, entry: PodInfo) -> Mask:
-        """Rows that the pod's rules leave, also if those who are promised a node were there already."""
+    def _allowed_with_nominated(self, entry: PodInfo) -> Mask:
+        """Rows that satisfy the pod's rules, also with nominated pods assigned."""
         expected = tuple(
             (other.number, other.row)
             for other in self._assignments.reserved.values()
@@ -169,35 +169,35 @@ class Nominations:
         return self._assignments.narrowing.allowed_with(entry.number, expected)
 
     def _own(self, pod: tuple[PodInfo, Group]) -> Iterator[Segment]:
-        """A nominated pod, without its own reservation."""
+        """A nominated pod, without its own reserved resources."""
         entry, uid = pod[0], pod[0].seen.uid
         node = self._of[uid].node
         row = self._assignments.encoder.node_rows.get(node)
         if row is not None:
             if uid in self._assignments.reserved:
                 self._assignments.release(entry, freed=False)
-            beside = self._beside(entry)
+            allowed = self._allowed_with_nominated(entry)
             only = np.zeros(len(self._assignments.names), dtype=np.bool_)
-            only[row] = len(beside) == 0 or beside[row]
+            only[row] = len(allowed) == 0 or allowed[row]
             yield Segment([pod], only, False)
         if not entry.node:
-            yield Segment([pod], self._beside(entry), True)
+            yield Segment([pod], self._allowed_with_nominated(entry), True)
         if uid in self._of and not entry.node:
             self._assignments.reserve(entry, node)
 
-    def _back(self, lifted: list[PodInfo]) -> None:
-        self._assignments.resume(entry for entry in lifted if entry.seen.uid in self._assignments.reserved)
-        lifted.clear()
+    def _resume(self, suspended: list[PodInfo]) -> None:
+        self._assignments.resume(entry for entry in suspended if entry.seen.uid in self._assignments.reserved)
+        suspended.clear()
 
     def validate(self) -> None:
-        """Every promise has its pod, and room is kept where the node is there. Raises `Permanent`."""
+        """Check that every nomination has its pod, and reserves resources if its node is known. Raises `Permanent`."""
         for uid, nomination in self._of.items():
             there = nomination.node in self._assignments.encoder.node_rows
             if there != (uid in self._assignments.reserved):
                 raise Permanent(
-                    f"pod {nomination.entry.seen.pod.key} is promised {nomination.node}, and room is {'' if there else 'not '}due"
+                    f"pod {nomination.entry.seen.pod.key} is nominated for {nomination.node}, and resources should {'' if there else 'not '}be reserved"
                 )
             if any(uid not in self._waits_for.get(victim, ()) for victim in nomination.victims):
-                raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a victim that does not know it")
+                raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a victim that is not indexed")
         if not self._assignments.reserved.keys() <= self._of.keys():
-            raise Permanent("room is kept for a pod that is promised none")
+            raise Permanent("resources are reserved for a pod without a nomination")

@@ -1,8 +1,8 @@
-"""Whose turn it is, and whether every pod stands where its state says.
+"""The order of pending pods, and the check that every pod is where its state says.
 
-Problem: priority is Kubernetes' and comes first; inside equal priority the order is the profile's, which may look at more than age. Choice: a rank
-that orders the queue (services, then by deadline where the profile asks, then by age), and the profile's own keys inside each batch
-that is judged. Limits: an order by slack is exact inside a batch only.
+Problem: priority comes first, as in Kubernetes; within equal priority the profile's order may consider more than age. Choice: a rank
+orders the queue (services, then by deadline if the profile asks for it, then by age), and the profile's own keys order each batch.
+Limits: an order by slack is exact within a batch only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 
 def rank(seen: ObservedPod, profile: PlacementProfile) -> Rank:
-    """Its place inside equal priority: lower goes first."""
+    """The order within equal priority: lower goes first."""
     pod = seen.pod
     by = pod.deadline_s if profile.order is not Order.ARRIVAL else 0.0
     return (0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, seen.created_s)
@@ -31,7 +31,7 @@ def rank(seen: ObservedPod, profile: PlacementProfile) -> Rank:
 def in_order(
     pods: list[tuple[PodInfo, Group]], profile: PlacementProfile, shapes: ShapeArrays, now_s: float
 ) -> list[tuple[PodInfo, Group]]:
-    """The pods of a batch, inside equal priority in the profile's own order where that looks at more than age and deadline."""
+    """The pods of a batch, within equal priority in the profile's own order if that considers more than age and deadline."""
     if profile.order is not Order.SLACK or len(pods) < 2:
         return pods
     pending = pending_arrays([entry for entry, _ in pods], shapes)
@@ -42,7 +42,7 @@ def in_order(
 
 
 def pending_arrays(entries: Sequence[PodInfo], shapes: ShapeArrays) -> PendingArrays:
-    """Waiting pods as the columns that orders and round policies read; jobs are numbered in order of appearance, -1 = none."""
+    """Pending pods as the columns that orders and round policies read; jobs are numbered in order of appearance, -1 = none."""
     size = len(entries)
     pods = [entry.seen.pod for entry in entries]
     shape = np.fromiter((entry.shape for entry in entries), dtype=np.int64, count=size)
@@ -63,7 +63,7 @@ def pending_arrays(entries: Sequence[PodInfo], shapes: ShapeArrays) -> PendingAr
 
 
 def obstacle(seen: ObservedPod) -> str:
-    """Why the pod cannot be judged at all, empty if it can."""
+    """Why the pod cannot be scheduled at all, empty if it can."""
     reasons = (*seen.unsupported, *(need.waits_for for need in seen.volumes if need.waits_for))
     return "; ".join(dict.fromkeys(reasons))
 
@@ -71,14 +71,14 @@ def obstacle(seen: ObservedPod) -> str:
 def check_states(
     pods: Mapping[str, PodInfo], queue: SchedulingQueue, answers: Collection[str], held: Collection[PodInfo]
 ) -> None:
-    """Every pod is where its state says. Raises `Permanent`."""
+    """Check that every pod is where its state says. Raises `Permanent`."""
     for uid, entry in pods.items():
         where = f"pod {entry.seen.pod.key}, {entry.state.name.lower()}:"
         if (entry.state in ASSIGNED) != bool(entry.node):
-            raise Permanent(f"{where} it sits on {entry.node or 'nothing'}")
+            raise Permanent(f"{where} its node is {entry.node or 'none'}")
         if (entry.state is State.QUEUED) != (uid in queue):
             raise Permanent(f"{where} it is {'' if uid in queue else 'not '}in the queue")
         if (entry.state in (State.ASSUMED, State.BINDING)) != (uid in answers):
             raise Permanent(f"{where} an answer is {'' if uid in answers else 'not '}awaited")
         if (entry.state is State.HELD) != (entry in held):
-            raise Permanent(f"{where} it is {'' if entry in held else 'not '}held")
+            raise Permanent(f"{where} it is {'' if entry in held else 'not '}in back-off")

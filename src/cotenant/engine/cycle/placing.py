@@ -1,9 +1,9 @@
-"""Judging pods of a real cluster: the profile's placement over the seats, with an evaluation of every choice.
+"""Placement of a cluster's pods by the profile, with an evaluation of every choice.
 
-Problem: the lab and the cluster must place alike, and a cluster's pods carry more (claims, nominations) and must be explained. Choice: the
-same profile, filters, scores and narrowing as engine/scheduler.py, through the form of the compiled loop that keeps accounts; what only some
-pods carry narrows the rows of those pods alone. Limits: an evaluation names filters in general; only a pod that waits gets the full list with
-names of resources and taints, because that is when somebody reads it.
+Problem: the lab and the cluster must place alike, and a cluster's pods have more constraints (claims, nominations) and must be explained. Choice: one
+profile, with its filters, scores and narrowing, through the compiled loop that records evaluations; constraints of only some
+pods narrow the rows of those pods alone. Limits: an evaluation names filters in general; only a pending pod gets the full list with
+names of resources and taints.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ _REPORTED = tuple(FILTERS[verdict] for verdict in Reject)  # in the order of an 
 
 
 class Judgement(NamedTuple):
-    """Of one pod: its row, -1 = none, and where in which evaluation that stands."""
+    """The result for one pod: its row, -1 = none, and its position `at` in an evaluation."""
 
     row: int
     evaluation: Evaluation
     at: int
-    allowed: int  # rows that the rules between pods and the pod's claims left, -1 = all
+    allowed: int  # rows that satisfy the rules between pods and the pod's claims, -1 = all
 
 
 class Mark(NamedTuple):
-    """Where the choices stood before pods were placed that may be taken back."""
+    """The state of sampling and random choices before pods are placed that may be undone."""
 
     cursor: int
-    dice: Mapping[str, object] | None  # None where no profile throws them
+    rng_state: Mapping[str, object] | None  # None if the profile makes no random choices
 
 
-CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # of a pod to which its rules leave no row: filters were not asked
+CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # a pod whose rules exclude all rows: filters were not evaluated
 
 
 class Placing:
-    """One profile over one cluster's seats."""
+    """Places pods by one profile over one cluster's assignments."""
 
     def __init__(
         self, assignments: Assignments, profile: PlacementProfile, rng: np.random.Generator, detailed: bool = True
@@ -73,13 +73,13 @@ class Placing:
         self._assignments = assignments
         self._rng = rng
         self._knobs = profile.knobs.array()
-        self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling goes on
+        self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling continues
         self._rejector = Rejector(assignments.encoder, assignments.narrowing, profile)
-        self.witness: ScoreListener | None = None  # told of every pod, which are then judged one by one
-        self._calls = 0  # of `place`; nothing is seen between one and the verdicts that follow it
+        self.witness: ScoreListener | None = None  # called for every pod; pods are then evaluated one by one
+        self._calls = 0  # of `place`; no event is processed between a call and the verdicts that follow it
 
     def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
-        """Place these pods in this order, the arrays being up to date; those placed are in the ledger and the narrowing.
+        """Place these pods in this order; placed pods are in the ledger and the narrowing. The arrays must be up to date.
 
         `only` narrows the rows of all of them.
         """
@@ -93,17 +93,17 @@ class Placing:
             left = _both(allowed, only)
             if self.witness is not None and len(positions) > 1:
                 return np.concatenate([run(positions[i : i + 1], allowed) for i in range(len(positions))])
-            self._witnessed(pods[int(positions[0])], left, now_s)
+            self._notify(pods[int(positions[0])], left, now_s)
             evaluation = self._judge(shapes[positions], left, now_s)
             count = int(left.sum()) if len(left) else -1
             for at, (position, row) in enumerate(zip(positions.tolist(), evaluation.rows.tolist(), strict=True)):
                 found[position] = Judgement(row, evaluation, at, count)
             return evaluation.rows
 
-        def preferring(position: int, allowed: Mask, wishes: Callable[[Int], Float]) -> int:
+        def preferring(position: int, allowed: Mask, preferences: Callable[[Int], Float]) -> int:
             left = _both(allowed, only)
-            self._witnessed(pods[position], left, now_s)
-            evaluation = self._judge_with_wishes(int(shapes[position]), left, wishes, now_s)
+            self._notify(pods[position], left, now_s)
+            evaluation = self._evaluate_with_preferences(int(shapes[position]), left, preferences, now_s)
             found[position] = Judgement(int(evaluation.rows[0]), evaluation, 0, int(left.sum()) if len(left) else -1)
             return int(evaluation.rows[0])
 
@@ -119,15 +119,15 @@ class Placing:
             assignments.narrowing, numbers, run, preferring, repeating if self.witness is None else None
         )
         if self.witness is not None:
-            nowhere = np.zeros(len(assignments.names), dtype=np.bool_)
+            no_rows = np.zeros(len(assignments.names), dtype=np.bool_)
             for entry, judgement in zip(pods, found, strict=True):
                 if judgement is CLOSED:
-                    self._witnessed(entry, nowhere, now_s)
+                    self._notify(entry, no_rows, now_s)
         placed = rows >= 0
         assignments.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
         return found
 
-    def _witnessed(self, entry: PodInfo, allowed: Mask, now_s: float) -> None:
+    def _notify(self, entry: PodInfo, allowed: Mask, now_s: float) -> None:
         if self.witness is None:
             return
         assignments, number = self._assignments, entry.number
@@ -142,27 +142,31 @@ class Placing:
                 names=assignments.names,
                 allowed=allowed,
                 at_s=now_s,
-                wishes=lambda rows: narrowing.preferences(number, rows) if narrowing.has_preferences(number) else (),
+                preferences=lambda rows: (
+                    narrowing.preferences(number, rows) if narrowing.has_preferences(number) else ()
+                ),
                 check=lambda: self._rejector.check(entry.shape, number),
             )
         )
 
     def mark(self) -> Mark:
-        """To be handed to `undo`, together with the pods placed since."""
+        """The argument for `undo`, together with the pods placed since."""
         return Mark(int(self._cursor[0]), self._rng.bit_generator.state if self.profile.random_ties else None)
 
     def undo(self, pods: Sequence[PodInfo], mark: Mark) -> None:
-        """Take back the last pods that `place` has placed, all of those since the mark: nothing shows that they were there."""
+        """Undo the placement of all pods placed since the mark, completely."""
         assignments = self._assignments
         numbers = np.fromiter((entry.number for entry in pods), dtype=np.int64, count=len(pods))
         assignments.verdict_cache.changed(assignments.ledger.row[numbers])
         assignments.ledger.remove(numbers)
         assignments.narrowing.unassign_all(numbers.tolist())
         self._cursor[0] = mark.cursor
-        if mark.dice is not None:
-            self._rng.bit_generator.state = mark.dice
+        if mark.rng_state is not None:
+            self._rng.bit_generator.state = mark.rng_state
 
-    def _judge_with_wishes(self, k: int, allowed: Mask, wishes: Callable[[Int], Float], now_s: float) -> Evaluation:
+    def _evaluate_with_preferences(
+        self, k: int, allowed: Mask, preferences: Callable[[Int], Float], now_s: float
+    ) -> Evaluation:
         """As `preference.choose_preferring`, committed, with the evaluation."""
         nodes, shapes, profile = self._assignments.ledger.nodes, self._assignments.ledger.shapes, self.profile
         size = nodes.capacity.shape[0]
@@ -176,7 +180,7 @@ class Placing:
         rows = sampled(verdicts == 0, sample_size(size) if profile.samples_nodes else 0, self._cursor)
         if len(rows) == 0:
             return evaluation
-        total = scaled(int(profile.score), own[rows]) + wishes(rows)
+        total = scaled(int(profile.score), own[rows]) + preferences(rows)
         highest = total.max()
         ties = rows[total == highest]
         row = int(ties[self._rng.integers(len(ties))]) if profile.random_ties and len(ties) > 1 else int(ties.min())
@@ -208,7 +212,7 @@ class Placing:
         )
 
     def helped(self, shapes: Sequence[int], rows: Sequence[int]) -> Mask:
-        """Which of these shapes pass every row-local filter on any of these rows."""
+        """Which of these shapes pass all row-local filters on some of these rows."""
         assignments = self._assignments
         return feasible_on(
             np.array(shapes, dtype=np.int64),
@@ -220,21 +224,23 @@ class Placing:
         )
 
     def validate(self) -> None:
-        """What is remembered of shapes is what a judgement would say now. Raises `Permanent`."""
-        nodes, shapes, memory = (
+        """Check that cached verdicts equal a new evaluation. Raises `Permanent`."""
+        nodes, shapes, cache = (
             self._assignments.ledger.nodes,
             self._assignments.ledger.shapes,
             self._assignments.verdict_cache,
         )
-        for k, slot in memory.cached():
+        for k, slot in cache.cached():
             verdicts = np.empty(nodes.capacity.shape[0], dtype=np.int64)
             reject_rows(nodes, shapes, k, int(self.profile.fit), self._knobs, verdicts)
-            current = memory.stamps[slot] == memory.version
-            wrong = np.flatnonzero(current & (memory.verdicts[slot] != verdicts))
+            current = cache.stamps[slot] == cache.version
+            wrong = np.flatnonzero(current & (cache.verdicts[slot] != verdicts))
             if len(wrong):
-                raise Permanent(f"shape {k} is remembered as {memory.verdicts[slot, wrong[0]]} on row {wrong[0]}")
+                raise Permanent(
+                    f"the cached verdict of shape {k} is {cache.verdicts[slot, wrong[0]]} on row {wrong[0]}"
+                )
 
-    # ---- accounts
+    # ---- records
 
     def record(self, entry: PodInfo, judgement: Judgement, now_s: float) -> DecisionRecord:
         """The record of a pod that was placed."""
@@ -243,7 +249,7 @@ class Placing:
         if not self._detailed:
             return DecisionRecord(entry.seen.pod.key, now_s, there, names[judgement.row], policy=self.profile.name)
         counts = evaluation.counts[at].tolist()
-        counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes are gone
+        counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes were removed
         found: list[Rejection] = []
         if judgement.allowed >= 0:
             narrowed = min(max(0, there - judgement.allowed), max(0, counts[Reject.NOT_READY]))

@@ -1,9 +1,8 @@
-"""Pods' lives in a real cluster: what the API server tells of each, and where that puts it.
+"""The lifecycle of pods in a cluster: the events of the API server, and the state that follows.
 
-Problem: a pod is told of late, twice, out of order, renamed, bound by others, and while our own bind is on its way. Choice: one entry a UID that
-moves along podstate's table; every event corrects the facts and puts the pod behind its gates, into the queue, on rest, or on its node.
-Nothing is judged here. Limits: events about pods must come from one ordered watch per pod (a UID that was seen on a node is never
-believed to be off it again, except by its deletion).
+Problem: events about a pod arrive late, twice, out of order, after a rename, about binds by others, and while our own bind is in progress. Choice: one entry per UID that
+moves along the table in framework/pod_state.py; every event corrects the facts and moves the pod to its gates, the queue, back-off, or its node.
+No placement is decided here. Limits: events about a pod must come from one ordered watch (a UID that was seen on a node is considered on it until its deletion).
 """
 
 from __future__ import annotations
@@ -25,19 +24,21 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.profiles import PlacementProfile
 
-_REMEMBERED = 20_000
+_MAX_REMOVED = 20_000
 
 
 class Pods:
-    """Every pod that this scheduler acts on or counts."""
+    """All pods that this scheduler schedules or counts."""
 
     def __init__(self, components: Components, profile: PlacementProfile, settings: Settings, outbox: Outbox) -> None:
         self.by_uid: dict[str, PodInfo] = {}
         self.by_key: dict[str, str] = {}  # namespace/name -> uid
         self.held: list[PodInfo] = []
-        self.answers: dict[str, PodInfo] = {}  # decided, not answered
-        self.happened: set[Event] = set()  # since the last look for whom it may help
-        self._sat: dict[str, None] = {}  # UIDs once seen on a node and gone since: never again without one
+        self.answers: dict[str, PodInfo] = {}  # binds without a response yet
+        self.happened: set[Event] = set()  # since groups were last woken
+        self._was_assigned: dict[
+            str, None
+        ] = {}  # UIDs of removed pods that were on a node: later events without a node are stale
         self._components = components
         self._profile = profile
         self._settings = settings
@@ -49,7 +50,7 @@ class Pods:
     # ---- what was seen
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
-        """A pod as the API server has it now; the same event twice changes nothing."""
+        """Process a pod's current object; repeated events have no effect."""
         entry = self.by_uid.get(seen.uid)
         if entry is not None:
             if seen != entry.seen:
@@ -65,7 +66,7 @@ class Pods:
             or (seen.terminating and not counts)
         ):
             return
-        if not counts and seen.uid in self._sat:
+        if not counts and seen.uid in self._was_assigned:
             self._outbox.count("stale event: a pod that was on a node")
             return
         other = self.by_uid.get(self.by_key.get(seen.pod.key, ""))
@@ -87,7 +88,7 @@ class Pods:
             self.enter(entry, now_s, "PodAdd")
 
     def pod_gone(self, uid: str, now_s: float) -> None:
-        """A pod was deleted, wherever it was."""
+        """Process the deletion of a pod in any state."""
         entry = self.by_uid.get(uid)
         if entry is not None:
             self._end(entry, now_s)
@@ -109,7 +110,7 @@ class Pods:
             if seen.terminating:
                 self._end(entry, now_s)
                 return
-            judged_alike = (
+            scheduled_alike = (
                 seen.pod,
                 seen.gates,
                 seen.volumes,
@@ -126,7 +127,7 @@ class Pods:
                 before.demands,
                 before.owned_by,
             )
-            if judged_alike:
+            if scheduled_alike:
                 entry.seen = seen
                 return
             self._leave_queue(entry)
@@ -135,7 +136,7 @@ class Pods:
                 self.take_back(entry)
         reshaped = (seen.pod, seen.demands, seen.owned_by) != (before.pod, before.demands, before.owned_by)
         if seen.reservation and seen.node and seen.holds != entry.holds:
-            entry.holds, reshaped = seen.holds, True  # what it keeps shrinks and grows, also to nothing
+            entry.holds, reshaped = seen.holds, True  # what it reserves can shrink and grow, also to nothing
         if moved and entry.state in ASSIGNED:
             self._outbox.count("bound elsewhere than decided")
             self.take_back(entry)
@@ -160,7 +161,7 @@ class Pods:
             self.enter(entry, now_s, "PodUpdate")
 
     def _settle(self, entry: PodInfo, now_s: float) -> None:
-        """The API server says that it sits on a node."""
+        """Assign a pod to the node that the API server reports."""
         self._components.assignments.assign(entry, entry.seen.node)
         if entry.state is not State.BOUND:
             entry.move(State.BOUND, now_s)
@@ -172,7 +173,7 @@ class Pods:
         entry.failures = 0
 
     def _end(self, entry: PodInfo, now_s: float) -> None:
-        """It is deleted, or has run to its end: it holds nothing."""
+        """Remove a pod that was deleted or has completed."""
         uid = entry.seen.uid
         self._leave_queue(entry)
         self.drop_nomination(entry, tell=False)
@@ -180,9 +181,9 @@ class Pods:
         if entry.node:
             self.happened.add(Event.POD_GONE)
         if entry.state in ASSIGNED:
-            self._sat[uid] = None
-            if len(self._sat) > _REMEMBERED:
-                del self._sat[next(iter(self._sat))]
+            self._was_assigned[uid] = None
+            if len(self._was_assigned) > _MAX_REMOVED:
+                del self._was_assigned[next(iter(self._was_assigned))]
         self._components.assignments.remove(entry)
         entry.move(State.GONE, now_s)
         del self.by_uid[uid]
@@ -193,10 +194,10 @@ class Pods:
             if group is not None:
                 self._components.queue.wake(group, now_s, "AssignedPodDelete", at_once=True)
 
-    # ---- the way into the queue and out of it
+    # ---- into and out of the queue
 
     def enter(self, entry: PodInfo, now_s: float, event: str) -> None:
-        """It waits: behind its gates, for what blocks it, or in the queue."""
+        """Move an unassigned pod to its gates, its obstacle, or the queue."""
         seen = entry.seen
         if seen.gates:
             entry.move(State.GATED, now_s)
@@ -209,7 +210,7 @@ class Pods:
         if why:
             entry.move(State.BLOCKED, now_s)
             if event != "PodAdd":
-                self.drop_nomination(entry)  # room is not kept for a pod that cannot come
+                self.drop_nomination(entry)  # resources are not reserved for a pod that cannot be scheduled
             if not later:
                 self._outbox.waits(entry, why, self.record(entry, why, now_s))
             return
@@ -218,11 +219,11 @@ class Pods:
             seen.uid, self.kind_of(entry), seen.pod.priority, entry.shape, rank(entry.seen, self._profile), event
         )
         if group.whole:
-            self._components.queue.wake(group, now_s, event)  # it may be the one that was missing
+            self._components.queue.wake(group, now_s, event)  # it may be the missing member
         if group.verdict is not None and group.standing is not Standing.ACTIVE:
             self._outbox.waits(
                 entry, group.verdict.message, group.verdict.record, group.verdict.missing
-            )  # one judgement speaks for all
+            )  # the group's verdict is valid for all
 
     def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""
@@ -237,7 +238,7 @@ class Pods:
         return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes, seen.demands, more)
 
     def reconsider(self, uid: str, now_s: float) -> None:
-        """A plugin's gate may be open now for a pod that is held back, or closed for one that waits, or it waits with others; nothing otherwise."""
+        """Ask the plugins again about a blocked or queued pod, whose gate or group may have changed; other pods are not affected."""
         entry = self.by_uid.get(uid)
         if entry is not None and entry.state is State.BLOCKED:
             self.enter(entry, now_s, "PodUpdate")
@@ -245,7 +246,7 @@ class Pods:
             self.requeue(entry, now_s)
 
     def give_back(self, entry: PodInfo, now_s: float, event: str, rests: bool = False) -> None:
-        """A pod that holds a node without being bound leaves it and waits again; `rests`: not at once, so that others may have the node."""
+        """Unassign a pod that holds a node without being bound, and queue it again; `rests`: after a back-off, so others may get the node."""
         self.take_back(entry)
         if rests:
             self._rest(entry, now_s)
@@ -263,14 +264,14 @@ class Pods:
             self.held.remove(entry)
 
     def take_back(self, entry: PodInfo) -> None:
-        """Undo a decision, or a seat that proved wrong."""
+        """Undo an assignment that was not bound or proved wrong."""
         self.answers.pop(entry.seen.uid, None)
         self._components.assignments.unassign(entry)
         entry.holds = NO_HOLDINGS
         self.happened.add(Event.POD_GONE)
 
     def expire(self, now_s: float) -> None:
-        """Rests that are over end; decisions that nobody answered are taken back."""
+        """End elapsed back-offs, and undo binds without a response."""
         for entry in [e for e in self.held if e.since_s + self._settings.backoff.rest_s(e.failures) <= now_s]:
             self.held.remove(entry)
             self.enter(entry, now_s, "BackoffComplete")
@@ -288,10 +289,10 @@ class Pods:
             soonest = min(soonest, next(iter(self.answers.values())).since_s + self._settings.unanswered_s)
         return soonest
 
-    # ---- how instructions went
+    # ---- results of instructions
 
     def sending(self, uid: str, now_s: float) -> bool:
-        """The bind is about to be sent. False = do not: it was taken back meanwhile (its node or the pod is gone)."""
+        """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is gone)."""
         entry = self.by_uid.get(uid)
         if entry is None or entry.state is not State.ASSUMED:
             return False
@@ -299,7 +300,7 @@ class Pods:
         return True
 
     def bound(self, uid: str, now_s: float) -> None:
-        """The API server has accepted the bind. It counts for good from here on; the watch will say the same."""
+        """The API server accepted the bind; the watch will confirm it."""
         entry = self.by_uid.get(uid)
         if entry is not None and entry.state is State.BINDING:
             self._confirm(entry, now_s)
@@ -317,22 +318,22 @@ class Pods:
         self._rest(entry, now_s)
 
     def preempt_failed(self, uid: str, now_s: float) -> None:
-        """The nomination or an eviction could not be carried out: the pod waits as before."""
+        """The nomination or an eviction failed: the pod waits as before."""
         entry = self.by_uid.get(uid)
         if entry is None or uid not in self._components.nominations:
             return
         self._outbox.count("preemption failed")
         group = self._components.queue.group_of(uid)
-        for other in group.pods if group is not None and group.whole else (uid,):  # victims go for a whole gang at once
+        for other in group.pods if group is not None and group.whole else (uid,):  # a whole gang preempts together
             self.drop_nomination(self.by_uid[other])
-        if entry.state is State.QUEUED:  # it rests, or the next try would follow at once
+        if entry.state is State.QUEUED:  # without back-off it would be tried again at once
             self._components.queue.remove(uid)
             self._rest(entry, now_s)
 
     # ---- nominations
 
     def _renominate(self, entry: PodInfo) -> None:
-        """A pod that came nominated (we were restarted): keep the room, wait for victims that are still going."""
+        """Restore the nomination of a pod after a restart: reserve resources, wait for victims that are still terminating."""
         node = entry.seen.nominated_node
         victims = {
             other
@@ -342,17 +343,17 @@ class Pods:
         self._components.nominations.add(entry, node, victims)
 
     def drop_nomination(self, entry: PodInfo, tell: bool = True) -> None:
-        """The pod is promised its node no longer; its owner is told, unless it is gone itself."""
+        """Remove the pod's nomination; clear it in the API unless the pod itself is gone."""
         if self._components.nominations.drop(entry.seen.uid) and tell:
             self._outbox.say(ClearNomination(entry.seen.uid, entry.seen.pod.key))
 
     def requeue(self, entry: PodInfo, now_s: float) -> None:
-        """It waits by what makes it interchangeable now."""
+        """Queue the pod again under its current key."""
         if self._components.queue.remove(entry.seen.uid):
             self.enter(entry, now_s, "PodUpdate")
 
     def record(self, entry: PodInfo, why: str, now_s: float) -> DecisionRecord:
-        """Of a pod that waits without a look at any node."""
+        """The record of a pod that waits without an evaluation of nodes."""
         return DecisionRecord(
             pod=entry.seen.pod.key,
             at_s=now_s,

@@ -1,9 +1,9 @@
-"""When a pod that found no node may have others evicted, and what it is told if not.
+"""When a pod without a feasible node may preempt, and its message if it may not.
 
-Problem: victims take their grace to go, and a pod that asks again meanwhile must not have more evicted; pods that are promised a node are
-neither room nor victims. Choice: who waits for victims, its own or any that end on its nominated node, may not preempt; reservations of less
-important pods are lifted while victims are looked for (engine/cycle/preemption.py), and a victim that is going already is waited for, not evicted again.
-Source: kube-scheduler's DefaultPreemption plugin. Limits: no extenders are asked.
+Problem: victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated pods are
+neither free resources nor victims. Choice: a pod that waits for victims, its own or any that end on its nominated node, may not preempt; resources reserved for pods of
+lower priority are suspended while victims are searched (engine/cycle/preemption.py), and a victim that is ending already is waited for, not evicted again.
+Source: kube-scheduler's DefaultPreemption plugin. Limits: extenders are not asked.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of looking for victims."""
+    """The result of a search for victims."""
 
     preempt: Preempt | None
-    waits_for: frozenset[str] = frozenset()  # uids: the victims, and those of them that are going already
+    waits_for: frozenset[str] = frozenset()  # uids of the victims, including those that are ending already
     words: str = ""  # why not, as kube-scheduler appends it to the pod's reason
 
 
 class Preempting:
-    """Looks for victims over one cluster's seats."""
+    """Searches for victims over one cluster's assignments."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Preempting:
         self._placing = placing
 
     def ending(self, entry: PodInfo) -> set[str]:
-        """UIDs of less important pods that are going, on the node that the pod is promised."""
+        """UIDs of pods of lower priority that are ending on the pod's nominated node."""
         node = self._nominations.node_of(entry.seen.uid)
         if not node:
             return set()
@@ -77,15 +77,15 @@ class Preempting:
         return ineligible(seen.preempts, seen.pod.priority, below, False)
 
     def could_help(self, entry: PodInfo) -> bool:
-        """Whether anybody less important sits anywhere."""
+        """Whether any pod of lower priority is assigned."""
         if int(self._assignments.priorities.min()) >= entry.seen.pod.priority:
-            return False  # the common case, without a look at who is on a node
+            return False  # the common case, without checking assignments
         ledger = self._assignments.ledger
-        seated = np.flatnonzero(ledger.row >= 0)
-        return bool((self._assignments.priorities[seated] < entry.seen.pod.priority).any())
+        assigned = np.flatnonzero(ledger.row >= 0)
+        return bool((self._assignments.priorities[assigned] < entry.seen.pod.priority).any())
 
     def look(self, entry: PodInfo, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
-        """Whom to evict for a pod as if it were of this priority, on rows of `only`; reservations count as they stand."""
+        """The victims for a pod as if it had this priority, on rows of `only`; reserved resources count as currently set."""
         assignments = self._assignments
         return preempt(
             assignments.encoder,
@@ -109,7 +109,7 @@ class Preempting:
         none_falls: bool = False,
         gone: frozenset[int] = frozenset(),
     ) -> AtStake:
-        """What gangs would lose by a preemption for this pod, or for its gang."""
+        """The jobs that a preemption for this pod, or for its gang, could break."""
         assignments = self._assignments
         return self.losses.at_stake(
             jobs,
@@ -122,23 +122,23 @@ class Preempting:
         )
 
     def is_going(self, entry: PodInfo) -> bool:
-        """Whether it need not be evicted any more: it ends, or somebody waits for it to."""
+        """Whether a pod is terminating, or a preemptor waits for its end, so it need not be evicted."""
         return entry.seen.terminating or self._nominations.is_doomed(entry.seen.uid)
 
     def attempt(self, entry: PodInfo, now_s: float) -> Attempt:
-        """Look for victims. Nothing is changed."""
+        """Search for victims without changing state."""
         assignments, priority = self._assignments, entry.seen.pod.priority
-        lifted = [
+        suspended = [
             other for other in assignments.reserved.values() if other.seen.pod.priority < priority or other is entry
         ]
         jobs = self.losses.jobs()
-        assignments.suspend(lifted)
+        assignments.suspend(suspended)
         try:
             found = self.look(entry, priority, self.at_stake(jobs, entry, priority))
-            if found.rest and not self._fits_then(entry, found, now_s):
+            if found.rest and not self._fits_without(entry, found, now_s):
                 found = self.look(entry, priority, self.at_stake(jobs, entry, priority, none_falls=True))
         finally:
-            assignments.resume(lifted)
+            assignments.resume(suspended)
         if found.row < 0:
             return Attempt(None, words=found.headline(len(assignments.encoder.node_rows)))
         victims = [assignments.by_number[number] for number in (*found.victims, *found.rest)]
@@ -146,7 +146,7 @@ class Preempting:
             Victim(victim.seen.uid, victim.seen.pod.key)
             for victim in victims
             if not self.is_going(victim)
-            and victim.state is not State.WAITING  # it only holds its node, and gives it back
+            and victim.state is not State.WAITING  # it only holds its node, and is unassigned instead
         )
         rule = "lower priority, and gangs that cannot do without them" if found.rest else "lower priority"
         instruction = Preempt(
@@ -154,14 +154,14 @@ class Preempting:
         )
         return Attempt(instruction, frozenset(victim.seen.uid for victim in victims))
 
-    def _fits_then(self, entry: PodInfo, found: Preemption, now_s: float) -> bool:
-        """Whether the pod gets the node if all of these are gone."""
+    def _fits_without(self, entry: PodInfo, found: Preemption, now_s: float) -> bool:
+        """Whether the pod fits on the node without all of these."""
         assignments, placing = self._assignments, self._placing
         only = np.zeros(len(assignments.names), dtype=np.bool_)
         only[found.row] = True
         mark = placing.mark()
-        with trial(assignments) as off:
-            off.take_off(assignments.by_number[number] for number in (*found.victims, *found.rest))
+        with trial(assignments) as removed:
+            removed.remove(assignments.by_number[number] for number in (*found.victims, *found.rest))
             fits = placing.place([entry], now_s, only)[0].row >= 0
             placing.undo([entry] if fits else [], mark)
         return fits

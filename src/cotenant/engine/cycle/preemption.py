@@ -1,11 +1,11 @@
-"""From the cluster as it stands to the question of preemption: what stands in a pod's way on each node, and who could give way.
+"""Builds the preemption problem from the cluster's state: the constraints of a pod on each node, and the candidates for eviction.
 
-Problem: the choice of victims (policy/placement/preemption.py) is a pure judgement over columns of numbers, while what forbids a node is requests,
+Problem: the choice of victims (policy/placement/preemption.py) is a pure function of columns of numbers, while a node is ruled out by requests,
 predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of them becomes a column here. For a rule over a
-domain the rest of the domain is taken off the limit, so the column is about the node alone. Required affinity only ever loses by
-removals, so it is asked once, with every candidate gone. Gangs that evictions would break are told of by engine/cycle/losses.py; what their members elsewhere
-leave behind is not seen here. Limits: as in kube-scheduler, a node on which a required neighbour has lower
-priority is not cleared; nominated pods are told of by the caller (`Narrowing.beside` and the ledger).
+domain the rest of the domain is subtracted from the limit, so the column is about the node alone. Required affinity can only be lost by
+removals, so it is checked once, with every candidate removed. Gangs that evictions would break come from engine/cycle/losses.py; resources that their members
+free on other nodes are not considered. Limits: as in kube-scheduler, a node on which a required neighbour has lower
+priority is not cleared; nominated pods are accounted for by the caller (`Narrowing.assuming` and the ledger).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Budgets:
             self.set(budget)
 
     def set(self, budget: DisruptionBudget) -> None:
-        """A budget as it is now."""
+        """Add or update a budget."""
         self._budgets[budget.namespace, budget.name] = budget
 
     def remove(self, namespace: str, name: str) -> None:
-        """A budget is gone."""
+        """Remove a deleted budget."""
         self._budgets.pop((namespace, name), None)
 
     def is_spent(self, pod: Pod) -> bool:
@@ -69,7 +69,7 @@ class Budgets:
             self._covered.clear()
         columns: list[Mask] = []
         bears: list[int] = []
-        exempt: dict[int, list[int]] = {}  # pod -> budgets that have counted it already
+        exempt: dict[int, list[int]] = {}  # pod -> budgets that count it as disrupted already
         for budget in self._budgets.values():
             covers = self._covers(budget, kinds)
             if not covers.any():
@@ -95,7 +95,7 @@ class Budgets:
             return covers
         known = self._covered.setdefault((budget.namespace, budget.selector), {})
         if len(known) > 4 * len(kinds) + 1024:
-            known.clear()  # kinds that are gone
+            known.clear()  # removed kinds
         for i, kind in enumerate(kinds):
             if kind.pod.namespace == budget.namespace:
                 answer = known.get(kind)
@@ -125,19 +125,19 @@ def preempt(
     priorities: Int,
     started_s: Float,
     budgets: Budgets,
-    guest: int = -1,
+    stand_in: int = -1,
     stake: AtStake = NOTHING_AT_STAKE,
     only: Mask = EVERYWHERE,
 ) -> Preemption:
-    """Whom to evict for the pod `number` of this priority, and where.
+    """The victims for the pod `number` of this priority, and their node.
 
     `priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident.
-    `stake` is what gangs would lose by it, `only` the rows that are looked at.
-    With a `guest` (engine/explain/what_if.py) the encoder and ledger are asked about that one, and the narrowing about `number`.
+    `stake` has the jobs that it could break, `only` the rows to search.
+    With a `stand_in` (engine/explain/what_if.py) the encoder and ledger are read for that number, and the narrowing for `number`.
     """
-    shape = encoder.shape_of(number if guest < 0 else guest)
-    seated = np.flatnonzero(ledger.row >= 0)
-    lower = seated[priorities[seated] < priority]
+    shape = encoder.shape_of(number if stand_in < 0 else stand_in)
+    assigned = np.flatnonzero(ledger.row >= 0)
+    lower = assigned[priorities[assigned] < priority]
     if len(stake.spared):
         lower = lower[~np.isin(lower, stake.spared)]
     group, covered, bears = budgets.covering(encoder, narrowing, lower)
@@ -159,7 +159,7 @@ def preempt(
 
 
 def row_masks(encoder: Encoder, k: int) -> Mask:
-    """`bool[N]`: nodes that are ready, and that no eviction is needed for as far as taints and labels go."""
+    """`bool[N]`: ready nodes whose taints and labels suit the shape, which evictions cannot change."""
     nodes, shapes = encoder.nodes(), encoder.shapes()
     every = np.arange(len(nodes.ready))
     return nodes.ready & taints.mask(nodes, shapes, k, every) & node_affinity.mask(nodes, shapes, k, every)
@@ -189,8 +189,8 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
     for count in rules.ports:
         yield Column(REASON_PORTS, count.rows(size), np.zeros(size, dtype=np.int64), weights.of(count))
     for users in narrowing.volumes.users_elsewhere(number):
-        seats = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
-        held = np.bincount(seats, minlength=size)
+        user_rows = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
+        held = np.bincount(user_rows, minlength=size)
         yield Column(REASON_EXCLUSIVE, held, held - len(users), np.isin(pods, users).astype(np.int64))
     constraints = narrowing.terms.spread_rules(k, kind, rules.spread)
     for (rule, eligible), (_, count) in zip(constraints, rules.spread, strict=True):
@@ -211,7 +211,7 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
 
 
 class _Weights:
-    """How often each candidate is counted in a count, kind by kind."""
+    """How often each candidate enters a count, by kind."""
 
     def __init__(self, narrowing: Narrowing, pods: Int) -> None:
         self._kinds, self._where = _grouped(narrowing, pods)
@@ -222,16 +222,16 @@ class _Weights:
 
 
 def _anti_column(reason: str, domains: Domains, count: Count, weight: Int) -> Column:
-    """No such pod in the domain: on the node none may stay, and elsewhere in the domain none may be."""
+    """No matching pod may remain in the domain, neither on the node nor elsewhere."""
     held = count.rows(len(domains.of_node))
     elsewhere = domains.spread_out(domains.total(held)) - held
     return Column(reason, held, np.where(domains.of_node >= 0, -elsewhere, UNLIMITED), weight)
 
 
 def _spread_column(rule: spread.SpreadRule, eligible: Mask, held: Int, weight: Int, rows: Int) -> Column:
-    """At most so many on the node that its domain stays within the skew over the smallest domain as it is now.
+    """The number of pods on the node that keeps its domain within the skew over the current smallest domain.
 
-    Removals could only lower the smallest if it is the node's own domain, and there they are not needed for this rule.
+    Removals can lower the smallest count only in the node's own domain, where this rule does not need them.
     """
     known = rule.pods[rule.eligible]
     smallest = 0 if len(known) < max(1, rule.min_domains) else int(known.min())
@@ -242,19 +242,19 @@ def _spread_column(rule: spread.SpreadRule, eligible: Mask, held: Int, weight: I
 
 
 def _affinity_column(domains: list[Domains], count: Count, itself: bool, weight: Int, rows: Int) -> Column:
-    """0 or 1: whether the required company is missing on a row once every candidate there is gone."""
+    """0 or 1: whether a row lacks the required co-located pods once all its candidates are removed."""
     size = len(domains[0].of_node)
     held = count.rows(size)
-    gone = np.bincount(rows, weights=weight, minlength=size).astype(np.int64)
-    company = np.ones(size, dtype=np.bool_)
-    with_keys = company.copy()
-    somebody = np.zeros(size, dtype=np.bool_)
+    removed = np.bincount(rows, weights=weight, minlength=size).astype(np.int64)
+    satisfied = np.ones(size, dtype=np.bool_)
+    with_keys = satisfied.copy()
+    any_match = np.zeros(size, dtype=np.bool_)
     for over in domains:
         has_key = over.of_node >= 0
         totals = over.total(held)
-        company &= has_key & (over.spread_out(totals) - gone > 0)
+        satisfied &= has_key & (over.spread_out(totals) - removed > 0)
         with_keys &= has_key
-        somebody |= int(totals.sum()) - np.where(has_key, gone, 0) > 0
-    fails = ~np.where(somebody | (not itself), company, with_keys)
-    nobody = np.zeros(len(rows), dtype=np.int64)
-    return Column(affinity_pods.REASON, fails.astype(np.int64), np.zeros(size, dtype=np.int64), nobody)
+        any_match |= int(totals.sum()) - np.where(has_key, removed, 0) > 0
+    fails = ~np.where(any_match | (not itself), satisfied, with_keys)
+    no_weight = np.zeros(len(rows), dtype=np.int64)
+    return Column(affinity_pods.REASON, fails.astype(np.int64), np.zeros(size, dtype=np.int64), no_weight)

@@ -1,10 +1,10 @@
-"""The queue of a cluster: who is judged next, who rests, and who waits for something to change.
+"""The scheduling queue: pods to try next, pods in back-off, and pods that wait for a change.
 
-Problem: ten thousand pods that fit nowhere must cost nothing, and yet be tried when something happens that can help them. Choice: pods that
-placement cannot tell apart stand in one *group*, in order of arrival; a verdict is the group's, so one judgement speaks for all of it. A group
-is active, backing off (it was refused a moment ago, and something has happened since), or unschedulable (nothing has happened). Source of the
-three queues, the times and their names: kube-scheduler's scheduling queue. Limits: a refusal rests the whole group, so pods that join
-it meanwhile share the rest; order is exact between groups by their first pod, and inside a group by arrival.
+Problem: ten thousand pods that fit nowhere must cost nothing, and must be tried when an event may help them. Choice: pods that
+placement cannot distinguish form one *group*, in order of arrival; a verdict belongs to the group, so one evaluation is valid for all of it. A group
+is active, in back-off (it was refused, and an event has happened since), or unschedulable (no event has happened). Source of the
+three queues, the times and their names: kube-scheduler's scheduling queue. Limits: a refusal sets the back-off of the whole group, so pods that join
+it meanwhile share it; order is exact between groups by their first pod, and inside a group by arrival.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from cotenant.model.errors import Permanent
 
 _SLACK = 1024
 
-FLUSH_S = 300.0  # an unschedulable group is tried again after this long, whatever happened
+FLUSH_S = 300.0  # an unschedulable group is tried again after this long, even without an event
 
 
 class SchedulingQueue:
-    """Groups of waiting pods."""
+    """Groups of pending pods."""
 
     def __init__(self, backoff: Backoff | None = None, flush_s: float = FLUSH_S) -> None:
         self._backoff = backoff or Backoff()
@@ -31,8 +31,8 @@ class SchedulingQueue:
         self._groups: dict[Hashable, Group] = {}
         self._of: dict[str, Group] = {}  # uid -> its group
         self._active: list[tuple[tuple[float, ...], int, Group]] = []
-        self._resting: list[tuple[float, int, Group]] = []
-        self._waiting: dict[Hashable, Group] = {}  # unschedulable groups, the longest first
+        self._backing_off: list[tuple[float, int, Group]] = []
+        self._waiting: dict[Hashable, Group] = {}  # unschedulable groups, the longest waiting first
         self._stamps = count()
         self._judging = False  # between `take` and `settle`
         self.incoming: dict[tuple[str, str], int] = {}  # (event, queue) -> pods, for the metrics
@@ -44,20 +44,20 @@ class SchedulingQueue:
         return uid in self._of
 
     def group_of(self, uid: str) -> Group | None:
-        """The group in which the pod waits."""
+        """The pod's group."""
         return self._of.get(uid)
 
     def add(self, uid: str, key: Hashable, priority: int, shape: int, rank: Rank, event: str) -> Group:
-        """A pod begins to wait. Raises `Permanent` where it waits already. The group may have a verdict that speaks for it too."""
+        """Add a pod. Raises `Permanent` if it is queued already. If its group has a verdict, it is valid for this pod too."""
         if uid in self._of:
-            raise Permanent(f"pod {uid} waits already")
+            raise Permanent(f"pod {uid} is queued already")
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = Group(key, priority, shape)
         self._of[uid] = group
         group.pods[uid] = rank
         lower = priority < group.priority
-        if lower:  # a whole group is as important as its least important pod
+        if lower:  # a whole group has the lowest priority of its pods
             group.priority = priority
         if group.standing is Standing.ACTIVE and (len(group.pods) == 1 or (lower and not self._judging)):
             self._push(group)
@@ -65,7 +65,7 @@ class SchedulingQueue:
         return group
 
     def remove(self, uid: str) -> bool:
-        """The pod waits no more (placed, deleted, changed); whether it did."""
+        """Remove a pod (placed, deleted, changed). Whether it was queued."""
         group = self._of.pop(uid, None)
         if group is None:
             return False
@@ -80,7 +80,7 @@ class SchedulingQueue:
         return True
 
     def take(self, most: int) -> list[tuple[str, Group]]:
-        """The next pods to be judged, in order; they stay in the queue until `remove`, and their groups active until `refuse`.
+        """The next pods to try, in order; they stay in the queue until `remove`, and their groups active until `refuse`.
 
         `settle` must follow before the next `take`.
         """
@@ -111,19 +111,19 @@ class SchedulingQueue:
         return taken
 
     def settle(self, taken: list[tuple[str, Group]]) -> None:
-        """After the judgement of what `take` gave: groups that are still active and still have pods stand in line again."""
+        """Re-queue the groups of `take` that are still active and still have pods."""
         self._judging = False
         for group in {id(group): group for _, group in taken}.values():
             if group.pods and group.standing is Standing.ACTIVE:
                 self._push(group)
 
     def placed(self, group: Group) -> None:
-        """A pod of the group found a node: its refusals are history."""
+        """A pod of the group found a node: reset its refusals."""
         group.refusals = 0
         group.verdict = None
 
     def refuse(self, group: Group, verdict: Verdict, now_s: float) -> None:
-        """No node for the group: it waits until something wakes it."""
+        """No feasible node for the group: it waits until it is woken."""
         group.refusals += 1
         group.until_s = now_s + self._backoff.rest_s(group.refusals)
         group.verdict = verdict
@@ -136,7 +136,7 @@ class SchedulingQueue:
             self._count("ScheduleAttemptFailure", group.standing, len(group.pods))
 
     def wake(self, group: Group, now_s: float, event: str, at_once: bool = False) -> bool:
-        """Something happened that may help an unschedulable group: it is tried once its rest is over. Whether it was waiting."""
+        """An event may help an unschedulable group: it is tried after its back-off. Whether it was unschedulable."""
         if group.standing is not Standing.UNSCHEDULABLE or not group.pods:
             return False
         del self._waiting[group.key]
@@ -146,25 +146,25 @@ class SchedulingQueue:
         else:
             group.standing = Standing.BACKOFF
             group.stamp = next(self._stamps)
-            heappush(self._resting, (group.until_s, group.stamp, group))
-            if len(self._resting) > 2 * len(self._groups) + _SLACK:
-                self._resting = [each for each in self._resting if each[1] == each[2].stamp]
-                heapify(self._resting)
+            heappush(self._backing_off, (group.until_s, group.stamp, group))
+            if len(self._backing_off) > 2 * len(self._groups) + _SLACK:
+                self._backing_off = [each for each in self._backing_off if each[1] == each[2].stamp]
+                heapify(self._backing_off)
         self._count(event, group.standing, len(group.pods))
         return True
 
     def unschedulable(self) -> tuple[Group, ...]:
-        """Groups that wait for something to happen."""
+        """Groups that wait for an event."""
         return tuple(self._waiting.values())
 
     def unschedulable_groups(self) -> int:
-        """How many groups wait for something to happen."""
+        """How many groups wait for an event."""
         return len(self._waiting)
 
     def release(self, now_s: float) -> None:
-        """Groups whose rest is over are active; those that have waited for long are tried whatever happened."""
-        while self._resting and self._resting[0][0] <= now_s:
-            _, stamp, group = heappop(self._resting)
+        """Activate groups whose back-off is over, and wake those that have been unschedulable for the flush time."""
+        while self._backing_off and self._backing_off[0][0] <= now_s:
+            _, stamp, group = heappop(self._backing_off)
             if stamp == group.stamp and group.pods:
                 group.standing = Standing.ACTIVE
                 self._push(group)
@@ -176,14 +176,14 @@ class SchedulingQueue:
             self.wake(group, now_s, "UnschedulableTimeout")
 
     def next_s(self) -> float:
-        """When `release` will next have something to do, inf for never; -inf where a group is active."""
+        """When `release` must be called next; inf = never, -inf = a group is active."""
         while self._active and self._active[0][1] != self._active[0][2].stamp:
             heappop(self._active)
         if self._active:
             return float("-inf")
-        while self._resting and self._resting[0][1] != self._resting[0][2].stamp:
-            heappop(self._resting)
-        soonest = self._resting[0][0] if self._resting else float("inf")
+        while self._backing_off and self._backing_off[0][1] != self._backing_off[0][2].stamp:
+            heappop(self._backing_off)
+        soonest = self._backing_off[0][0] if self._backing_off else float("inf")
         if self._waiting:
             soonest = min(soonest, next(iter(self._waiting.values())).since_s + self._flush_s)
         return soonest
@@ -200,27 +200,25 @@ class SchedulingQueue:
         return tuple(self._groups.values())
 
     def validate(self) -> None:
-        """Every pod waits in one group, and every group stands where its standing says. Raises `Permanent`."""
+        """Check that every pod is in one group, and every group in the queue of its standing. Raises `Permanent`."""
         members = [uid for group in self._groups.values() for uid in group.pods]
         if sorted(members) != sorted(self._of):
             raise Permanent("the queue's groups and its pods disagree")
         live = {stamp for _, stamp, group in self._active if stamp == group.stamp and group.standing is Standing.ACTIVE}
-        resting = {stamp for _, stamp, group in self._resting if stamp == group.stamp}
+        backing_off = {stamp for _, stamp, group in self._backing_off if stamp == group.stamp}
         for group in self._groups.values():
             here = {
                 Standing.ACTIVE: group.stamp in live,
-                Standing.BACKOFF: group.stamp in resting,
+                Standing.BACKOFF: group.stamp in backing_off,
                 Standing.UNSCHEDULABLE: group.key in self._waiting,
             }
             if not group.pods or not here[group.standing]:
-                raise Permanent(
-                    f"a group of {len(group.pods)} pods is lost: it is {group.standing} and not in that queue"
-                )
+                raise Permanent(f"a group of {len(group.pods)} pods is {group.standing} and not in that queue")
 
     def _push(self, group: Group) -> None:
         group.stamp = next(self._stamps)
         heappush(self._active, (group.rank(), group.stamp, group))
-        if len(self._active) > 2 * len(self._groups) + _SLACK:  # most are of groups that have left or moved
+        if len(self._active) > 2 * len(self._groups) + _SLACK:  # most entries are outdated
             self._active = [each for each in self._active if each[1] == each[2].stamp]
             heapify(self._active)
 

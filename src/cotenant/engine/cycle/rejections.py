@@ -1,10 +1,10 @@
-"""Which filter turned each node down, in Kubernetes' words, and which nodes came nearest.
+"""Which filter rejected each node, in Kubernetes' words, and the nodes that came nearest.
 
-Problem: "Insufficient other resource" or "untolerated taint" does not tell a person what to change, and thousands of pods may ask. Choice: every
-filter and rule is asked for all nodes at once, in kube-scheduler's order of plugins; a node counts under the first that refuses it, and
-within resource fit once for every resource it lacks, as there. Taints and resources are named by the encoder. Nodes that only one filter
-refuses are near misses. Answers are kept per sort of pod as long as the owner says that nothing changed. Limits: a pod with
-claims is judged anew each time.
+Problem: "Insufficient other resource" or "untolerated taint" does not say what to change, and thousands of pods may need an explanation. Choice: every
+filter and rule is evaluated for all nodes at once, in kube-scheduler's order of plugins; a node counts under the first that rejects it, and
+within resource fit once for every resource it lacks, as in kube-scheduler. Taints and resources are named by the encoder. Nodes that only one filter
+rejects are near misses. Results are cached per kind of pod until the owner reports a change. Limits: a pod with
+claims is evaluated each time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from cotenant.policy.placement.profiles import PlacementProfile
 UNSCHEDULABLE = "node(s) were unschedulable"
 FIT = "NodeResourcesFit"
 
-# kube-scheduler's order; ours that it does not have stand where they cost it nothing
+# kube-scheduler's order; our additional filters do not change the counts of its filters
 _ORDER = ("NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", FIT)
 
 
 @dataclass(frozen=True, slots=True)
 class NearestMiss:
-    """So many nodes fit but for one thing: `amount` more of a resource (in its unit), or else a reason, with figures where there are any."""
+    """A number of nodes that miss one thing: `amount` more of a resource (in its unit), or a reason, with figures if there are any."""
 
     nodes: int
     reason: str
@@ -54,7 +54,7 @@ class NearestMiss:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why no node is left, or how many are not: `rejections` over `nodes`, and what came nearest."""
+    """Why nodes are infeasible: `rejections` over `nodes`, and the nearest miss."""
 
     nodes: int
     rejections: tuple[Rejection, ...]
@@ -66,26 +66,26 @@ class Explanation:
 
 
 class Check(NamedTuple):
-    """One filter's answer."""
+    """The result of one filter."""
 
     plugin: str
     reason: str
     fails: Mask  # [N]
     resource: str = ""
-    missing: Int | None = None  # [N] how much of the resource, where it fails
+    missing: Int | None = None  # [N] the missing amount of the resource, where it fails
     figures: Callable[[Mask], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Every filter's answer for one pod: rows with a node, the answers in kube-scheduler's order, and how many refuse each row."""
+    """The results of all filters for one pod: rows with a node, the results in kube-scheduler's order, and the number of rejections of each row."""
 
     here: Mask  # [N]
     checks: tuple[Check, ...]
     misses: Int  # [N]
 
     def explanation(self) -> Explanation:
-        """The counts, a node under the first filter that refuses it, and the nearest miss."""
+        """The counts, each node under the first filter that rejects it, and the nearest miss."""
         found: dict[tuple[str, str], int] = {}
         for check, refused in self.counted():
             times = int(refused.sum())
@@ -96,7 +96,7 @@ class Checked:
         return Explanation(int(self.here.sum()), rejections, nearest[0] if nearest else None)
 
     def counted(self) -> Iterator[tuple[Check, Mask]]:
-        """Each answer with the rows that count under it."""
+        """Each result with the rows that count under it."""
         left, i = self.here, 0
         while i < len(self.checks):
             end = i + 1
@@ -109,16 +109,16 @@ class Checked:
             left, i = passing, end
 
     def nearest(self) -> tuple[NearestMiss, ...]:
-        """What alone keeps nodes from fitting."""
+        """The misses of nodes that only one filter rejects."""
         near = self.here & (self.misses == 1)
         return near_misses(self.checks, near) if near.any() else ()
 
 
 class Rejector:
-    """Explains pods of one cluster."""
+    """Explains rejections of one cluster's pods."""
 
     def __init__(self, encoder: Encoder, narrowing: Narrowing | None, profile: PlacementProfile) -> None:
-        """Without `narrowing`, shapes are explained by what is row-local."""
+        """Without `narrowing`, only row-local filters are explained."""
         self._encoder = encoder
         self._narrowing = narrowing
         self._profile = profile
@@ -126,7 +126,7 @@ class Rejector:
         self._known: dict[tuple[PodKind | None, int, Hashable], Explanation] = {}
 
     def explain(self, number: int, state: Hashable = None) -> Explanation:
-        """Why nodes refuse a watched pod. `state` changes whenever the cluster does; None = do not keep the answer."""
+        """Why nodes reject a pod. `state` changes whenever the cluster does; None = do not cache the result."""
         narrowing = self._narrowing
         if narrowing is None:
             return self.explain_shape(self._encoder.shape_of(number))
@@ -137,18 +137,18 @@ class Rejector:
         if state != self._state:
             self._known.clear()
             self._state = state
-        asks = narrowing.demands_of(number)
-        known = self._known.get((kind, k, asks))
+        demands_of_pod = narrowing.demands_of(number)
+        known = self._known.get((kind, k, demands_of_pod))
         if known is None:
-            known = self._known[kind, k, asks] = self.check(k, number).explanation()
+            known = self._known[kind, k, demands_of_pod] = self.check(k, number).explanation()
         return known
 
     def explain_shape(self, k: int, rows: Int | None = None) -> Explanation:
-        """Why nodes (those of `rows`, or all) refuse pods of a shape, by what is row-local."""
+        """Why nodes (those of `rows`, or all) reject pods of a shape, by row-local filters."""
         return self.check(k, -1, rows).explanation()
 
     def check(self, k: int, number: int, rows: Int | None = None) -> Checked:
-        """Every filter's answer on every node (those of `rows`, or all) for a watched pod as one of shape k; number -1 = by what is row-local."""
+        """The results of all filters on every node (those of `rows`, or all) for a pod with shape k; number -1 = row-local filters only."""
         here = np.zeros(len(self._encoder.nodes().ready), dtype=np.bool_)
         here[list(self._encoder.node_rows.values()) if rows is None else rows] = True
         checks = tuple(self._checks(k, number))
@@ -167,11 +167,11 @@ class Rejector:
         for plugin, reason, where in self._repelled(k):
             repelled |= where
             yield Check(plugin, reason, where)
-        # past 64 taints their bits stand among the selector's: a node that repels the shape is not counted against its selector
-        unwanted = ~node_affinity.mask(nodes, shapes, k, every)
+        # past 64 taints their bits are among the selector's: a node that repels the shape is not counted against its selector
+        mismatched = ~node_affinity.mask(nodes, shapes, k, every)
         if encoder.taints_overflow:
-            unwanted &= ~repelled
-        yield Check("NodeAffinity", node_affinity.REASON, unwanted)
+            mismatched &= ~repelled
+        yield Check("NodeAffinity", node_affinity.REASON, mismatched)
         for rule in rules:
             if rule.plugin in _ORDER:
                 yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
@@ -183,7 +183,7 @@ class Rejector:
                 yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
 
     def _repelled(self, k: int) -> Iterator[tuple[str, str, Mask]]:
-        """Nodes by the first of their taints that keeps the shape away; nodes with equal taints are judged once."""
+        """Nodes by the first of their taints that repels the shape; nodes with equal taints are evaluated once."""
         encoder = self._encoder
         numbers, tolerations = encoder.taint_lists(), encoder.shape(k).tolerations
         tainted = np.flatnonzero(numbers)
@@ -199,10 +199,10 @@ class Rejector:
 
 
 def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...]:
-    """Of the nodes that one check alone refuses: the least that each resource lacks, most nodes first, then the other reasons likewise."""
+    """Of nodes that only one check rejects: the smallest missing amount of each resource, most nodes first, then the other reasons likewise."""
     by_resource: list[tuple[int, NearestMiss]] = []
     by_reason: dict[str, int] = {}
-    told: dict[str, str] = {}  # figures by reason
+    figures: dict[str, str] = {}  # by reason
     for check in checks:
         only = near & check.fails
         times = int(only.sum())
@@ -211,7 +211,7 @@ def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...
         if check.missing is None or not check.resource:
             by_reason[check.reason] = by_reason.get(check.reason, 0) + times
             if check.figures is not None:
-                told[check.reason] = check.figures(only)
+                figures[check.reason] = check.figures(only)
             continue
         least = int(check.missing[only].min())
         nodes = int((check.missing[only] == least).sum())
@@ -220,5 +220,5 @@ def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...
     others = sorted(by_reason.items(), key=lambda pair: -pair[1])
     return (
         *(miss for _, miss in by_resource),
-        *(NearestMiss(times, reason, figures=told.get(reason, "")) for reason, times in others),
+        *(NearestMiss(times, reason, figures=figures.get(reason, "")) for reason, times in others),
     )

@@ -1,10 +1,10 @@
-"""Placing by a round policy: all pods of a batch are judged at once (min-cost flow, offers, machine-driven packing).
+"""Placement by a round policy: all pods of a batch are placed at once (min-cost flow, offers, machine-driven packing).
 
-Problem: some published policies judge the whole queue together, and must run in the same engine as profiles, or a comparison would compare engines. Choice: the
+Problem: some published policies place the whole queue together, and must run in the same engine as profiles for a fair comparison. Choice: the
 same contract as `Placing`: a round policy gets a snapshot of the ledger and the batch as columns, its answer is checked against the rules that it does not know
-(affinity between pods, ports, volumes, rules of nodes), and what stands is written to the same ledger. A pod that the policy leaves waits, and is judged again
-after anything has happened. Limits: a round policy hears no preferences; a row that the pod's rules refuse means that the pod waits for another round; its
-decision records name the policy and no scores, because the reason of a choice is the whole round.
+(affinity between pods, ports, volumes, node rules), and valid placements are written to the same ledger. A pod that the policy leaves out stays pending, and is tried again
+after any event. Limits: a round policy ignores preferences; if the pod's rules reject its row, the pod waits for another round; its
+decision records name the policy and no scores, because the choice depends on the whole round.
 """
 
 from __future__ import annotations

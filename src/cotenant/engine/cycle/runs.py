@@ -1,8 +1,8 @@
-"""A queue cut into runs that are judged together, and pods that must be judged by themselves.
+"""Divides a queue into runs of pods that are placed together, and pods that are placed alone.
 
-Problem: the compiled placement takes thousands of pods in one call, but a pod with rules about others depends on who was placed right before it. Choice:
-pods about which no rule is go together in one call, pods of which only their number a row counts too, and each of the others alone, on the rows
-that are left to it at its turn; the order of the queue is kept. Limits: one pod with rules ends a run.
+Problem: the compiled placement takes thousands of pods in one call, but a pod with rules about others depends on the pods placed before it. Choice:
+pods without applicable rules go together in one call, and so do pods of which only the number per row matters; each of the others is placed alone, on the rows
+that are allowed at that point; the order of the queue is kept. Limits: one pod with rules ends a run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _Left = TypeVar("_Left", Mask, Int)
 
 
 class Preferring(Protocol):
-    """Places one pod with wishes: the best of the allowed rows by the profile's score plus `wishes(rows)`."""
+    """Places one pod with preferences: on the best of the allowed rows by the profile's score plus `preferences(rows)`."""
 
-    def __call__(self, position: int, allowed: Mask, wishes: Callable[[Int], Float], /) -> int:
-        """The row, -1 = waits; the ledger's arrays have the pod."""
+    def __call__(self, position: int, allowed: Mask, preferences: Callable[[Int], Float], /) -> int:
+        """The row, -1 = none; the pod is added to the ledger's arrays."""
         ...
 
 
@@ -35,17 +35,17 @@ def place_in_runs(
     preferring: Preferring | None = None,
     repeating: Callable[[Int, Int], Int] | None = None,
 ) -> Int:
-    """Place pods in this order; `int64` rows, -1 = waits. Those placed are seated.
+    """Place pods in this order and assign them. Returns `int64` rows, -1 = none.
 
     `compiled(positions, allowed)` places the pods at these positions of `numbers` on the allowed rows and returns their rows;
-    `preferring` places one that has wishes. Without it, wishes are not heard. `repeating(positions, times)` places a run of pods of
+    `preferring` places one that has preferences. Without it, preferences are ignored. `repeating(positions, times)` places a run of pods of
     which each row takes so many; without it they are placed one by one, on the same rows.
     """
     return _Queue(narrowing, numbers, compiled, preferring, repeating).place()
 
 
 class _Queue:
-    """One queue on its way."""
+    """One queue being placed."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class _Queue:
         self._rows: Int = np.full(len(numbers), -1, dtype=np.int64)
 
     def place(self) -> Int:
-        """All of it."""
+        """Place all pods."""
         start = 0
         if not self._narrowing.is_unconstrained(self._numbers):
             for position in range(len(self._numbers)):
@@ -73,24 +73,24 @@ class _Queue:
         return self._rows
 
     def _place_apart(self, start: int, position: int) -> int:
-        """Place this pod, and the run from `start` that comes before it, if it cannot be part of that run; where the next run starts."""
+        """If this pod cannot be part of the run from `start`, place that run and the pod. Returns the start of the next run."""
         narrowing, number = self._narrowing, self._numbers[position]
         run = self._run_length(position) if self._repeating is not None else 0
         if self._repeating is not None and run:
             self._run(np.arange(start, position), EVERYWHERE, self._compiled)
-            keepers = narrowing.repeating_rules(number) or ()
-            times = np.minimum.reduce([each.times(number) for each in keepers])
+            node_rules = narrowing.repeating_rules(number) or ()
+            times = np.minimum.reduce([each.times(number) for each in node_rules])
             if times.any():
                 self._run(np.arange(position, position + run), times, self._repeating)
             return position + run
-        wishes = self._preferring is not None and narrowing.has_preferences(number)
-        if not (wishes or narrowing.has_expected or narrowing.is_narrowed(number)):
+        preferences = self._preferring is not None and narrowing.has_preferences(number)
+        if not (preferences or narrowing.has_expected or narrowing.is_narrowed(number)):
             return start
         self._run(np.arange(start, position), EVERYWHERE, self._compiled)
         allowed = narrowing.allowed_with_expected(number)
         if len(allowed) and not allowed.any():
             return position + 1
-        if self._preferring is not None and wishes:
+        if self._preferring is not None and preferences:
             row = self._rows[position] = self._preferring(
                 position, allowed, partial(narrowing.preference_score, number)
             )
@@ -101,7 +101,7 @@ class _Queue:
         return position + 1
 
     def _run_length(self, position: int) -> int:
-        """How many pods from here on only ask how many of them a row takes, and are alike in that; 0 if this one is not such a pod."""
+        """The number of equal pods from here on that need only a number of pods per row; 0 if this pod is not of that kind."""
         first = self._alike(self._numbers[position])
         if first is None:
             return 0
@@ -112,10 +112,10 @@ class _Queue:
 
     def _alike(self, number: int) -> Hashable:
         narrowing = self._narrowing
-        keepers: tuple[Repeating, ...] = narrowing.repeating_rules(number) or ()
-        if not keepers or narrowing.has_expected or narrowing.has_rules(number) or narrowing.has_soft_terms(number):
+        node_rules: tuple[Repeating, ...] = narrowing.repeating_rules(number) or ()
+        if not node_rules or narrowing.has_expected or narrowing.has_rules(number) or narrowing.has_soft_terms(number):
             return None
-        answers = [each.alike(number) for each in keepers]
+        answers = [each.alike(number) for each in node_rules]
         return None if None in answers else tuple(answers)
 
     def _run(self, positions: Int, allowed: _Left, compiled: Callable[[Int, _Left], Int]) -> None:

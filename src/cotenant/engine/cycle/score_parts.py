@@ -1,8 +1,8 @@
-"""What the scores of nodes are made of, for one pod, computed when somebody asks or has switched it on.
+"""The terms of node scores for one pod, computed on request.
 
-Problem: a score says who won and not why, and to keep every term of every decision costs more than deciding. Choice: the plain forms of the scores,
-term by term, over the few rows that matter; soft wishes are terms of their own, beside the profile's score on the scale on which they were added.
-With the switch on, pods are placed one by one, and each is told of before it is committed: the choices are the same. Limits: a score without plain terms is one term.
+Problem: a score shows which node won and not why, and recording every term of every decision costs more than deciding. Choice: the plain forms of the scores,
+term by term, over the few rows that matter; preferences are terms of their own, besides the profile's score on the scale on which they were added.
+With a listener, pods are placed one by one, and each is reported before it is committed: the choices are the same. Limits: a score without plain terms is one term.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def own_parts(
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Rows that pass, with the terms of their scores, and their order."""
+    """Feasible rows with the terms of their scores, and their order."""
 
     rows: Int  # [m]
     parts: tuple[Part, ...]  # [m] each
@@ -59,7 +59,7 @@ class Ranking:
         return tuple(self._candidate(i) for i in self.order[:most].tolist())
 
     def of(self, row: int) -> tuple[Candidate | None, int]:
-        """A row's value and its place, from 1; None and 0 where it does not pass."""
+        """A row's candidate and its rank, from 1; None and 0 if it is not feasible."""
         position = int(np.searchsorted(self.rows, row))
         if position >= len(self.rows) or self.rows[position] != row:
             return None, 0
@@ -79,22 +79,22 @@ def ranking(
     k: int,
     rows: Int,
     now_s: float,
-    wishes: tuple[Part, ...],
+    preferences: tuple[Part, ...],
     names: list[str],
 ) -> Ranking:
-    """The rows, ascending, all of which pass, by their scores. A term of a row that is not finite is not told."""
+    """Feasible rows, given in ascending order, ranked by their scores. Terms that are not finite are left out."""
     own = own_parts(profile, nodes, shapes, k, rows, now_s)
     parts = own
-    if wishes:
+    if preferences:
         whole = np.sum([part.values for part in own], axis=0)
-        parts = (Part(PROFILE_SCORE, scaled(int(profile.score), whole)), *wishes)
+        parts = (Part(PROFILE_SCORE, scaled(int(profile.score), whole)), *preferences)
     total = np.sum([part.values for part in parts], axis=0)
     return Ranking(rows, parts, np.argsort(-total, kind="stable"), names)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A pod just before it is placed, or refused: everything that decides is in the arrays as they stand."""
+    """A pod just before it is placed or refused; the arrays are in the state that decides."""
 
     pod: str
     shape: int
@@ -104,24 +104,24 @@ class Seen:
     names: list[str]  # row -> node, empty where the node is gone
     allowed: Mask  # empty = every row
     at_s: float
-    wishes: Callable[[Int], tuple[Part, ...]]
+    preferences: Callable[[Int], tuple[Part, ...]]
     check: Callable[[], Checked]
 
 
 class ScoreListener(Protocol):
-    """Told of every pod that is judged, one by one, while somebody wants to know."""
+    """Called for every pod before it is placed; pods are then placed one by one."""
 
     def judging(self, seen: Seen) -> None:
-        """Before it is committed; the arrays must not be changed."""
+        """Called before the pod is committed; the arrays must not be changed."""
         ...
 
 
 def table(seen: Seen, profile: PlacementProfile) -> Ranking:
-    """All nodes that pass for a pod that is about to be judged, by their scores."""
+    """All feasible nodes of a pod that is about to be placed, by their scores."""
     checked = seen.check()
     passing = checked.here & (checked.misses == 0)
     if len(seen.allowed):
         passing &= seen.allowed
     rows = np.flatnonzero(passing)
-    wishes = seen.wishes(rows) if len(rows) else ()
-    return ranking(profile, seen.nodes, seen.shapes, seen.shape, rows, seen.at_s, wishes, seen.names)
+    preferences = seen.preferences(rows) if len(rows) else ()
+    return ranking(profile, seen.nodes, seen.shapes, seen.shape, rows, seen.at_s, preferences, seen.names)

@@ -1,8 +1,8 @@
-"""Pods taken off their nodes for a moment, to see whether others fit then.
+"""Removes pods from their nodes temporarily, to test whether others would fit then.
 
-Problem: who must go for a pod is reckoned node by node, and what several evictions do together (a rule between pods loses its company, a domain its smallest
-count, a gang leaves rooms on ten nodes) shows only when a placement is asked. Choice: the pods leave the real arrays, placements are tried there, and at the end
-everybody is put back, the last first. Limits: plugins are not told, so quotas see nobody go; the choices' cursor and dice are the caller's (`Placing.mark`).
+Problem: victims are computed node by node, and the joint effect of several evictions (a rule between pods loses its co-located pods, a domain its smallest
+count, a gang frees space on ten nodes) shows only in a placement. Choice: the pods are removed from the real arrays, placements are tried there, and at the end
+all pods are restored in reverse order. Limits: plugins are not notified, so quotas do not change; sampling cursor and random state are the caller's (`Placing.mark`).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from cotenant.engine.state.assignments import Assignments
 
 
 class Trial:
-    """Who is off its node."""
+    """The pods that are temporarily removed."""
 
     def __init__(self, assignments: Assignments) -> None:
         self._assignments = assignments
         self._gone: list[tuple[PodInfo, int]] = []
 
     def gone(self) -> tuple[PodInfo, ...]:
-        """In order."""
+        """The removed pods, in order."""
         return tuple(entry for entry, _ in self._gone)
 
     def numbers(self) -> frozenset[int]:
         """Their numbers."""
         return frozenset(entry.number for entry, _ in self._gone)
 
-    def take_off(self, entries: Iterable[PodInfo]) -> None:
-        """These leave; one on a node that is not known leaves nothing."""
+    def remove(self, entries: Iterable[PodInfo]) -> None:
+        """Remove these pods; one on an unknown node frees nothing."""
         assignments = self._assignments
         for entry in entries:
             row = int(assignments.ledger.row[entry.number])
@@ -42,8 +42,8 @@ class Trial:
                 assignments.narrowing.unassign(entry.number)
                 assignments.verdict_cache.changed(row)
 
-    def put_back(self) -> None:
-        """Everybody is where he was."""
+    def restore(self) -> None:
+        """Restore all removed pods."""
         assignments = self._assignments
         while self._gone:
             entry, row = self._gone.pop()
@@ -55,9 +55,9 @@ class Trial:
 
 @contextmanager
 def trial(assignments: Assignments) -> Iterator[Trial]:
-    """Within, pods may be taken off; after, they are back. What was placed meanwhile must be undone before."""
+    """In this context, pods may be removed; they are restored on exit. Placements made meanwhile must be undone before."""
     made = Trial(assignments)
     try:
         yield made
     finally:
-        made.put_back()
+        made.restore()

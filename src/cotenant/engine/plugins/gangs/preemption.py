@@ -114,7 +114,7 @@ class GangPreempting:
         assignments, placing = self._components.assignments, self._components.placing
         mark = placing.mark()
         with trial(assignments) as off:
-            off.take_off(found.fallen)
+            off.remove(found.fallen)
             try:
                 why = self._place_all(task, found, off)
                 rows = tuple((entry, int(assignments.ledger.row[entry.number])) for entry in found.placed)
@@ -163,7 +163,7 @@ class GangPreempting:
             look = preempting.look(entry, task.priority, stake, place.only)
             if look.row < 0:
                 return look.headline(len(assignments.encoder.node_rows))
-            off.take_off(assignments.by_number[number] for number in (*look.victims, *look.rest))
+            off.remove(assignments.by_number[number] for number in (*look.victims, *look.rest))
             found.fallen += [assignments.by_number[number] for u in look.fallen for number in stake.jobs.members[u]]
             found.breaks_budgets += look.violations
             found.of_fallen += sum(int(stake.jobs.violations[u]) for u in look.fallen)
