@@ -8,6 +8,7 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Instruction, Preempt, Unschedulable
+from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod
@@ -168,3 +169,26 @@ def test_a_preemptor_of_equal_priority_does_not_displace_the_first_one() -> None
     c.pod_gone("uid-batch", 30.0)
     assert binds(c.decide(30.0)) == {"uid-first": "a", "uid-equal": "a"}
     c.validate()
+
+
+def test_the_room_of_a_nominated_pod_is_kept_from_pods_of_its_own_priority() -> None:
+    c = cluster(pod("batch", 0, cpu=600, on="a"), pod("first", 10, cpu=800))
+    assert preemptions(c.decide(0.0)) == {"uid-first": ("a", ("uid-batch",))}
+    c.pod_seen(pod("equal", 10, cpu=300), 1.0)  # fits beside the victim, and not beside the nominated pod
+    assert binds(c.decide(1.0)) == {}
+    c.pod_seen(pod("king", 20, cpu=300), 2.0)
+    assert binds(c.decide(2.0)) == {"uid-king": "a"}
+
+
+def away_from(app: str, from_: ObservedPod) -> ObservedPod:
+    term = PodTerm(HOSTNAME, LabelSelector.of({"app": app}))
+    return replace(from_, pod=replace(from_.pod, anti_affinity=(term,)))
+
+
+def test_rules_of_a_pod_hold_beside_a_nominated_pod_of_its_own_priority() -> None:
+    c = cluster(pod("batch", 0, cpu=100, on="a"), away_from("batch", pod("first", 10, cpu=100)))
+    assert preemptions(c.decide(0.0)) == {"uid-first": ("a", ("uid-batch",))}
+    c.pod_seen(away_from("first", pod("equal", 10, cpu=100)), 1.0)
+    assert binds(c.decide(1.0)) == {}
+    c.pod_seen(away_from("first", pod("king", 20, cpu=100)), 2.0)
+    assert binds(c.decide(2.0)) == {"uid-king": "a"}
