@@ -70,7 +70,7 @@ class World:
     def watch(self, demands: Demands, holds: Holdings = NO_HOLDINGS) -> int:
         made = pod(f"pod-{next(self.names)}")
         number, _ = self.encoder.add_pod(made)
-        self.rules.watch(number, made, demands, holds)
+        self.rules.add_pod(number, made, demands, holds)
         return number
 
     def judge(self, number: int) -> None:
@@ -94,7 +94,7 @@ def measure(nodes: int) -> list[dict[str, Any]]:
                 for rule in world.rules.rules(number):
                     open_rows &= rule.left
                 row = int(np.flatnonzero(open_rows)[repeat])
-                choices.append(cpu_seconds(partial(world.rules.choose, number, row)))
+                choices.append(cpu_seconds(partial(world.rules.allocate, number, row)))
             found.append(
                 {
                     "nodes": f"{nodes} {state}",

@@ -1,11 +1,11 @@
-"""What some pods need of a node beyond its row: CPUs of their own, devices, a load below a threshold.
+"""The contract of node rules: requirements on a node that are not sums, such as exclusive CPUs, devices, and a load below a threshold.
 
-Problem: which CPUs or devices are free is no sum, so no compiled filter can see it, and what was chosen must be given back exactly. Choice: a
-keeper of such things answers with rows, as every rule of narrowing does (engine/state/narrowing.py), chooses on the row that won, and keeps what a pod
-was given by the pod's number until the number is forgotten. It knows nodes by name, and the encoder's rows. Facts about nodes outlive `attach`,
-which begins anew with other rows and no pods. Keepers do not know one another; where things of two have to lie on the same NUMA nodes, one of them is
-the host of the alignment and the others provide hints (`NumaHost`, `NumaProvider`), as with the kubelet's topology manager, and `introduce` makes them
-known to each other. Limits: a pod with such needs is judged alone, with a few passes over the nodes.
+Problem: which CPUs or devices are free is not a sum, so no compiled filter can check it, and allocations must be undone exactly. Choice: a
+node rule returns masks of rows, as all rules of narrowing do (engine/state/narrowing.py), allocates on the chosen row, and keeps a pod's
+allocation by the pod's number until the pod is removed. It knows nodes by name, and by the encoder's rows. Facts about nodes outlive `attach`,
+which starts again with other rows and without pods. Node rules do not know one another; if allocations of two must be on the same NUMA nodes, one of them is
+the host of the alignment and the others provide hints (`NumaHost`, `NumaProvider`), as with the kubelet's topology manager, and `introduce` connects
+them. Limits: a pod with such requirements is placed alone, with a few passes over the nodes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from cotenant.policy.placement.preference import Part
 
 
 class Rule(NamedTuple):
-    """One rule's answer: who asks, why it refuses, which rows it leaves, and whether removing pods could open the others.
+    """The result of one rule: plugin, reason of rejections, rows that pass (`left`), and whether removing pods could make others pass (`yields`).
 
-    `figures` of some of the rows that it refuses: what the one that lacks least lacks, in words; None where there is nothing to say.
+    `figures`, for some rejected rows: what the nearest of them lacks, in words; None if there is no figure.
     """
 
     plugin: str
@@ -37,152 +37,152 @@ class Rule(NamedTuple):
 
 
 class NodeRules(Protocol):
-    """A keeper of one kind of thing. Numbers and rows are the encoder's."""
+    """A rule with allocations of one kind. Numbers and rows are the encoder's."""
 
     name: str  # of the plugin, in reasons; as in Koordinator where it has one
 
     def attach(self, encoder: Encoder) -> None:
-        """Begin anew: no pod is known, rows are this encoder's; facts about nodes stay."""
+        """Start again without pods, with this encoder's rows; facts about nodes stay."""
         ...
 
-    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
-        """A pod, before it is placed or seated. Whether it needs anything from here, or was given something: the others are not asked about again."""
+    def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+        """Add an unassigned pod. Whether this rule applies to it, by its requirements or holdings; if not, no other method is called for it."""
         ...
 
-    def held(self, number: int, holds: Holdings) -> None:
-        """A watched pod's holdings were told anew; they replace what is known."""
+    def set_holdings(self, number: int, holds: Holdings) -> None:
+        """Replace a pod's holdings by those reported."""
         ...
 
     def rules(self, number: int) -> Iterator[Rule]:
-        """What a watched pod needs of a row; none where it needs nothing."""
+        """The requirements of a pod; empty if it has none."""
         ...
 
-    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
-        """What makes one of these rows, all of which pass, better than another; empty where nothing does."""
+    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
+        """Score parts over these rows, all of which are feasible; empty if there is no preference."""
         ...
 
-    def choose(self, number: int, row: int) -> None:
-        """The pod was placed on a row that its rules left: choose and keep. Raises `Permanent` where nothing is left after all."""
+    def allocate(self, number: int, row: int) -> None:
+        """Allocate for a pod that was placed on a feasible row. Raises `Permanent` if that is impossible."""
         ...
 
     def assign(self, number: int, row: int) -> None:
-        """The pod sits there, by somebody's word: what it holds (chosen before, or told) is taken; nothing is chosen."""
+        """Assign a pod with its holdings (allocated before, or reported); nothing new is allocated."""
         ...
 
-    def leave(self, number: int) -> None:
-        """It left its row; what it held is free, and remembered until it is chosen for again or forgotten."""
+    def unassign(self, number: int) -> None:
+        """Unassign a pod; its holdings are free, and kept until the next allocation or its removal."""
         ...
 
-    def forget(self, number: int) -> None:
-        """The pod is gone for good."""
+    def remove_pod(self, number: int) -> None:
+        """Remove a pod for good."""
         ...
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:
-        """`holds` with what the pod was given here."""
+        """`holds` extended by the pod's allocation of this rule."""
         ...
 
     def validate(self) -> None:
-        """What is free and what is held add up. Raises `Permanent`."""
+        """Check that free and held amounts add up. Raises `Permanent`."""
         ...
 
 
 @runtime_checkable
 class Clearing(Protocol):
-    """A keeper with rules that yield offers this: without it, preemption would clear a row that stays refused."""
+    """For node rules with `yields`: without these columns, preemption would clear a row that stays rejected."""
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
-        """What residents add up to for a watched pod, and the most of it that lets the pod in. `pods[V]` may be removed; they sit on `rows[V]`."""
+        """The sums of residents that matter for a pod, with the limits at which it fits. `pods[V]` may be removed; they are assigned to `rows[V]`."""
         ...
 
 
 class Lent(NamedTuple):
-    """What is kept on one row for a pod that may draw from it."""
+    """What a reservation holds on one row for a pod that may use it."""
 
     holds: Holdings
-    strict: frozenset[str]  # resources that must come from it, where it has any of the kind
+    strict: frozenset[str]  # resources that must come from it, if it has any of the kind
 
 
 @runtime_checkable
 class Lending(Protocol):
-    """A keeper of things with numbers offers this: pods draw them from what another pod of theirs keeps (engine/plugins/reservations/plugin.py)."""
+    """For node rules with numbered allocations: pods can take them from a reservation's stand-in (engine/plugins/reservations/plugin.py)."""
 
     def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
-        """Until told otherwise a watched pod is judged, and chosen for, on these rows by what is kept for it there. Nobody holds that meanwhile."""
+        """Until the next call, evaluate and allocate for a pod on these rows by what is reserved for it there, which no pod holds meanwhile."""
         ...
 
     def keep(self, number: int, holds: Holdings) -> None:
-        """A watched pod that sits nowhere holds this from now on, and once it is seated nothing else: nothing is guessed for it."""
+        """Set what an unassigned pod holds once it is assigned, and nothing else: no allocation is assumed for it."""
         ...
 
 
 @runtime_checkable
 class Repeating(Protocol):
-    """A keeper that can speak for a run of pods: each takes the same of every row, and of nothing else here."""
+    """For node rules that can evaluate a run of equal pods: each takes the same amount of every row, and nothing else of this rule."""
 
     def alike(self, number: int) -> Hashable:
-        """Pods of one value may be placed in one run; None for a pod that must be judged by itself, as when it has wishes."""
+        """Pods of one value may be placed in one run; None for a pod that must be placed alone, as one with preferences."""
         ...
 
     def times(self, number: int) -> Int:
-        """`int64[N]`: how many such pods each row takes, one after the other; 0 = it is refused there."""
+        """`int64[N]`: how many such pods each row takes; 0 = rejected there."""
         ...
 
 
 @runtime_checkable
 class NumaProvider(Protocol):
-    """A keeper whose things lie on NUMA nodes. On rows where its host settles on some for a pod, it judges, wishes and chooses within them."""
+    """For node rules with allocations on NUMA nodes. On rows where the host selects NUMA nodes for a pod, it evaluates, scores and allocates within them."""
 
     def hosted(self, host: NumaHost) -> None:
-        """From now on this one says where the things of a pod have to lie together."""
+        """Set the host, which selects the NUMA nodes of a pod."""
         ...
 
     def numa_kind(self, number: int) -> Hashable:
-        """Pods of one value have equal hints on every row; None for a pod with nothing to align here."""
+        """Pods of one value have equal hints on every row; None for a pod without allocations to align."""
         ...
 
     def numa_marks(self) -> Int:
-        """`int64[N]`: another number where hints may be others than before; rows with equal numbers give equal hints."""
+        """`int64[N]`: changes whenever a row's hints may change; rows with equal numbers give equal hints."""
         ...
 
     def numa_hints(self, number: int, row: int, numa_nodes: tuple[int, ...]) -> Hints:
-        """On which of these NUMA nodes (ids) the row could serve the pod; nothing where it does not care, or refuses the row itself."""
+        """On which of these NUMA nodes (ids) the row could serve the pod; empty if the rule does not apply, or rejects the row itself."""
         ...
 
 
 @runtime_checkable
 class NumaHost(Protocol):
-    """A keeper that merges the hints of all, and refuses rows where they do not meet as the policy demands."""
+    """For the node rule that merges all hints, and rejects rows where they do not satisfy the topology policy."""
 
     def host(self, providers: tuple[NumaProvider, ...]) -> None:
-        """From now on these have a say."""
+        """Set the providers of hints."""
         ...
 
     def provided(self) -> None:
-        """What some node has of a provider's things is other than before, and not by a pod that came or went."""
+        """A provider's resources on some node changed other than by an assignment."""
         ...
 
     def strict(self, number: int) -> Mask | None:
-        """Rows where a pod's things have to be aligned, so that what a provider's sums say of evictions does not suffice; None = nowhere."""
+        """Rows where a pod's allocations must be aligned, so a provider's sums do not suffice for preemption; None = no rows."""
         ...
 
     def affinities(self, number: int, resource: str) -> Int | None:
-        """`int64[N]`: the NUMA nodes (mask) where a resource of a provider's hints is to be taken on each row, -1 = anywhere; None = anywhere on all."""
+        """`int64[N]`: the NUMA nodes (mask) for a resource of a provider's hints on each row, -1 = any; None = any on all rows."""
         ...
 
     def affinity(self, number: int, resource: str) -> int | None:
-        """The same on the row that the host chose for last."""
+        """The same for the row that the host allocated on last."""
         ...
 
 
-def introduce(keepers: tuple[NodeRules, ...]) -> None:
-    """Make a host and its providers known to one another. Raises `Permanent` where a provider would choose before its host."""
-    hosts = [place for place, each in enumerate(keepers) if isinstance(each, NumaHost)]
+def introduce(rules: tuple[NodeRules, ...]) -> None:
+    """Connect a host with its providers. Raises `Permanent` if a provider would allocate before its host."""
+    hosts = [place for place, each in enumerate(rules) if isinstance(each, NumaHost)]
     for place in hosts[:1]:
-        host = keepers[place]
+        host = rules[place]
         assert isinstance(host, NumaHost)
-        if any(isinstance(each, NumaProvider) for each in keepers[:place]):
-            raise Permanent(f"{host.name} has to stand before those whose things it aligns")
-        providers = tuple(each for each in keepers if isinstance(each, NumaProvider))
+        if any(isinstance(each, NumaProvider) for each in rules[:place]):
+            raise Permanent(f"{host.name} must come before the node rules that it aligns")
+        providers = tuple(each for each in rules if isinstance(each, NumaProvider))
         host.host(providers)
         for each in providers:
             each.hosted(host)

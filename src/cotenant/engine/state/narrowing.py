@@ -74,7 +74,7 @@ class Narrowing:
         self._set_kind(number, self.pod_counts.acquire_kind(pod), shape)
         if volumes:
             self.volumes.set(number, volumes)
-        applying = tuple(each for each in self.node_rules if each.watch(number, pod, demands, holds))
+        applying = tuple(each for each in self.node_rules if each.add_pod(number, pod, demands, holds))
         if applying:
             self._node_rules_of[number] = applying
             self._demands_of[number] = (demands, pod.limits)
@@ -86,7 +86,7 @@ class Narrowing:
     def set_holdings(self, number: int, holds: Holdings) -> None:
         """Set what a pod holds of its node, as reported again."""
         for each in self._node_rules_of.get(number, ()):
-            each.held(number, holds)
+            each.set_holdings(number, holds)
 
     def set_terminating(self, number: int) -> None:
         """A pod started to terminate: spread no longer counts it; all other rules do until it is unassigned."""
@@ -101,7 +101,7 @@ class Narrowing:
         if number in self._rows:
             self.unassign(number)
         for each in self._node_rules_of.pop(number, ()):
-            each.forget(number)
+            each.remove_pod(number)
         self._demands_of.pop(number, None)
         self._terminating.discard(number)
         self.volumes.forget(number)
@@ -158,7 +158,7 @@ class Narrowing:
         """Assign a pod that was placed on a feasible row; node rules allocate what it needs there."""
         self._assign(number, row)
         for each in self._node_rules_of.get(number, ()):
-            each.choose(number, row)
+            each.allocate(number, row)
 
     def place_all(self, numbers: list[int], rows: list[int]) -> None:
         """`place` for several pods, in order."""
@@ -173,7 +173,7 @@ class Narrowing:
         self.pod_counts.assign(self._pods[number][0], self._rows.pop(number), -1, number in self._terminating)
         self.volumes.unassign(number)
         for each in self._node_rules_of.get(number, ()):
-            each.leave(number)
+            each.unassign(number)
 
     def unassign_all(self, numbers: list[int]) -> None:
         """`unassign` for several pods, in order."""
@@ -253,7 +253,7 @@ class Narrowing:
         kind, applying, terminating = self._pods[number][0], self.node_rules_of(number), number in self._terminating
         self.pod_counts.assign(kind, row, -1, terminating)
         for each in applying:
-            each.leave(number)
+            each.unassign(number)
         try:
             yield
         finally:
@@ -267,13 +267,13 @@ class Narrowing:
         stand_in = self.encoder.pod_rows  # larger than every pod's number
         applying: list[NodeRules] = []
         try:
-            applying.extend(each for each in self.node_rules if each.watch(stand_in, pod, demands, NO_HOLDINGS))
+            applying.extend(each for each in self.node_rules if each.add_pod(stand_in, pod, demands, NO_HOLDINGS))
             self._simulated = number, stand_in, tuple(applying)
             yield
         finally:
             self._simulated = None
             for each in applying:
-                each.forget(stand_in)
+                each.remove_pod(stand_in)
 
     # ---- rules
 
@@ -362,5 +362,5 @@ class Narrowing:
         kind, k = self._pods[number]
         parts = [*self.terms.preferences(kind, k, rows)]
         for each, known_as in self._applying(number):
-            parts += each.wishes(known_as, rows)
+            parts += each.preferences(known_as, rows)
         return tuple(parts)

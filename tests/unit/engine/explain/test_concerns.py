@@ -38,12 +38,12 @@ class Slots:
         self.encoder = encoder
         self.needs, self.at = {}, {}
 
-    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+    def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
         if size := pod.requests.get(SIZE):
             self.needs[number] = size
         return bool(pod.requests.get(SIZE))
 
-    def held(self, number: int, holds: Holdings) -> None: ...
+    def set_holdings(self, number: int, holds: Holdings) -> None: ...
 
     def rules(self, number: int) -> Iterator[Rule]:
         left = np.zeros(len(self.encoder.nodes().ready), dtype=np.bool_)
@@ -52,18 +52,18 @@ class Slots:
             left[row] = self.needs[number] <= self.largest[name] and not taken
         yield Rule("Slots", f"node(s) had no slot of {self.needs[number]}", left, True)
 
-    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
         return (Part("slots", np.array([-float(self.largest[self.encoder.node(int(row)).name]) for row in rows])),)
 
-    def choose(self, number: int, row: int) -> None:
+    def allocate(self, number: int, row: int) -> None:
         self.at[number] = row
 
-    assign = choose
+    assign = allocate
 
-    def leave(self, number: int) -> None:
+    def unassign(self, number: int) -> None:
         del self.at[number]
 
-    def forget(self, number: int) -> None:
+    def remove_pod(self, number: int) -> None:
         del self.needs[number]
 
     def holdings(self, number: int, holds: Holdings) -> Holdings:

@@ -163,7 +163,7 @@ def test_without_a_device_object_whole_cards_are_counted_and_parts_are_refused()
 
 def test_a_pod_without_devices_is_not_watched() -> None:
     rules = DeviceRules()
-    assert not rules.watch(0, Pod("x", requests=Amounts.of({"cpu": 1})), NO_DEMANDS, NO_HOLDINGS)
+    assert not rules.add_pod(0, Pod("x", requests=Amounts.of({"cpu": 1})), NO_DEMANDS, NO_HOLDINGS)
 
 
 def test_contradictions_are_a_message_on_the_pod() -> None:

@@ -271,6 +271,6 @@ def test_among_numa_nodes_the_strategy_of_devices_still_says_which_node() -> Non
     assert gpus_of(api, "half-0") == gpus_of(api, "half-1")
 
 
-def test_a_host_chooses_before_its_providers() -> None:
-    with pytest.raises(Permanent, match="NodeNUMAResource has to stand before"):
+def test_a_host_must_allocate_before_its_providers() -> None:
+    with pytest.raises(Permanent, match="NodeNUMAResource must come before"):
         Narrowing(Encoder(64.0), (DeviceRules(), Cpus()))

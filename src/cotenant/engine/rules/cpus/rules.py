@@ -143,7 +143,7 @@ class Cpus:
                 account.release(number)
             self._drop_if_idle(name, account)
 
-    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+    def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
         """Whether the pod needs or holds CPUs or NUMA nodes, or asks for devices that a node may have to align."""
         need = cpu_need(pod, demands)
         if need is None and self._providers and asks_devices(pod.requests):
@@ -156,7 +156,7 @@ class Cpus:
             entry.claim = Claim.reported(pod.key, holds.cpus, exclusive)
         return True
 
-    def held(self, number: int, holds: Holdings) -> None:
+    def set_holdings(self, number: int, holds: Holdings) -> None:
         """Replace what the pod holds by what is reported; holdings without CPUs change nothing."""
         pod = self._pods.get(number)
         if pod is None or holds.cpus is None:
@@ -196,7 +196,7 @@ class Cpus:
             promising = {name: self._accounts[name] for name in self._amplified}
             yield from short_of_amplified(NAME, self._encoder, promising, need.cpu_m)
 
-    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
         """Prefer rows where the pod's preferences on its CPUs can be satisfied."""
         pod = self._pods.get(number)
         if pod is None or pod.need is None or not self._reporting or pod.lent:
@@ -209,7 +209,7 @@ class Cpus:
             return ()
         return (Part("preferred CPUs", np.where(kept, WISH_WEIGHT, 0.0)),)
 
-    def choose(self, number: int, row: int) -> None:
+    def allocate(self, number: int, row: int) -> None:
         """Select CPUs and NUMA nodes on this row, and take them."""
         pod = self._pods[number]
         name = self._name(row)
@@ -230,11 +230,11 @@ class Cpus:
         """Assign the pod with what it holds; nothing is chosen."""
         self._assign(number, self._pods[number], self._name(row))
 
-    def leave(self, number: int) -> None:
+    def unassign(self, number: int) -> None:
         """Release what the pod holds; it is remembered."""
         self._unassign(number, self._pods[number])
 
-    def forget(self, number: int) -> None:
+    def remove_pod(self, number: int) -> None:
         """The pod has left the cluster."""
         pod = self._pods.pop(number)
         if pod.node:

@@ -100,7 +100,7 @@ class DeviceRules:
         self._verdicts.clear()
         self.nodes.attach(encoder)
 
-    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+    def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
         """Whether the pod asks for devices or holds some."""
         asks = asks_devices(pod.requests)
         if not (asks or holds.devices):
@@ -108,7 +108,7 @@ class DeviceRules:
         self._pods[number] = _Pod(pod.key, self._asks.read(number, pod, demands) if asks else None, holds.devices)
         return True
 
-    def held(self, number: int, holds: Holdings) -> None:
+    def set_holdings(self, number: int, holds: Holdings) -> None:
         """Replace what the pod holds by what is reported; holdings without devices change nothing."""
         pod = self._pods[number]
         if not holds.devices or (holds.devices == pod.given and not pod.is_guess):
@@ -147,7 +147,7 @@ class DeviceRules:
                     left[row] = False
                     yield Rule(PLUGIN, refusal.reason, left, False)
 
-    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
         """The strategy's preference between nodes, 0 (worst) to 100 (best) like a profile's score; nothing where all are equal."""
         ask = self._pods[number].ask
         if not isinstance(ask, Ask) or self.settings.weight == 0.0 or self._pods[number].lent:
@@ -160,7 +160,7 @@ class DeviceRules:
             return ()
         return (Part("devices", self.settings.weight * (100.0 / (high - low)) * (values - low)),)
 
-    def choose(self, number: int, row: int) -> None:
+    def allocate(self, number: int, row: int) -> None:
         """Choose devices on a row that passed. Raises `Permanent` where nothing is available after all."""
         pod = self._pods[number]
         name = self.nodes.name_of(row)
@@ -185,11 +185,11 @@ class DeviceRules:
         """Assign the pod: enter what it holds, or assume it."""
         self._assign(number, self._pods[number], self.nodes.name_of(row))
 
-    def leave(self, number: int) -> None:
+    def unassign(self, number: int) -> None:
         """Release what the pod holds; it is remembered."""
         self._leave(number, self._pods[number])
 
-    def forget(self, number: int) -> None:
+    def remove_pod(self, number: int) -> None:
         """The pod has left the cluster."""
         pod = self._pods.pop(number)
         if pod.node:

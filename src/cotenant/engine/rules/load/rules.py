@@ -149,7 +149,7 @@ class LoadAware:
         self._pods: dict[int, _Pod] = {}
         self._here: dict[int, dict[int, _Pod]] = {}  # row -> number -> pod
 
-    def watch(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
+    def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
         """Every pod is watched while the rule is on."""
         if not self.is_on:
             return False
@@ -162,7 +162,7 @@ class LoadAware:
         if pod is not None:
             pod.started_s = started_s
 
-    def held(self, number: int, holds: Holdings) -> None:
+    def set_holdings(self, number: int, holds: Holdings) -> None:
         """Pods hold nothing of this rule."""
 
     def rules(self, number: int) -> Iterator[Rule]:
@@ -179,14 +179,14 @@ class LoadAware:
             if not left.all():
                 yield Rule(NAME, reason, left.copy(), False, _Nearest(self, pod.ask, resource))
 
-    def wishes(self, number: int, rows: Int) -> tuple[Part, ...]:
+    def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
         """Prefer rows with lower use."""
         if not self.settings.score_weight:
             return ()
         self.renew()
         return (Part("load", self.settings.score_weight * self._rows.scores(self._pods[number].ask)[rows]),)
 
-    def choose(self, number: int, row: int) -> None:
+    def allocate(self, number: int, row: int) -> None:
         """The pod was placed on the row just now, so no metric includes it yet."""
         self.renew()
         pod = self._pods[number]
@@ -203,14 +203,14 @@ class LoadAware:
         self._put(number, pod, row)
         self._stale.add(row)
 
-    def leave(self, number: int) -> None:
+    def unassign(self, number: int) -> None:
         """Unassign the pod; the metric reflects it later."""
         pod = self._pods[number]
         del self._here[pod.row][number]
         self._stale.add(pod.row)
         pod.row = -1
 
-    def forget(self, number: int) -> None:
+    def remove_pod(self, number: int) -> None:
         """The pod has left the cluster."""
         del self._pods[number]
 

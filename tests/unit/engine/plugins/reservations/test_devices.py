@@ -377,6 +377,8 @@ def test_validate_finds_devices_that_are_not_held() -> None:
     w.go()
     entry = w.cluster.find("default/reservation:r")
     assert entry is not None
-    w.cluster.plugins.devices.held(entry.number, Holdings(devices=(DeviceAllocation(DeviceType.GPU, 3, WHOLE),)))
+    w.cluster.plugins.devices.set_holdings(
+        entry.number, Holdings(devices=(DeviceAllocation(DeviceType.GPU, 3, WHOLE),))
+    )
     with pytest.raises(Exception, match="reservation r"):
         w.cluster.validate()
