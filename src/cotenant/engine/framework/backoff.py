@@ -1,6 +1,6 @@
-"""How long something that failed rests before it is tried again: twice as long each time, up to a bound.
+"""Back-off: the delay before a failed operation is tried again, doubled each time up to a maximum.
 
-Source: kube-scheduler's podInitialBackoffSeconds (1) and podMaxBackoffSeconds (10). Limits: no jitter, the queue is one process's own.
+Source: kube-scheduler's podInitialBackoffSeconds (1) and podMaxBackoffSeconds (10). Limits: no jitter, because the queue belongs to one process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Backoff:
             )
 
     def rest_s(self, failures: int) -> float:
-        """Seconds to rest after so many failures in a row; 0 after none."""
+        """Seconds to wait after this many failures in a row; 0 after none."""
         if failures <= 0:
             return 0.0
         return min(self.most_s, self.first_s * 2.0 ** min(failures - 1, 60))

@@ -1,9 +1,9 @@
-"""What happened, as far as it may help pods that were refused; and which refusals it may help.
+"""Kinds of events that may help refused pods, and which refusals each may help.
 
-Problem: to try every waiting pod after every event costs all the time there is, and to miss the event that would have helped leaves a pod waiting
-for minutes. Choice: refusals by a filter that looks at a row alone are tried again exactly when the filter passes on a row that changed;
-refusals by the others after the kinds of event listed here. Source: the queueing hints of kube-scheduler's plugins. Limits: kinds, not
-contents: a pod that waits for affinity is tried when any pod was seated. The values are kube-scheduler's event names.
+Problem: trying every pending pod after every event takes all of the scheduler's time, and missing the event that would help leaves a pod pending
+for minutes. Choice: refusals by a row-local filter are tried again exactly when the filter passes on a changed row;
+refusals by other filters after the kinds of event listed here. Source: the queueing hints of kube-scheduler's plugins. Limits: kinds, not
+contents: a pod that waits for affinity is tried after any assignment. The values are kube-scheduler's event names.
 """
 
 from __future__ import annotations

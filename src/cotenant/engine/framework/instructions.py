@@ -1,6 +1,7 @@
-"""What the cluster engine asks its process to do. Values only: carrying them out, and saying how it went, is the process's.
+"""What the engine requests from its process: values only; the process carries them out and reports the result.
 
-Every instruction names the pod by UID, so that a pod of the same name that came later is never touched.
+Problem: a pod of the same name may be created again while an instruction is carried out. Choice: every instruction names the pod by UID, so a later pod is
+never affected. Limits: an instruction that is not carried out is repeated only where its docstring says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pods that are of use only together: what a preemption would cost beyond its victims.
+"""Pods that are useful only together: what a preemption would break beyond its victims.
 
-Problem: to evict one member of a group that needs all of its members ends the group and frees one place, and preemption must not know what kind of group it is.
-Choice: a plugin tells the jobs that have members on nodes, each with how many members it can spare. Limits: a bundle of groups can spare what the scarcest of
-them can.
+Problem: evicting one member of a group that needs all of its members ends the group and frees one place, and preemption must not depend on the kind of group.
+Choice: a plugin reports the jobs that have members on nodes, each with the number of members that it can spare. Limits: a bundle of groups can spare as many
+as the group with the fewest spare members.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class Job:
     """The placed members of groups that are placed together, without those that are leaving."""
 
     keys: tuple[str, ...]  # of the gangs
-    members: tuple[PodInfo, ...]  # the least important first
-    spare: int  # so many of them can go without the job being lost
+    members: tuple[PodInfo, ...]  # lowest priority first
+    spare: int  # how many of them can be evicted without losing the job
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name in messages."""
         return f"gang {self.keys[0]}" if len(self.keys) == 1 else f"gangs {', '.join(self.keys)}"

@@ -1,8 +1,7 @@
-"""A cluster pod's way through the scheduler, as a table of legal transitions, and what is kept of it.
+"""The states of a pod in the scheduler, as a table of legal transitions, and what is kept per pod.
 
-Problem: a pod that waits and sits at the same time is bound twice, and nobody notices. Choice: one state a pod, changed along `LEGAL`
-only, each edge with its reason; an illegal change raises with the pod's story. Limits: the story keeps the last `REMEMBERED` changes.
-The lab's pods have a table of their own (engine/lifecycle.py): there nobody else binds, and no answer is ever outstanding.
+Problem: a pod that is queued and assigned at the same time is bound twice without notice. Choice: one state per pod, changed along `LEGAL`
+only, each transition with its reason; an illegal change raises with the pod's history. Limits: the history keeps the last `REMEMBERED` changes.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ REMEMBERED = 12
 
 
 class State(IntEnum):
-    """Where a pod is."""
+    """The state of a pod."""
 
     NEW = 0
     GATED = 1  # its scheduling gates hold it
-    BLOCKED = 2  # cannot be judged: something unsupported, or a claim that is not ready
+    BLOCKED = 2  # cannot be scheduled: an unsupported feature, or a claim that is not ready
     QUEUED = 3  # waits in the queue: active, backing off, or unschedulable
-    HELD = 4  # its bind or its preemption failed, or it gave a node back; rests before it is queued again
+    HELD = 4  # its bind or its preemption failed, or it gave up a node; in back-off before it is queued again
     ASSUMED = 5  # decided and counted; its bind has not been sent
-    BINDING = 6  # its bind is on the way
-    BOUND = 7  # the API server has said that it sits on its node
+    BINDING = 6  # its bind was sent
+    BOUND = 7  # the API server has confirmed its node
     GONE = 8
     WAITING = 9  # has a node and is counted there; its bind waits for the rest of its gang
 

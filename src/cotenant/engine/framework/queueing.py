@@ -1,7 +1,7 @@
-"""What waits in the scheduling queue: groups of pods, the verdict that one judgement gives to all of a group, and the runs in which pods are judged.
+"""Values of the scheduling queue: groups of pods, the verdict of a whole group, and the runs in which pods are placed.
 
-Problem: the queue, the scheduling cycle and the plugins hand these to one another. Choice: values and one small record, without the queue itself
-(engine/cycle/queue.py). Limits: a group is mutable; only the queue changes where it stands.
+Problem: the queue, the scheduling cycle and the plugins share these. Choice: values and one small record, separate from the queue
+(engine/cycle/queue.py). Limits: a group is mutable; only the queue changes its standing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import Mask
 from cotenant.model.decisions.record import DecisionRecord
 
-Rank = tuple[float, ...]  # ascending: who goes first
+Rank = tuple[float, ...]  # ascending
 
 
 class Standing(StrEnum):
-    """Where a group stands; the values are kube-scheduler's names of its queues."""
+    """The queue of a group; the values are kube-scheduler's names of its queues."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -32,16 +32,16 @@ class Verdict:
 
     record: DecisionRecord
     message: str
-    filters: frozenset[str]  # plugins that turned nodes down
-    missing: str = ""  # how much of a resource the nodes lack that came nearest
+    filters: frozenset[str]  # plugins that rejected nodes
+    missing: str = ""  # the missing amount of a resource on the nearest nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The key of a group whose pods are judged as one, all together or not at all."""
+    """The key of a group whose pods are placed all together or not at all."""
 
     of: Hashable
-    plugin: str  # the name of the one that judges the group
+    plugin: str  # the name of the plugin that places the group
 
 
 @dataclass(slots=True, eq=False)
@@ -54,11 +54,11 @@ class Group:
     pods: dict[str, Rank] = field(default_factory=dict)  # uid -> rank inside equal priority, in order of arrival
     standing: Standing = Standing.ACTIVE
     refusals: int = 0  # in a row
-    until_s: float = 0.0  # rests at least until
+    until_s: float = 0.0  # in back-off at least until
     since_s: float = 0.0  # unschedulable since
     verdict: Verdict | None = None
     stamp: int = -1  # of its live entry in a heap
-    shapes: tuple[int, ...] = ()  # of a whole group that was refused: room for any of them may help
+    shapes: tuple[int, ...] = ()  # of a refused whole group: free resources for any of them may help
 
     def rank(self) -> tuple[float, ...]:
         """Of its first pod: lower goes first."""
@@ -71,7 +71,7 @@ class Group:
 
 
 class Segment(NamedTuple):
-    """Pods to be judged in one run."""
+    """Pods to be placed in one run."""
 
     pods: list[tuple[PodInfo, Group]]
     only: Mask  # rows that all of them are narrowed to, empty = every row

@@ -1,7 +1,7 @@
-"""What may be set about the engine of a real cluster.
+"""Settings of a cluster's engine.
 
-Problem: names and times differ between clusters, while the profile is about judgement alone. Choice: one frozen value beside the profile. Limits:
-nothing of it changes while the engine lives.
+Problem: names and times differ between clusters, while the profile is about placement only. Choice: one frozen value besides the profile. Limits:
+constant for the engine's lifetime.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from dataclasses import dataclass, field
 
 from cotenant.engine.framework.backoff import Backoff
 
-UNANSWERED_S = 300.0  # a decision whose bind nobody has answered for so long is taken back
+UNANSWERED_S = 300.0  # a bind without a response for this long is undone
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What may be set about the engine."""
+    """Settings of the engine."""
 
     scheduler: str = "cotenant"  # spec.schedulerName of the pods that are ours
-    most_pods: int = 128  # judged in one call of `decide`
+    most_pods: int = 128  # per call of `decide`
     backoff: Backoff = field(default_factory=Backoff)
     unanswered_s: float = UNANSWERED_S
     flush_s: float = 300.0
-    detailed_records: bool = (
-        True  # whether the record of a bind counts the nodes that each filter turned down and names the best nodes
-    )
+    detailed_records: bool = True  # whether the record of a bind has the rejections of each filter and the best nodes
