@@ -76,14 +76,14 @@ def web(i: int, cpu: int = 500, **rules: object) -> Pod:
     )  # type: ignore[arg-type]
 
 
-def test_replicas_spread_over_zones_however_unequal() -> None:
+def test_replicas_spread_over_zones_of_unequal_size() -> None:
     cluster = World("a", "a", "a", "a", "b", "c")
     spread = (SpreadConstraint(ZONE, WEB),)
     cluster.submit(*(web(i, spread=spread) for i in range(9)))
     assert cluster.zones(cluster.decide(0.0)) == {"a": 3, "b": 3, "c": 3}
 
 
-def test_a_full_zone_holds_the_others_back_and_says_so() -> None:
+def test_a_full_zone_makes_the_other_replicas_wait_with_a_reason() -> None:
     cluster = World("a", "a", "b")
     spread = (SpreadConstraint(ZONE, WEB),)
     cluster.submit(*(web(i, cpu=2500, spread=spread) for i in range(5)))
@@ -93,7 +93,7 @@ def test_a_full_zone_holds_the_others_back_and_says_so() -> None:
     )
 
 
-def test_anti_affinity_leaves_one_a_host_and_room_made_is_used() -> None:
+def test_anti_affinity_allows_one_per_host_and_freed_hosts_are_used() -> None:
     cluster = World("a", "b")
     alone = (PodTerm(HOSTNAME, WEB),)
     cluster.submit(*(web(i, anti_affinity=alone) for i in range(4)))
@@ -106,7 +106,7 @@ def test_anti_affinity_leaves_one_a_host_and_room_made_is_used() -> None:
     assert list(cluster.decide(40.0).values()) == ["n2"]  # the new host
 
 
-def test_new_resources_and_tenants_keep_the_ledger_whole() -> None:
+def test_new_resources_and_tenants_keep_the_ledger_consistent() -> None:
     cluster = World("a")
     cluster.submit(web(0))
     cluster.decide(0.0)
@@ -118,7 +118,7 @@ def test_new_resources_and_tenants_keep_the_ledger_whole() -> None:
     assert allocated[0, 0] == 500
 
 
-def test_the_record_says_what_the_nearest_nodes_lack() -> None:
+def test_the_record_has_what_the_nearest_nodes_lack() -> None:
     cluster = World("a", "a", "b")
     spread = (SpreadConstraint(ZONE, WEB),)
     cluster.submit(*(web(i, cpu=2500, spread=spread) for i in range(3)))
@@ -131,7 +131,7 @@ def test_the_record_says_what_the_nearest_nodes_lack() -> None:
     assert told.lines()[-1] == "  nearest: 2 nodes fit but for 300m cpu"
 
 
-def test_wishes_decide_and_are_told_part_by_part() -> None:
+def test_preferences_decide_and_are_recorded_by_part() -> None:
     cluster = World("a", "b", "b")
     near = (PodTerm(ZONE, WEB, weight=50),)
     away = (PodTerm(HOSTNAME, WEB, weight=20),)
@@ -152,7 +152,7 @@ def test_wishes_decide_and_are_told_part_by_part() -> None:
     assert best.parts[0].name == "profile score"
 
 
-def test_soft_taints_and_preferred_labels_decide_in_kubernetes_weights() -> None:
+def test_soft_taints_and_preferred_labels_have_kubernetes_weights() -> None:
     cluster = World("a", "b")
     cluster.engine.node_seen(
         Node("n0", SIZE, Labels.of({ZONE: "a", HOSTNAME: "n0"}), (Taint("t", "", Effect.PREFER_NO_SCHEDULE),))
