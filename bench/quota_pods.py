@@ -21,7 +21,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.plugin import Refused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.quotas.accounts import TreeBooks
+from cotenant.engine.plugins.quotas.accounts import TreeAccounts
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.registry import PluginRegistry
@@ -123,7 +123,7 @@ def kernel_us(leaves: int, pods: int) -> float:
         cluster.pod_seen(
             ObservedPod(Pod(f"x{i}", requests=amounts(1), labels=labels[i]), f"u{i}", "other", 0.0, node="n0"), 0.0
         )
-    account: TreeBooks = quotas._settled().trees[""]  # type: ignore[union-attr]
+    account: TreeAccounts = quotas._settled().trees[""]  # type: ignore[union-attr]
     for name in account.members:
         account.table.renew(account.tree, name)
     arrays = account.table.arrays

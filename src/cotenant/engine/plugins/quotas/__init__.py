@@ -1,4 +1,4 @@
-"""Elastic quotas: who is admitted, who waits and why, what is taken back, and what the quotas' objects are told.
+"""Elastic quotas: admission of pods, preemption within a quota, revocation of overuse, and the status written to quota objects.
 
-Belongs here: the accounts of quotas over time. Not here: how a quota tree divides (policy/quota).
+Belongs here: quota accounting over time. Not here: how a quota tree divides its resources (policy/quota).
 """

@@ -1,9 +1,9 @@
-"""The books of one quota tree, and of the pods outside of all trees: who asks, who is let through, who sits.
+"""Accounts of one quota tree, and of the pods outside all trees: requested, admitted and used amounts.
 
-Problem: a batch of pods is let through one by one before any of them sits, thousands of times a second, and afterwards every sum must be as if each pod had been
-asked about alone. Choice: a tree (policy/quota) holds what is asked for and used, and says the runtimes; beside it a compiled table holds the same use and
-what is only let through, and answers for a whole batch in order. Limits are copied into the table for the quotas of the batch, and only after a runtime may
-have changed. Only resources that somebody in the tree limits are counted. Limits: a change of the quotas themselves makes new books from the pods.
+Problem: a batch of pods is admitted in order before any of them is assigned, thousands of times a second, and every sum must equal the result of checking each
+pod separately. Choice: a tree (policy/quota) holds requests and use and computes the runtimes; a compiled table holds the same use plus the amounts of
+admitted, unassigned pods, and checks a whole batch in order. Limits are copied into the table only for the quotas of the batch, and only after a runtime may
+have changed. Only resources limited by some quota of the tree are counted. Limits: when the quotas themselves change, the accounts are rebuilt from the pods.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cotenant.policy.quota.headroom import HeadroomRules, Limit, compare, reject
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, admit_in_order, book, fits_now
 from cotenant.policy.quota.tree import QuotaTree
 
-_MOST_REQUESTS = 65_536  # different ones; then the books are made anew
+_MOST_REQUESTS = 65_536  # distinct requests; above this the accounts are rebuilt
 
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """A pod as quotas see it. What decides where it belongs is copied: an entry may already say something else when it is closed."""
+    """Quota state of one pod. The fields that select its quota are copied, because the entry may have changed by the time the pod leaves."""
 
     entry: PodInfo
     namespace: str
@@ -40,12 +40,12 @@ class Account:
     book: Book
     quota: str = DEFAULT_QUOTA
     because: str = ""
-    held: str = ""  # why it waits whatever is free
-    asked: Amounts = NOTHING  # of the resources that count
+    held: str = ""  # why it must wait regardless of free quota; empty if it need not
+    asked: Amounts = NOTHING  # only the counted resources
     row: int = -1
     request: int = -1
-    node: str = ""  # where it sits
-    admitted: bool = False  # let through, and not seated yet
+    node: str = ""  # the assigned node; empty if unassigned
+    admitted: bool = False  # admitted, but not assigned yet
     uid: str = field(default="")
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Account:
 
 
 def gang_name(account: Account) -> str:
-    """The gang that the pod is of. Empty = the pod is of use by itself."""
+    """The gang of the pod; empty if it belongs to none."""
     seen = account.entry.seen
     labels = seen.pod.labels
     gang = labels.get(POD_GROUP) or labels.get(LIGHT_NAME) or (seen.demands.gang.name if seen.demands.gang else "")
@@ -61,52 +61,52 @@ def gang_name(account: Account) -> str:
 
 
 def gang_of(account: Account) -> str:
-    """As `gang_name`, inside its quota: a gang across quotas is one job in each."""
+    """As `gang_name`, qualified by quota: a gang that spans quotas counts as one job in each."""
     gang = gang_name(account)
     return f"{gang} in {account.quota}" if gang else ""
 
 
 class Book(Protocol):
-    """What a pod may be told of and asked about, inside a tree or outside."""
+    """Accounting operations on a pod, inside or outside a tree."""
 
     def open(self, account: Account) -> None:
-        """It belongs here from now on, and asks."""
+        """Add an arriving pod and its request."""
         ...
 
     def close(self, account: Account) -> None:
-        """It asks no more; it must have stood up."""
+        """Remove a leaving pod and its request; it must be unassigned."""
         ...
 
     def sit(self, account: Account) -> None:
-        """It uses what it asks for; if it was let through, that is settled."""
+        """Count an assigned pod as used; this replaces its admission, if any."""
         ...
 
     def stand(self, account: Account) -> None:
-        """It uses nothing."""
+        """Release the use of an unassigned pod."""
         ...
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
-        """Let these through in order, those that fit."""
+        """Admit in order the pods that fit."""
         ...
 
     def cancel(self, account: Account) -> None:
-        """It was let through in vain."""
+        """Undo the admission of a pod that was not assigned."""
         ...
 
     def has_room(self, account: Account) -> bool:
-        """Whether it would be let through now."""
+        """Whether the pod would be admitted now."""
         ...
 
     def refusal(self, account: Account) -> tuple[str, str]:
-        """Why not: words that stay, and figures."""
+        """Why the pod is refused: a stable message, and the current figures."""
         ...
 
 
-class TreeBooks:
-    """One tree."""
+class TreeAccounts:
+    """Accounts of the pods of one quota tree."""
 
     def __init__(self, tree_id: str, tree: QuotaTree, rules: HeadroomRules, accounts: Iterable[Account]) -> None:
-        """`accounts` belong here already, seated or not; the tree is empty of pods."""
+        """`accounts`: the current pods of the tree, assigned or not. `tree` must contain no pods yet."""
         self.tree_id = tree_id
         self.tree = tree
         self.limited = frozenset(tree.resources())
@@ -125,7 +125,7 @@ class TreeBooks:
         for name, sums in asked.items():
             tree.load(name, _levels(sums), _levels(used.get((name, True), {})), _levels(used.get((name, False), {})))
         self.table = HeadroomTable(tree, rules)
-        self._fresh: set[str] = set()  # quotas whose limits in the table are those of `_changes`
+        self._fresh: set[str] = set()  # quotas whose limits in the table are current as of `_changes`
         self._changes = -1
         for members in self.members.values():
             for account in members.values():
@@ -135,23 +135,23 @@ class TreeBooks:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many different requests were seen that new books are cheaper."""
+        """Whether so many distinct requests were recorded that rebuilding the accounts is cheaper."""
         return len(self._wants) > _MOST_REQUESTS
 
     def open(self, account: Account) -> None:
-        """It belongs here from now on, and asks."""
+        """Add an arriving pod and its request."""
         self._enter(account)
         account.row = self.table.row(account.quota)
         self.tree.ask(account.quota, account.asked)
 
     def close(self, account: Account) -> None:
-        """It asks no more; it must have stood up."""
+        """Remove a leaving pod and its request; it must be unassigned."""
         self.cancel(account)
         del self.members[account.quota][account.uid]
         self.tree.withdraw(account.quota, account.asked)
 
     def sit(self, account: Account) -> None:
-        """It uses what it asks for; if it was let through, that is settled."""
+        """Count an assigned pod as used; this replaces its admission, if any."""
         if account.admitted:
             account.admitted = False
         else:
@@ -159,12 +159,12 @@ class TreeBooks:
         self.tree.use(account.quota, account.asked, account.preemptible)
 
     def stand(self, account: Account) -> None:
-        """It uses nothing."""
+        """Release the use of an unassigned pod."""
         self._book(account, -1)
         self.tree.release(account.quota, account.asked, account.preemptible)
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
-        """Let these through in order, those that fit."""
+        """Admit in order the pods that fit."""
         self._renew({account.quota for account in accounts})
         count = len(accounts)
         rows = np.fromiter((account.row for account in accounts), dtype=np.int64, count=count)
@@ -172,32 +172,32 @@ class TreeBooks:
         preemptible = np.fromiter((account.preemptible for account in accounts), dtype=np.bool_, count=count)
         fits = np.empty(count, dtype=np.bool_)
         admit_in_order(self.table.arrays, rows, self._requests, of, preemptible, fits)
-        let_through = fits.tolist()
-        for account, fit in zip(accounts, let_through, strict=True):
+        admitted = fits.tolist()
+        for account, fit in zip(accounts, admitted, strict=True):
             account.admitted = fit
-        return let_through
+        return admitted
 
     def cancel(self, account: Account) -> None:
-        """It was let through in vain."""
+        """Undo the admission of a pod that was not assigned."""
         if account.admitted:
             account.admitted = False
             self._book(account, -1)
 
     def has_room(self, account: Account) -> bool:
-        """Whether it would be let through now."""
+        """Whether the pod would be admitted now."""
         self._renew((account.quota,))
         row = self._requests[account.request]
         return bool(fits_now(self.table.arrays, account.row, row, account.preemptible))
 
     def over(self) -> tuple[str, ...]:
-        """The quotas, of those that hold pods, that use more than they may."""
+        """The quotas with pods that use more than their limit."""
         self._renew(self.members)
         arrays, names = self.table.arrays, list(self.members)
         rows = np.flatnonzero((arrays.used > arrays.limit).any(axis=1)).tolist()
         return tuple(names[row] for row in rows if self.members[names[row]])
 
     def refusal(self, account: Account) -> tuple[str, str]:
-        """Why not: words that stay, and figures."""
+        """Why the pod is refused: a stable message, and the current figures."""
         name, asked, tree = account.quota, account.asked, self.tree
         most = tree.quota(name).maximum
         beyond = [(resource, n) for resource, n in asked if resource in most and n > most.get(resource)]
@@ -241,7 +241,7 @@ class TreeBooks:
         )  # refreshing one quota's path changes no limit of another that was refreshed before
 
     def validate(self) -> None:
-        """The tree and the table hold what the members ask for, use and were let through with. Raises `Permanent`."""
+        """Check that tree and table match the members' requests, use and admissions. Raises `Permanent`."""
         try:
             self.tree.validate()
         except AssertionError as error:
@@ -252,7 +252,7 @@ class TreeBooks:
             for account in members.values():
                 if account.quota != name or (account.node and account.admitted):
                     raise Permanent(
-                        f"pod {account.uid} of quota {account.quota} stands at {name}, admitted {account.admitted}"
+                        f"pod {account.uid} of quota {account.quota} is listed under quota {name}, admitted {account.admitted}"
                     )
                 fresh.ask(name, account.asked)
                 if account.node:
@@ -268,68 +268,68 @@ class TreeBooks:
                 ("booked and held", self.table.held(name), booked.nonpreemptible_used(name)),
             ):
                 if dict(kept) != dict(found):
-                    raise Permanent(f"quota {name}: {what} is {dict(kept)}, by its pods {dict(found)}")
+                    raise Permanent(f"quota {name}: {what} is {dict(kept)}, its pods sum to {dict(found)}")
             for resource in self.limited:
                 mine, other = self.tree.runtime_terms(name, resource), fresh.runtime_terms(name, resource)
                 if mine.own_request != other.own_request:
                     raise Permanent(
-                        f"quota {name}: its pods ask for {other.own_request} {resource}, {mine.own_request} are known"
+                        f"quota {name}: its pods request {other.own_request} {resource}, {mine.own_request} is recorded"
                     )
 
 
 class Outside:
-    """The pods of the default quota, or of the system's: nothing but a maximum limits them, where one was given."""
+    """Accounts of the default or the system quota: only a configured maximum limits them."""
 
     def __init__(self, name: str, forest: Forest, limited: frozenset[str]) -> None:
-        """`limited`: what the default tree counts, from whose total these pods take."""
+        """`limited`: the resources that the default tree counts; these pods reduce its total."""
         self.name = name
         self._forest = forest
         self._most = forest.quota(name).maximum
         self._counted = limited | frozenset(self._most.names())
-        self._booked: dict[str, int] = {}  # let through, and not seated yet
+        self._booked: dict[str, int] = {}  # admitted, but not assigned yet
 
     def open(self, account: Account) -> None:
-        """It belongs here from now on."""
+        """Add an arriving pod and select its counted resources."""
         account.asked = Amounts(tuple(pair for pair in account.requests if pair[0] in self._counted))
 
     def close(self, account: Account) -> None:
-        """It asks no more."""
+        """Remove a leaving pod."""
         self.cancel(account)
 
     def sit(self, account: Account) -> None:
-        """It uses what it asks for; if it was let through, that is settled."""
+        """Count an assigned pod as used; this replaces its admission, if any."""
         self.cancel(account)
         self._forest.use(self.name, account.asked, account.preemptible)
 
     def stand(self, account: Account) -> None:
-        """It uses nothing."""
+        """Release the use of an unassigned pod."""
         self._forest.use(self.name, account.asked, account.preemptible, gone=True)
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
-        """Let these through in order, those that fit."""
+        """Admit in order the pods that fit."""
         if not self._most:
             return [True] * len(accounts)
-        let_through = []
+        admitted = []
         for account in accounts:
             account.admitted = self.has_room(account)
-            let_through.append(account.admitted)
+            admitted.append(account.admitted)
             if account.admitted:
                 _add(self._booked, account.asked)
-        return let_through
+        return admitted
 
     def cancel(self, account: Account) -> None:
-        """It was let through in vain."""
+        """Undo the admission of a pod that was not assigned."""
         if account.admitted:
             account.admitted = False
             for resource, amount in account.asked:
                 self._booked[resource] -= amount
 
     def has_room(self, account: Account) -> bool:
-        """Whether it would be let through now."""
+        """Whether the pod would be admitted now."""
         return not compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked)
 
     def refusal(self, account: Account) -> tuple[str, str]:
-        """Why not: words that stay, and figures."""
+        """Why the pod is refused: a stable message, and the current figures."""
         return rejection(self.name, compare(self.name, Limit.MAXIMUM, self._most.items, self._used(), account.asked))
 
     def _used(self) -> Levels:
@@ -339,7 +339,7 @@ class Outside:
         return tuple(used.items())
 
     def validate(self, accounts: Iterable[Account]) -> None:
-        """What is used and let through is the accounts'. Raises `Permanent`."""
+        """Check that used and admitted amounts match `accounts`. Raises `Permanent`."""
         used: dict[str, int] = {}
         booked: dict[str, int] = {}
         for account in accounts:
@@ -349,41 +349,41 @@ class Outside:
                 _add(booked, account.asked)
         for what, kept, found in (
             ("used", dict(self._forest.used(self.name)), used),
-            ("let through", self._booked, booked),
+            ("admitted", self._booked, booked),
         ):
             if _levels(kept) != _levels(found):
-                raise Permanent(f"quota {self.name}: {what} is {kept}, by its pods {found}")
+                raise Permanent(f"quota {self.name}: {what} is {kept}, its pods sum to {found}")
 
 
 class Uncounted:
-    """What stands for a reservation: no quota counts it, since its owners are counted when they come, and must find room then."""
+    """Accounts of the placeholder pods of reservations. No quota counts them: the owner pods are counted when they arrive, and need free quota then."""
 
     def open(self, account: Account) -> None:
-        """Nothing is asked for."""
+        """Do nothing: nothing is counted."""
 
     def close(self, account: Account) -> None:
-        """Nothing was asked for."""
+        """Do nothing: nothing was counted."""
 
     def sit(self, account: Account) -> None:
-        """Nothing is used."""
+        """Do nothing: no use is counted."""
 
     def stand(self, account: Account) -> None:
-        """Nothing was used."""
+        """Do nothing: no use was counted."""
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
-        """All of them."""
+        """Admit every pod."""
         return [True] * len(accounts)
 
     def cancel(self, account: Account) -> None:
-        """Nothing was booked."""
+        """Do nothing: no admission was counted."""
 
     def has_room(self, account: Account) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def refusal(self, account: Account) -> tuple[str, str]:
-        """None is refused."""
-        raise Permanent(f"pod {account.uid} is counted by no quota, and was refused")
+        """Never valid: no pod is refused. Raises `Permanent`."""
+        raise Permanent(f"pod {account.uid} was refused, although no quota counts it")
 
 
 UNCOUNTED = Uncounted()

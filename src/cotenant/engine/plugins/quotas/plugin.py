@@ -1,10 +1,10 @@
-"""Elastic quotas in a cluster's engine: who is let through, who waits and why, what is taken back, and what quotas' objects are told.
+"""Elastic quota plugin: admission of pods, preemption within a quota, revocation of overuse, and quota status.
 
-Problem: a cluster's pods, nodes and quota objects come and change in any order, and at every moment each quota's runtime, use and promises must be those of the
-facts. Choice: facts are kept (objects, nodes, pods); a changed object makes the trees anew from them before the next judgement, and everything else moves sums
-(engine/plugins/quotas/accounts.py). A batch is let through in order by compiled code, each pod booked before the next is asked about. What may help a refused pod
-(a pod of a tree leaves or asks no more, a quota or the total changes) is an event, and whether it does help is asked of the books before the pod is
-tried. Limits: a pod with scheduling gates asks too; quotas are not held to what other schedulers have not bound yet.
+Problem: pods, nodes and quota objects arrive and change in any order, and each quota's runtime, use and promises must always match the observed state.
+Choice: objects, nodes and pods are stored; a changed quota object causes the trees to be rebuilt from them before the next scheduling attempt, and any other
+change only updates sums (engine/plugins/quotas/accounts.py). Compiled code admits a batch in order and counts each pod before it checks the next. A change that
+may help a refused pod (a pod of a tree is unassigned or leaves, a quota or the total changes) raises an event; the accounts are checked before the pod is
+retried. Limits: a pod with scheduling gates counts as requested too; pods that other schedulers have not bound yet are not counted as used.
 
 Source: Koordinator's elasticquota plugin.
 """
@@ -17,7 +17,7 @@ from math import inf
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin, Refused
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks, gang_of
+from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
 from cotenant.engine.plugins.quotas.settings import DEFAULTS, QuotaSettings
@@ -41,40 +41,40 @@ class Quotas(Plugin):
         self._totals = Totals()
         self._entries: dict[str, PodInfo] = {}
         self._world: QuotaWorld | None = None
-        self._is_stale = False  # objects have changed: the world is to be made anew
-        self._has_moved = False  # sums have, since overuse and statuses were last looked at
-        self._untold = False
-        self._turned_down: set[tuple[object, ...]] = set()  # sorts of pods, since the last turn
+        self._is_stale = False  # objects have changed: the world must be rebuilt
+        self._has_moved = False  # sums have changed since overuse was last checked
+        self._has_unsent_status = False
+        self._refused_classes: set[tuple[object, ...]] = set()  # classes of pods refused since the last turn
         self._preempting = QuotaPreempting(settings.rules)
         self._revoking = Revoking(settings)
         self._told = Told(settings.status_every_s)
         self._now_s = 0.0
 
-    # ---- what was seen
+    # ---- observed objects
 
     def quota_seen(self, seen: QuotaObject, now_s: float) -> None:
-        """A quota object is there, or has changed; the same one again changes nothing."""
+        """Record a new or changed quota object; an identical one has no effect."""
         if self._objects.get(seen.key) != seen:
             self._objects[seen.key] = seen
             self._is_stale = True
 
     def quota_gone(self, key: str, now_s: float) -> None:
-        """A quota object was deleted, or cannot be read at all."""
+        """Remove a quota object that was deleted or cannot be parsed."""
         if self._objects.pop(key, None) is not None:
             self._is_stale = True
 
     def node_seen(self, node: Node) -> None:
-        """A node is there, or has changed."""
+        """Record a new or changed node."""
         self._totals.node_seen(node)
 
     def node_gone(self, name: str) -> None:
-        """A node was deleted."""
+        """Remove a deleted node."""
         self._totals.node_gone(name)
 
     # ---- pods
 
     def attach(self, host: Host) -> None:
-        """Begin anew: no pod is known; quotas and nodes stay."""
+        """Attach to a host and forget all pods; quota objects and nodes are kept."""
         super().attach(host)
         self._entries.clear()
         self._world = None
@@ -83,7 +83,7 @@ class Quotas(Plugin):
         self._revoking.clear()
 
     def pod_arrived(self, entry: PodInfo) -> None:
-        """A pod is known, or known anew with other demands."""
+        """Record a pod that is new, or that was added again with changed demands."""
         self._entries[entry.seen.uid] = entry
         world = self._current()
         if world is not None:
@@ -91,10 +91,10 @@ class Quotas(Plugin):
             world.settle(account)
             world.accounts[account.uid] = account
             account.book.open(account)
-            self._has_moved = self._untold = True
+            self._has_moved = self._has_unsent_status = True
 
     def pod_left(self, entry: PodInfo) -> None:
-        """It is gone, or will be opened anew."""
+        """Remove a pod that is deleted, or is about to be added again."""
         del self._entries[entry.seen.uid]
         world = self._current()
         if world is not None:
@@ -104,19 +104,19 @@ class Quotas(Plugin):
             self._moved()
 
     def reserve(self, entry: PodInfo) -> None:
-        """It counts on its node."""
+        """Count the pod as used on its node."""
         world = self._current()
         if world is not None:
             account = world.accounts[entry.seen.uid]
             account.node = entry.node
             account.book.sit(account)
             self._totals.sit(entry.node, account.uid, account.requests)
-            self._has_moved = self._untold = True
+            self._has_moved = self._has_unsent_status = True
             if self._preempting.end(account):
                 self.host.happened(Event.QUOTA)
 
     def unreserve(self, entry: PodInfo) -> None:
-        """It counts there no more."""
+        """Stop counting the pod as used on its node."""
         world = self._current()
         if world is not None:
             account = world.accounts[entry.seen.uid]
@@ -127,14 +127,14 @@ class Quotas(Plugin):
             self._moved()
 
     def queue_key(self, entry: PodInfo) -> Hashable:
-        """Pods of one sort have the same quota whatever quotas there are."""
+        """Pods with equal keys belong to the same quota, whichever quotas exist."""
         pod = entry.seen.pod
         if not pod.labels:
             return pod.namespace
         return (pod.namespace, pod.labels.get(NAME), pod.labels.get(PREEMPTIBLE))
 
     def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
-        """Those that their quota lets run count against it from here on."""
+        """Admit the pods that fit their quota, and count them from then on; return the refusals by position."""
         if not self._objects:
             return {}
         world = self._settled()
@@ -151,37 +151,37 @@ class Quotas(Plugin):
                 lots.setdefault(id(account.book), []).append((position, account))
         for lot in lots.values():
             book = lot[0][1].book
-            let_through = book.admit([account for _, account in lot])
+            fit_flags = book.admit([account for _, account in lot])
             words: dict[tuple[object, ...], Refused] = {}
-            if self._preempting.let_through([a for (_, a), fits in zip(lot, let_through, strict=True) if fits]):
+            if self._preempting.let_through([a for (_, a), fits in zip(lot, fit_flags, strict=True) if fits]):
                 self.host.happened(Event.QUOTA)
-            for (position, account), fits in zip(lot, let_through, strict=True):
+            for (position, account), fits in zip(lot, fit_flags, strict=True):
                 if fits:
                     continue
-                sort = _sort_of(account)
+                sort = _class_of(account)
                 if sort not in words:
                     words[sort] = Refused(self.name, *book.refusal(account))
-                    self._turned_down.add(sort)
+                    self._refused_classes.add(sort)
                     self._preempt(account)
                 refused[position] = words[sort]
             for position, account in lot:
-                # let through before somebody more important was found to need the room
+                # admitted before a more important pod of the batch was found to need the quota
                 if account.admitted and (why := self._preempting.obstacle(account)):
                     book.cancel(account)
                     refused[position] = Refused(self.name, why)
         return refused
 
     def withdraw(self, entry: PodInfo) -> None:
-        """An admitted pod found no node."""
+        """Undo the admission of a pod that found no node."""
         account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
         if account is None or not account.admitted:
             return
         account.book.cancel(account)
-        if self._turned_down - {_sort_of(account)}:
-            self.host.happened(Event.QUOTA)  # others were refused for this one's sake
+        if self._refused_classes - {_class_of(account)}:
+            self.host.happened(Event.QUOTA)  # other pods were refused because this one was counted
 
     def post_filter(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
-        """Pods of lower priority of their quotas are evicted, if that lets all of these in."""
+        """Evict pods of lower priority from the same quotas, if that admits all of `pods`."""
         world = self._settled()
         if world is None or not self.settings.preempt:
             return
@@ -191,22 +191,22 @@ class Quotas(Plugin):
             if account.held or self._preempting.obstacle(account):
                 return
             by_quota.setdefault(account.quota, []).append(account)
-        lots: list[tuple[TreeBooks, list[Account]]] = []
+        lots: list[tuple[TreeAccounts, list[Account]]] = []
         for accounts in by_quota.values():
             book = accounts[0].book
-            if isinstance(book, TreeBooks):
+            if isinstance(book, TreeAccounts):
                 lots.append((book, accounts))
                 continue
             fit = all(book.admit(accounts))
             for account in accounts:
                 book.cancel(account)
             if not fit:
-                return  # outside of trees nobody is preempted
+                return  # no preemption outside trees
         for evict in self._preempting.attempt(lots, name, now_s, self.host):
             self.host.say(evict)
 
     def queueing_hint(self, entry: PodInfo) -> bool:
-        """Whether a pod that was refused would be let through now."""
+        """Whether a refused pod would be admitted now."""
         world = self._settled()
         if world is None:
             return True
@@ -218,9 +218,9 @@ class Quotas(Plugin):
     # ---- time
 
     def turn(self, now_s: float) -> None:
-        """Before every judgement: what is due."""
+        """Run due work before each scheduling round: expiry of promises, revocation, status updates."""
         self._now_s = now_s
-        self._turned_down.clear()
+        self._refused_classes.clear()
         if not self._objects and self._world is None:
             self._is_stale = False
             return
@@ -233,12 +233,12 @@ class Quotas(Plugin):
             self._has_moved = False
             for evict in self._revoking.turn(now_s, world.trees.values(), self.host):
                 self.host.say(evict)
-        if self._untold and self._told.due_s <= now_s:
-            self._untold = False
-            self._tell(world, now_s)
+        if self._has_unsent_status and self._told.due_s <= now_s:
+            self._has_unsent_status = False
+            self._emit_status(world, now_s)
 
     def next_s(self) -> float:
-        """When `turn` will next have something to do; -inf at once, inf never."""
+        """When `turn` next has work, in seconds; -inf = immediately, inf = never."""
         if self._is_stale or (self._world is not None and self._totals.has_changed):
             return -inf
         if self._world is None:
@@ -246,31 +246,31 @@ class Quotas(Plugin):
         soonest = self._preempting.next_s()
         if self.settings.revoke and self.settings.by_runtime and self._is_watching():
             soonest = min(soonest, self._revoking.due_s)
-        return min(soonest, self._told.due_s) if self._untold else soonest
+        return min(soonest, self._told.due_s) if self._has_unsent_status else soonest
 
-    # ---- questions
+    # ---- queries
 
     def is_leaving(self, uid: str) -> bool:
-        """Whether the pod was told to go lately."""
+        """Whether this plugin recently asked to evict the pod."""
         return self._revoking.is_leaving(uid) or self._preempting.is_leaving(uid)
 
     def names(self) -> tuple[str, ...]:
-        """Every quota that there is, used or not, and the built-in ones outside of trees."""
+        """Names of all quotas, used or not, including the built-in ones outside trees."""
         return tuple(sorted({each.quota.name for each in self._objects.values()} | set(OUTSIDE)))
 
     def is_kept_for(self, uid: str) -> bool:
-        """Whether what comes free in the pod's quota is for it."""
+        """Whether quota that becomes free is kept for this pod."""
         promise = self._preempting.promise_of(self.quota_of(uid)[0])
         return promise is not None and uid in promise.uids
 
     def quota_of(self, uid: str) -> tuple[str, str]:
-        """The quota of a pod and why it is this one; empty where nobody wrote a quota, or the pod is not known."""
+        """The quota of a pod and the reason for it; both empty if there are no quotas or the pod is unknown."""
         world = self._settled()
         account = world.accounts.get(uid) if world is not None else None
         return (account.quota, account.held or account.because) if account is not None else ("", "")
 
     def describe(self, name: str) -> QuotaDescription | None:
-        """All that is known of a quota; None = there is none of this name."""
+        """The full state of a quota, or None if no quota has this name."""
         world = self._settled()
         if world is None:
             return None
@@ -279,10 +279,10 @@ class Quotas(Plugin):
         kept_for = promise.name if promise is not None else ""
         return describe(world, name, of_name, self._revoking.over_since_s(name), kept_for)
 
-    # ---- self-examination
+    # ---- validation
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:
-        """Everything agrees with the pods (by UID). Raises `Permanent`."""
+        """Check that all accounts match `pods` (by UID). Raises `Permanent`."""
         if self._entries != dict(pods):
             raise Permanent(f"quotas know {len(self._entries)} pods, the engine {len(pods)}, or others")
         world = self._settled()
@@ -291,16 +291,16 @@ class Quotas(Plugin):
         self._totals.validate()
         world.validate(pods, self._totals)
 
-    # ---- inside
+    # ---- internals
 
     def _current(self) -> QuotaWorld | None:
-        """The world, where it need not be made anew: then pods are counted when it is."""
+        """The world, or None if it must be rebuilt first; the rebuild then counts all pods."""
         return None if self._is_stale else self._world
 
     def _settled(self) -> QuotaWorld | None:
-        """The world, up to date; None where nobody wrote a quota."""
+        """The world, brought up to date, or None if there are no quotas."""
         if self._is_stale or (self._world is not None and any(b.is_crowded for b in self._world.trees.values())):
-            self._make_anew()
+            self._rebuild()
         world = self._world
         if world is None:
             return None
@@ -311,14 +311,14 @@ class Quotas(Plugin):
         world.forest.settle()
         return world
 
-    def _make_anew(self) -> None:
+    def _rebuild(self) -> None:
         before, self._is_stale = self._world, False
-        let_through = {a.uid for a in before.accounts.values() if a.admitted} if before is not None else set()
+        admitted = {a.uid for a in before.accounts.values() if a.admitted} if before is not None else set()
         if not self._objects:
             self._world = None
             self._preempting.clear()
         else:
-            self._world = QuotaWorld(self._objects, list(self._entries.values()), let_through, self.settings)
+            self._world = QuotaWorld(self._objects, list(self._entries.values()), admitted, self.settings)
             self._totals.forget_pods()
             for account in self._world.accounts.values():
                 if account.node:
@@ -327,21 +327,21 @@ class Quotas(Plugin):
         self._moved()
 
     def _moved(self) -> None:
-        """Something may have come free."""
-        self._has_moved = self._untold = True
+        """Record that sums changed, and raise an event: quota may have become free."""
+        self._has_moved = self._has_unsent_status = True
         self.host.happened(Event.QUOTA)
 
     def _is_watching(self) -> bool:
         return self._has_moved or self._revoking.is_watching
 
     def _preempt(self, account: Account) -> None:
-        if self.settings.preempt and isinstance(account.book, TreeBooks) and not gang_of(account):
+        if self.settings.preempt and isinstance(account.book, TreeAccounts) and not gang_of(account):
             lot = (account.book, (account,))
             for evict in self._preempting.attempt((lot,), account.entry.seen.pod.key, self._now_s, self.host):
                 self.host.say(evict)
 
-    def _tell(self, world: QuotaWorld, now_s: float) -> None:
-        """Every object whose status has changed."""
+    def _emit_status(self, world: QuotaWorld, now_s: float) -> None:
+        """Emit the status of each object whose status has changed."""
         self._told.put_off(now_s)
         for written in self._objects.values():
             status = status_of(world, written, self.settings.guarantee_use)
@@ -349,8 +349,8 @@ class Quotas(Plugin):
                 self.host.say(status)
 
 
-def _sort_of(account: Account) -> tuple[object, ...]:
-    """What pods have in common that are refused alike; a gang is refused as a whole."""
+def _class_of(account: Account) -> tuple[object, ...]:
+    """The class of pods that get the same refusal; a gang is refused as a whole."""
     gang = gang_of(account)
     if gang:
         return (gang,)

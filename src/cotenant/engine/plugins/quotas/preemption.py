@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from cotenant.engine.framework.instructions import Evict, Victim
 from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.plugin import Host
-from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks
+from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
 from cotenant.model.groups.quota import QuotaPod
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages
@@ -67,7 +67,7 @@ class QuotaPreempting:
         return f"Quota {account.quota} keeps what comes free for {promise.name}, which is more important."
 
     def attempt(
-        self, lots: Sequence[tuple[TreeBooks, Sequence[Account]]], name: str, now_s: float, host: Host
+        self, lots: Sequence[tuple[TreeAccounts, Sequence[Account]]], name: str, now_s: float, host: Host
     ) -> tuple[Evict, ...]:
         """The evictions that let all of these in, and the promises with them; none where they would not help everywhere, or not now.
 
@@ -100,7 +100,7 @@ class QuotaPreempting:
             ]
         return tuple(found)
 
-    def _must_wait(self, books: TreeBooks, accounts: Sequence[Account]) -> bool:
+    def _must_wait(self, books: TreeAccounts, accounts: Sequence[Account]) -> bool:
         """Whether these may not preempt in their quota, or not now."""
         quota, uids = accounts[0].quota, [account.uid for account in accounts]
         self._ready.difference_update(uids)
@@ -115,7 +115,7 @@ class QuotaPreempting:
         return False
 
     def _plan(
-        self, books: TreeBooks, tree: QuotaTree, accounts: Sequence[Account], name: str, now_s: float, host: Host
+        self, books: TreeAccounts, tree: QuotaTree, accounts: Sequence[Account], name: str, now_s: float, host: Host
     ) -> Promise | None:
         quota = accounts[0].quota
         priority = min(account.entry.seen.pod.priority for account in accounts)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from cotenant.engine.framework.instructions import Evict, Victim
 from cotenant.engine.framework.jobs import Job as GangJob
 from cotenant.engine.framework.plugin import Host
-from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks, gang_of
+from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
 from cotenant.engine.plugins.quotas.preemption import as_quota_pod, may_go_whole
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.plugins.quotas.waiting import fits, jobs_waiting, who_waits
@@ -79,7 +79,7 @@ class Revoking:
         """No pod is known."""
         self._leaving.clear()
 
-    def turn(self, now_s: float, trees: Iterable[TreeBooks], host: Host) -> list[Evict]:
+    def turn(self, now_s: float, trees: Iterable[TreeAccounts], host: Host) -> list[Evict]:
         """Look at every tree; the evictions that are due."""
         self.due_s = now_s + LOOK_EVERY_S
         self._leaving = {uid: until_s for uid, until_s in self._leaving.items() if until_s > now_s}
@@ -103,7 +103,7 @@ class Revoking:
         self._overuse = {quota: state for quota, state in self._overuse.items() if quota in seen}
         return evictions
 
-    def _take_back(self, books: TreeBooks, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
+    def _take_back(self, books: TreeAccounts, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
         waits = who_waits(books)
         if books.tree_id == DEFAULT_TREE and not any(name not in due for name in waits):
             return []
@@ -182,7 +182,7 @@ class Revoking:
             return f"{claimant} waits for its share"
         return f"tree {tree_id} uses more than it has to divide" if is_agreed else ""
 
-    def _said(self, books: TreeBooks, quota: str) -> str:
+    def _said(self, books: TreeAccounts, quota: str) -> str:
         used, runtime = dict(books.tree.used(quota)), dict(books.tree.runtime(quota))
         figures = ", ".join(
             f"{format_amount(resource, used[resource])} {resource} where it may use {format_amount(resource, runtime[resource])}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.engine.plugins.quotas.accounts import TreeBooks
+from cotenant.engine.plugins.quotas.accounts import TreeAccounts
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
 from cotenant.model.groups.quota import Levels, QuotaObject
 from cotenant.model.machine.node_decision import Reason
@@ -112,7 +112,7 @@ def describe(
     )
 
 
-def _shares(books: TreeBooks, name: str) -> tuple[Share, ...]:
+def _shares(books: TreeAccounts, name: str) -> tuple[Share, ...]:
     """Every resource that the quota's maximum mentions."""
     reasons = explain(books.tree, name)
     resources = books.tree.quota(name).maximum.names()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.plugins.quotas.accounts import UNCOUNTED, Account, Outside, TreeBooks
+from cotenant.engine.plugins.quotas.accounts import UNCOUNTED, Account, Outside, TreeAccounts
 from cotenant.engine.plugins.quotas.objects import Place, Sorted
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.plugins.quotas.totals import Totals
@@ -46,7 +46,7 @@ class QuotaWorld:
             if tree_id is not None:
                 of_tree[tree_id].append(account)
         self.trees = {
-            tree_id: TreeBooks(tree_id, self.forest.tree(tree_id), settings.rules, accounts)
+            tree_id: TreeAccounts(tree_id, self.forest.tree(tree_id), settings.rules, accounts)
             for tree_id, accounts in of_tree.items()
         }
         for account in self.accounts.values():

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from cotenant.engine.framework.plugin import Host
 from cotenant.engine.framework.pod_state import State
-from cotenant.engine.plugins.quotas.accounts import Account, TreeBooks, gang_name
+from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_name
 from cotenant.model.groups.quota import Levels
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages
@@ -22,7 +22,7 @@ from cotenant.policy.quota.tree import QuotaTree
 _Rank = tuple[int, float, str]
 
 
-def who_waits(books: TreeBooks) -> dict[str, list[Account]]:
+def who_waits(books: TreeAccounts) -> dict[str, list[Account]]:
     """Pods that could be placed if there were room, by quota, the most important first."""
     found: dict[str, list[Account]] = {}
     for name, members in books.members.items():
