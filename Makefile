@@ -58,6 +58,7 @@ src/cotenant/drivers/ebpf/objects/%.bpf.o: bpf/%.bpf.c
 
 docs: setup ## regenerate the pages that are derived from code
 	$(BIN)/python -m cotenant lab metrics --markdown > docs/metrics.md
+	$(BIN)/python -m tools.rooms > docs/architecture.svg
 
 clean: ## remove what can be made again
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist $(BPF_OBJECTS)
