@@ -126,7 +126,9 @@ def _bands(tree: Rooms, forward: Sequence[Edge]) -> list[Band]:
     bands: list[Band] = []
     first, top = 0, float(MARGIN)
     for floors in FLOORS:
-        band = Band({floor: _rows(tree.floor(floor), forward, CAPACITY.get(floor, WHOLE)) for floor in floors}, first, top)
+        band = Band(
+            {floor: _rows(tree.floor(floor), forward, CAPACITY.get(floor, WHOLE)) for floor in floors}, first, top
+        )
         bands.append(band)
         first, top = first + band.rows, top + band.height + SPACE
     return bands

@@ -1,4 +1,4 @@
-"""Plugins: what has a memory of its own beside the assignments. A folder each: gangs, quotas, reservations.
+"""Plugins: engine components with state of their own besides assignments. One folder each: gangs, quotas, reservations.
 
-Belongs here: what gates, admits, holds or releases pods. Not here: what a node must have (engine/rules).
+Belongs here: what gates, admits, holds or releases pods independently of the node. Not here: requirements on a node (engine/rules).
 """

@@ -4,6 +4,8 @@ formats()                                        what can be read
 read_table("openb", "pods", path)                one file as a frame, and the report of what was dropped
 read_mapped(mapping)                             the same for any CSV or Parquet with a mapping
 import_trace("tianchi", source, destination)     to Parquet
+
+Belongs here: formats as data, and their reading. Not here: workloads made from traces (lab/workloads).
 """
 
 from cotenant.lab.traces.catalogue import formats

@@ -1,5 +1,5 @@
 """The machinery every controller shares: informers and their cache, the work queue, the loop that runs controllers, the writer of their plans.
 
-It corresponds to client-go's tools/cache and util/workqueue. Nothing here knows what any one controller decides, except
-which view decodes which resource.
+It corresponds to client-go's tools/cache and util/workqueue. Not here: what any one controller decides; only which view decodes which resource
+is known.
 """
