@@ -55,7 +55,7 @@ LANE = 8  # the width that a passing arrow takes in a row
 ROW = 60
 BAND = 14  # space of a band above its first and below its last row of boxes
 SPACE = 16  # between bands
-CAPACITY = {"lab": 2, "drivers": 4}  # boxes of rooms without imports in their floor, in a row
+CAPACITY = {"lab": 2, "drivers": 3}  # boxes of rooms without imports in their floor, in a row
 WHOLE = 7  # the same for a floor that has the page's width
 
 
