@@ -1,9 +1,9 @@
-"""Which of a cluster's quota objects are used, what is wrong with the others, and where a pod belongs.
+"""Selects the usable quota objects of a cluster, reports problems of the others, and maps pods to quotas.
 
-Problem: objects are written one by one by people, and any of them may name a parent that is not there, ask for too much, or have another's name; pods name
-quotas that do not exist. Choice: the largest part that holds together is used (policy/quota/admission.py) and everything else gets its sentences. A pod whose
-quota has an object that is not used waits and says so: a slip of the pen must not let it go unlimited. One that names a quota without any object, or
-a parent, belongs to the default quota, as upstream has it. Limits: of two objects of one name, the first by namespace is used.
+Problem: quota objects are written separately, and any of them may have an unknown parent, excessive amounts or a duplicate name; pods may name quotas that
+do not exist. Choice: the largest consistent subset is used (policy/quota/admission.py), and every other object gets problem messages. A pod of a quota
+whose object is not used waits with a message, because a typing error must not make it unlimited. A pod that names a quota without an object, or a parent
+quota, belongs to the default quota, as upstream does. Limits: of two objects with the same name, the first by namespace is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The quota of a pod, and why; `held` = why it waits whatever is free, empty if it need not."""
+    """The quota of a pod and the reason; `held` = why it must wait regardless of free quota, empty if it need not."""
 
     quota: str
     because: str
@@ -27,19 +27,19 @@ class Place:
 
 
 class Sorted:
-    """The objects of a cluster, sorted out."""
+    """The quota objects of a cluster, classified as usable or refused."""
 
     def __init__(self, objects: Iterable[QuotaObject]) -> None:
-        self.problems: dict[str, tuple[str, ...]] = {}  # object's key -> sentences
+        self.problems: dict[str, tuple[str, ...]] = {}  # object's key -> problem messages
         self.used: dict[str, QuotaObject] = {}  # quota's name -> its object
         self._refused: dict[str, str] = {}  # quota's name -> why
-        self._spaces: dict[str, str] = {}  # namespace -> the quota that would take its pods, and is refused
+        self._spaces: dict[str, str] = {}  # namespace -> the refused quota that claims its pods
         self._found: dict[str, list[str]] = {}
         named: dict[str, QuotaObject] = {}
         for each in sorted(objects, key=lambda each: (each.quota.name, each.key)):
             name = each.quota.name
             if name == ROOT_QUOTA:
-                continue  # upstream writes one; what it says is known
+                continue  # upstream creates this object; its contents are not needed
             if name in named:
                 self._note(each, f"{named[name].key} has this name, and is used")
                 continue
@@ -62,7 +62,7 @@ class Sorted:
         self.problems = {key: tuple(dict.fromkeys(texts)) for key, texts in self._found.items()}
 
     def place(self, forest: Forest, namespace: str, label: str) -> Place:
-        """Where a pod of this namespace, with this label that names a quota, belongs."""
+        """The place of a pod with this namespace and quota label."""
         belongs = forest.membership(namespace, label)
         wanted = label
         if not label and belongs.quota in OUTSIDE:
@@ -73,11 +73,11 @@ class Sorted:
         return Place(DEFAULT_QUOTA, belongs.because, f"Quota {wanted} is not used: {why}")
 
     def refused(self, name: str) -> str:
-        """Why the quota of this name is not used; empty if it is, or is not there."""
+        """Why the quota is not used; empty if it is used or does not exist."""
         return self._refused.get(name, "")
 
     def _totals(self) -> None:
-        """What each tree but the default divides, and what is taken off the default one's for it."""
+        """Compute the totals of all trees but the default, and the amounts they subtract from the default tree."""
         self.totals: dict[str, Amounts] = {}
         self.kept_out: Amounts = NOTHING
         trees: dict[str, list[Quota]] = {}

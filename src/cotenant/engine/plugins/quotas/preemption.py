@@ -1,15 +1,15 @@
-"""A pod or a whole gang that its quota refuses may have less important pods of the same quota evicted.
+"""Preemption within a quota: a pod or a whole gang refused by its quota may evict pods of lower priority from the same quota.
 
-Problem: whose quota is used up by its own batch work must not wait for it, and between the evictions and the placement somebody less important of the
-same quota must not take what comes free. Choice: victims are chosen by the quota's arithmetic alone (policy/quota/preemption.py) and evicted as any pod is,
-within their disruption budgets; the pod goes to whatever node then suits it, so no node is promised (a nomination says which node, and quota is of
-no node). What comes free is kept instead: while the promise stands, pods of that quota with less priority are refused. A promise ends when its
-pod is let through, is gone, or after a while; one a quota. While any pod of the quota is on its way out nobody more is evicted. Pods of the default and the
-system quota are spared. A Strict gang is spared while others will do; then it goes whole, or only what it can spare where it cannot: a member is too important, may not be preempted,
-is of another quota, or the gang's budgets do not bear that all of it goes (evictions that they refuse would leave a part of it). Members that are judged together
-preempt together: in every quota that one of them is of, or in none.
-Limits: whether a node has room is not asked; a victim that its budget keeps is chosen last, and stays; members of a gang that are judged one by one preempt
-nobody here.
+Problem: a pod must not wait because lower-priority pods use up its quota, and between eviction and placement another lower-priority pod of that quota must
+not take the freed amount. Choice: victims are chosen by quota arithmetic alone (policy/quota/preemption.py) and evicted like any pod, within their disruption
+budgets. Any suitable node may then be chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise
+instead: while it stands, pods of that quota with lower priority are refused. A quota has at most one promise; it ends when its pod is admitted or leaves, or
+after PROMISED_S. While a pod of the quota is terminating, no further pod is evicted. Pods of the default and the system quota are never victims. A Strict gang
+is chosen only if other pods do not suffice, and is then evicted whole. Only its spare members are evicted if a member has too high a priority, is not
+preemptible or belongs to another quota, or if the disruption budgets do not allow evicting the whole gang (refused evictions would leave a part of it).
+Members scheduled together preempt together: in all of their quotas or in none.
+Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen last, and stays; gang members that are scheduled one by one
+do not preempt here.
 
 Source: Koordinator's elasticquota/preempt.go.
 """
@@ -30,15 +30,15 @@ from cotenant.policy.quota.preemption import preempt
 from cotenant.policy.quota.tree import QuotaTree
 
 REASON = "QuotaPreempted"
-PROMISED_S = 60.0  # then the pod may try again
+PROMISED_S = 60.0  # afterwards the pod may retry
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What comes free in the quota is for this pod, or for the members of this gang."""
+    """Freed quota is kept for this pod, or for the members of this gang."""
 
     uids: frozenset[str]
-    name: str  # for people
+    name: str  # for messages
     quota: str
     priority: int
     until_s: float
@@ -46,21 +46,21 @@ class Promise:
 
 
 class QuotaPreempting:
-    """Promises, at most one a quota."""
+    """Preemption attempts and their promises, at most one promise per quota."""
 
     def __init__(self, rules: HeadroomRules) -> None:
         self._rules = rules
         self._of: dict[str, Promise] = {}  # by quota
-        self._later: dict[str, str] = {}  # uid -> quota: tries once a pod of the quota has left
-        self._behind: dict[str, str] = {}  # uid -> quota: tries once the quota's promise has ended
-        self._ready: set[str] = set()  # uids that may try now, whatever is free
+        self._later: dict[str, str] = {}  # uid -> quota: retries once a pod of the quota is unassigned
+        self._behind: dict[str, str] = {}  # uid -> quota: retries once the quota's promise has ended
+        self._ready: set[str] = set()  # uids that may retry now, regardless of free quota
 
     def promise_of(self, quota: str) -> Promise | None:
-        """Whom the quota is kept for."""
+        """The current promise of the quota, if any."""
         return self._of.get(quota)
 
     def obstacle(self, account: Account) -> str:
-        """Why the pod must wait for another of its quota, empty if it need not."""
+        """Why the pod must wait for a promise in its quota; empty if it need not."""
         promise = self._of.get(account.quota)
         if promise is None or account.uid in promise.uids or account.entry.seen.pod.priority >= promise.priority:
             return ""
@@ -69,9 +69,9 @@ class QuotaPreempting:
     def attempt(
         self, lots: Sequence[tuple[TreeAccounts, Sequence[Account]]], name: str, now_s: float, host: Host
     ) -> tuple[Evict, ...]:
-        """The evictions that let all of these in, and the promises with them; none where they would not help everywhere, or not now.
+        """Return the evictions that admit all of these pods, and record the promises; empty if preemption cannot help in every quota, or not now.
 
-        `lots`: the accounts of one quota each, with its books; quotas that have room already need no promise.
+        `lots`: per quota, the accounts of its tree and of the pods. A quota with enough room already gets no promise.
         """
         trees = {books.tree_id: books.tree.copy() if len(lots) > 1 else books.tree for books, _ in lots}
         promises: list[Promise] = []
@@ -101,7 +101,7 @@ class QuotaPreempting:
         return tuple(found)
 
     def _must_wait(self, books: TreeAccounts, accounts: Sequence[Account]) -> bool:
-        """Whether these may not preempt in their quota, or not now."""
+        """Whether these pods may not preempt in their quota, or not now."""
         quota, uids = accounts[0].quota, [account.uid for account in accounts]
         self._ready.difference_update(uids)
         if not all(account.entry.seen.preempts for account in accounts):
@@ -127,7 +127,7 @@ class QuotaPreempting:
             return None
         chosen = found.victims
         uids = dict.fromkeys(uid for pod in chosen for uid in whole.get(pod.uid, ()))
-        if uids:  # the members that it could have spared go too: fewer of the others may be enough
+        if uids:  # the spare members are evicted too, so fewer of the others may suffice
             without = tree.copy()
             for uid in uids:
                 without.release(quota, books.members[quota][uid].asked, books.members[quota][uid].preemptible)
@@ -138,15 +138,15 @@ class QuotaPreempting:
         return Promise(frozenset(each.uid for each in accounts), name, quota, priority, now_s + PROMISED_S, victims)
 
     def may_try(self, account: Account) -> bool:
-        """Whether what held the pod back from preempting is over."""
+        """Whether the pod may retry preemption after having waited."""
         return account.uid in self._ready
 
     def left(self, quota: str) -> None:
-        """A pod of the quota has left its node."""
+        """Record that a pod of the quota was unassigned."""
         self._free(self._later, quota)
 
     def let_through(self, accounts: Sequence[Account]) -> bool:
-        """These were, in one judgement: a promise to all of them is kept. Whether somebody may try now who waited for that."""
+        """End the promises whose pods were all admitted in one round. Returns whether a waiting pod may retry now."""
         uids = {account.uid for account in accounts}
         ended = [
             self.end(account)
@@ -156,7 +156,7 @@ class QuotaPreempting:
         return any(ended)
 
     def end(self, account: Account) -> bool:
-        """The pod has its node, or is gone: nothing is kept for it, nor for the rest of its gang. Whether somebody may try now who waited for that."""
+        """End the promise of a pod that was assigned or left, and of its gang. Returns whether a waiting pod may retry now."""
         self._later.pop(account.uid, None)
         self._behind.pop(account.uid, None)
         self._ready.discard(account.uid)
@@ -174,7 +174,7 @@ class QuotaPreempting:
         return bool(found)
 
     def expire(self, now_s: float) -> bool:
-        """Promises that are over end; whether there were any."""
+        """End expired promises. Returns whether there were any."""
         over = [quota for quota, promise in self._of.items() if promise.until_s <= now_s]
         for quota in over:
             self._ready |= self._of.pop(quota).uids
@@ -182,15 +182,15 @@ class QuotaPreempting:
         return bool(over)
 
     def next_s(self) -> float:
-        """When the next one ends; inf for never."""
+        """When the next promise expires, in seconds; inf = never."""
         return min((promise.until_s for promise in self._of.values()), default=float("inf"))
 
     def is_leaving(self, uid: str) -> bool:
-        """Whether the pod was evicted for one that has not been let through yet."""
+        """Whether the pod is the victim of a promise that still stands."""
         return any(uid in promise.victims for promise in self._of.values())
 
     def clear(self) -> None:
-        """No pod is known."""
+        """Forget all pods and promises."""
         self._of.clear()
         self._later.clear()
         self._behind.clear()
@@ -200,7 +200,7 @@ class QuotaPreempting:
 def _candidates(
     members: Mapping[str, Account], newcomers: Sequence[Account], priority: int, host: Host
 ) -> tuple[list[QuotaPod], dict[str, tuple[str, ...]]]:
-    """Who may go for these, gangs that would go whole as one; and by the UIDs of those ones the UIDs of all their members."""
+    """The possible victims, with a gang evicted whole as one entry; and for each such entry's UID the UIDs of all gang members."""
     lower = {
         uid: account
         for uid, account in members.items()
@@ -209,16 +209,16 @@ def _candidates(
     own = host.job_of(newcomers[0].entry)
     pods: list[QuotaPod] = []
     whole: dict[str, tuple[str, ...]] = {}
-    looked_at: set[str] = set()
+    visited: set[str] = set()
     for uid, account in lower.items():
-        if uid in looked_at:
+        if uid in visited:
             continue
         job = host.job_of(account.entry)
         if job is None:
             pods.append(as_quota_pod(account, host.breaks_budget(account.entry)))
             continue
         uids = tuple(entry.seen.uid for entry in job.members)
-        looked_at.update(uids)
+        visited.update(uids)
         if own is not None and own.keys == job.keys:
             continue
         pods += [
@@ -233,12 +233,12 @@ def _candidates(
 
 
 def may_go_whole(job: Job, among: Mapping[str, Account], host: Host) -> bool:
-    """Whether every member is among those that may go, and budgets bear that all of them do."""
+    """Whether every member is in `among`, and the disruption budgets allow evicting all of them."""
     return all(entry.seen.uid in among for entry in job.members) and host.bears(job.members)
 
 
 def as_one(accounts: Sequence[Account]) -> QuotaPod:
-    """Pods of a gang, the least important first: named by the last."""
+    """Pods of a gang, lowest priority first, as one entry with the UID of the last."""
     pods = [as_quota_pod(account) for account in accounts]
     return QuotaPod(
         pods[-1].uid,
@@ -255,7 +255,7 @@ def _sum(accounts: Iterable[Account]) -> Amounts:
 
 
 def as_quota_pod(account: Account, breaks_budget: bool = False) -> QuotaPod:
-    """A pod as the arithmetic of quotas sees it. One that has not started is as young as can be."""
+    """A pod as input to the quota arithmetic. A pod that has not started uses its creation time."""
     seen = account.entry.seen
     started = seen.started_s if seen.started_s == seen.started_s else seen.created_s
     started_us = int(started * 1e6) if started == started else 0

@@ -1,14 +1,14 @@
-"""Quotas that use more than their runtime give back to those who wait for what is theirs: when, which jobs, and in whose favour.
+"""Revocation of overuse: evicts jobs of quotas above their runtime when other quotas of the tree wait for their share.
 
-Problem: A borrowed what B did not need; B comes, A's runtime falls, and A's pods still run. Evicting them at once would churn, evicting a few of a gang
-leaves a job that holds resources and gets nowhere, and evicting where nobody gains is waste. Choice: overuse must last for a delay; then, while somebody
-in the same tree waits, first those who wait for what they are owed get it from whole jobs (policy/quota/reclaim.py), and then, for those who wait
-for their share of what is lent, quotas that are still over come down to their runtime, whole jobs again (policy/quota/revocation.py). A job is a gang;
-any other pod is of use by itself, as are the least important members that a Strict gang can spare. The least important goes first, of equals a pod before a gang. A Strict gang goes whole
-in every quota of the tree at once, and not at all where one of its members may not be preempted or is of no quota of the tree, or where its budgets do not bear
-that all of it goes: evictions that they refuse would leave a part of it. In a tree whose total is written
-down, and not what nodes have, use beyond that total is given back too. Pods on their way out count as gone. All of it is tried on a copy of the tree, so that several claims see each other's
-evictions. Limits: whether a node has room for who waits is not asked; a victim that its budget keeps is named again after another delay.
+Problem: quota A borrows what B does not need; when B's pods arrive, A's runtime falls while its pods still run. Evicting at once would cause churn, evicting
+part of a gang leaves a job that holds resources without progress, and evicting without a waiting pod is waste. Choice: overuse must last for a delay. Then,
+while another quota of the tree has waiting jobs, whole jobs are first evicted for quotas that wait for what they are owed (policy/quota/reclaim.py). After
+that, if a quota waits for its share of lent resources, quotas still over are reduced to their runtime, again by whole jobs (policy/quota/revocation.py). A
+job is a gang; any other pod, and each spare member of a Strict gang, is a job of its own. Lowest priority goes first, and among equals a pod before a gang.
+A Strict gang is evicted whole in all quotas of the tree at once. It is not evicted if a member is not preemptible or outside the tree, or if the disruption
+budgets do not allow evicting all of it (refused evictions would leave a part of it). In a tree with a configured total, not the sum of nodes, use beyond
+that total is revoked too. Terminating pods count as gone. All evictions are simulated on a copy of the tree, so that later claims see earlier evictions.
+Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen again after another delay.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from cotenant.policy.quota.tree import QuotaTree
 
 REASON = "QuotaOverused"
 LOOK_EVERY_S = 1.0
-LEAVING_S = 30.0  # a pod that was named counts as going for so long at least
+LEAVING_S = 30.0  # an evicted pod counts as leaving for at least this time
 
 
 @dataclass(slots=True)
-class _Going:
-    """A job that is to go, and why."""
+class _Eviction:
+    """A job to evict, and the reason."""
 
     job: Job
     why: str
@@ -45,42 +45,42 @@ class _Going:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """A job, whose it is, and the jobs of other quotas and the pods that fall with it."""
+    """A job, its pods, and the keys of the jobs that must be evicted with it."""
 
     job: Job
     accounts: Sequence[Account]
-    falls_with: tuple[str, ...] = ()
+    evicted_with: tuple[str, ...] = ()
 
 
 class Revoking:
-    """Watches for overuse, one tree after another."""
+    """Tracks overuse of all trees and chooses the evictions."""
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
         self._overuse: dict[str, Overuse] = {}  # by quota
-        self._leaving: dict[str, float] = {}  # uid -> until when it counts as going
+        self._leaving: dict[str, float] = {}  # uid -> time until which it counts as leaving, in seconds
         self.due_s = 0.0
 
     def over_since_s(self, quota: str) -> float | None:
-        """Since when a quota has been seen to use more than its runtime."""
+        """Since when a quota is observed above its runtime, in seconds; None if it is not."""
         since_us = self._overuse.get(quota, NO_OVERUSE).since_us
         return None if since_us is None else since_us / 1e6
 
     @property
     def is_watching(self) -> bool:
-        """Whether some quota is over, so that time alone may make something due."""
+        """Whether a quota is over its runtime, so that revocation may become due by time alone."""
         return bool(self._overuse)
 
     def is_leaving(self, uid: str) -> bool:
-        """Whether the pod was named lately."""
+        """Whether the pod was recently chosen for eviction."""
         return uid in self._leaving
 
     def clear(self) -> None:
-        """No pod is known."""
+        """Forget all pods."""
         self._leaving.clear()
 
     def turn(self, now_s: float, trees: Iterable[TreeAccounts], host: Host) -> list[Evict]:
-        """Look at every tree; the evictions that are due."""
+        """Check every tree and return the evictions that are due."""
         self.due_s = now_s + LOOK_EVERY_S
         self._leaving = {uid: until_s for uid, until_s in self._leaving.items() if until_s > now_s}
         evictions: list[Evict] = []
@@ -95,20 +95,20 @@ class Revoking:
                     due.append(quota)
                 else:
                     self._overuse[quota] = after
-            given = self._take_back(books, due, now_s, host) if due else []
-            if given:  # else the time goes on, and who comes to wait later need not wait for it again
+            given = self._revoke(books, due, now_s, host) if due else []
+            if given:  # otherwise keep the start time, so that a later claimant does not wait for the delay again
                 for quota in due:
                     self._overuse[quota] = Overuse(int(now_s * 1e6))
             evictions += given
         self._overuse = {quota: state for quota, state in self._overuse.items() if quota in seen}
         return evictions
 
-    def _take_back(self, books: TreeAccounts, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
+    def _revoke(self, books: TreeAccounts, due: Sequence[str], now_s: float, host: Host) -> list[Evict]:
         waits = who_waits(books)
         if books.tree_id == DEFAULT_TREE and not any(name not in due for name in waits):
             return []
         tree = books.tree.copy()
-        there: dict[str, Account] = {}
+        running: dict[str, Account] = {}
         for name in books.members:
             for account in books.members[name].values():
                 if not account.node:
@@ -116,23 +116,23 @@ class Revoking:
                 if account.entry.seen.terminating or account.uid in self._leaving:
                     tree.release(name, account.asked, account.preemptible)
                 else:
-                    there[account.uid] = account
+                    running[account.uid] = account
         waiting = jobs_waiting(tree, waits, self._settings.rules, host)
-        members = _jobs(there, host)
+        members = _jobs(running, host)
         jobs = {key: each.job for key, each in members.items()}
-        going: dict[str, _Going] = {}
+        going: dict[str, _Eviction] = {}
 
         def take(keys: Iterable[str], why: str, alone: bool = False) -> bool:
-            """Of these jobs those go with which others fall, and the others; or those that are of use `alone`. Whether any did."""
+            """Evict the jobs of `keys` that have dependent jobs, with those; if `alone`, the jobs that have none. Returns whether any was evicted."""
             found = False
             for key in keys:
-                if key not in jobs or bool(members[key].falls_with) == alone:
+                if key not in jobs or bool(members[key].evicted_with) == alone:
                     continue
                 found = True
-                for each in (key, *members[key].falls_with):
+                for each in (key, *members[key].evicted_with):
                     if each in jobs:
                         job = jobs.pop(each)
-                        going[each] = _Going(job, why)
+                        going[each] = _Eviction(job, why)
                         tree.release(job.quota, job.held, job.preemptible)
             return found
 
@@ -145,27 +145,29 @@ class Revoking:
             if not result.granted:
                 continue
             chosen = [job.key for job in result.jobs]
-            if take(chosen, why):  # what falls with them may be enough without some of the others
+            if take(chosen, why):  # their dependent jobs may make some of the others unnecessary
                 fewer = reclaim(tree, name, claim, [jobs[key] for key in chosen if key in jobs])
                 chosen = [job.key for job in fewer.jobs] if fewer.granted else chosen
             take(chosen, why, alone=True)
             tree.use(name, claim)
         for name in due:
-            why = self._shares(books.tree_id, tree, name, waiting)
-            chosen = _too_much(tree, name, jobs.values()) if why else []
+            why = self._reduction_reason(books.tree_id, tree, name, waiting)
+            chosen = _excess_jobs(tree, name, jobs.values()) if why else []
             if take(chosen, why):
-                chosen = _too_much(tree, name, jobs.values(), chosen)
+                chosen = _excess_jobs(tree, name, jobs.values(), chosen)
             take(chosen, why, alone=True)
         evictions = []
         for each in going.values():
             for account in members[each.job.key].accounts:
                 self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
-                message = f"{self._said(books, each.job.quota)}; {each.why}"
+                message = f"{self._overuse_text(books, each.job.quota)}; {each.why}"
                 evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key), REASON, message))
         return evictions
 
-    def _shares(self, tree_id: str, tree: QuotaTree, name: str, waiting: Mapping[str, Sequence[Amounts]]) -> str:
-        """Why a quota that is still over comes down to its runtime: another waits for its share of that, or it is beyond what was agreed. Empty = it need not."""
+    def _reduction_reason(
+        self, tree_id: str, tree: QuotaTree, name: str, waiting: Mapping[str, Sequence[Amounts]]
+    ) -> str:
+        """Why a quota still over must be reduced to its runtime: another waits for its share, or the tree exceeds its configured total. Empty if it need not."""
         runtime = tree.runtime(name)
         beyond = over(tree.used(name), runtime)
         claimant = next(
@@ -182,7 +184,7 @@ class Revoking:
             return f"{claimant} waits for its share"
         return f"tree {tree_id} uses more than it has to divide" if is_agreed else ""
 
-    def _said(self, books: TreeAccounts, quota: str) -> str:
+    def _overuse_text(self, books: TreeAccounts, quota: str) -> str:
         used, runtime = dict(books.tree.used(quota)), dict(books.tree.runtime(quota))
         figures = ", ".join(
             f"{format_amount(resource, used[resource])} {resource} where it may use {format_amount(resource, runtime[resource])}"
@@ -192,7 +194,7 @@ class Revoking:
 
 
 def _claim(tree: QuotaTree, name: str, jobs: Iterable[Amounts]) -> Amounts:
-    """What of the waiting jobs' requests is within what the quota is owed: whole jobs, in order."""
+    """The requests of waiting jobs that fit in what the quota is owed: whole jobs, in order."""
     left: dict[str, int] = {}
     for resource, _ in tree.quota(name).maximum:
         standing = tree.runtime_terms(name, resource)
@@ -208,14 +210,14 @@ def _claim(tree: QuotaTree, name: str, jobs: Iterable[Amounts]) -> Amounts:
 
 
 def _entitled(tree: QuotaTree, name: str, asked: Amounts, beyond: Sequence[str]) -> bool:
-    """Whether the quota lets the job run, and the tree has no room for it in a resource of which another uses too much."""
+    """Whether the job fits its quota, but the tree lacks a resource that another quota overuses (`beyond`)."""
     total = tree.total()
     short = any(not fits(tree.used(), ((resource, total.get(resource)),), asked) for resource in beyond)
     return short and fits(tree.used(name), tree.runtime(name), asked)
 
 
-def _too_much(tree: QuotaTree, name: str, jobs: Iterable[Job], among: Collection[str] | None = None) -> list[str]:
-    """The jobs that go so that a quota comes down to its runtime; `among`: no others."""
+def _excess_jobs(tree: QuotaTree, name: str, jobs: Iterable[Job], among: Collection[str] | None = None) -> list[str]:
+    """The jobs to evict to reduce a quota to its runtime; `among` restricts the choice."""
     pods = [
         QuotaPod(
             job.key,
@@ -231,32 +233,32 @@ def _too_much(tree: QuotaTree, name: str, jobs: Iterable[Job], among: Collection
     return [pod.uid for pod in revoke(pods, tree.runtime(name))]
 
 
-def _jobs(there: Mapping[str, Account], host: Host) -> dict[str, _Members]:
-    """What goes as one, by key; `there` are the pods of the tree, by UID, that are not on their way out."""
+def _jobs(running: Mapping[str, Account], host: Host) -> dict[str, _Members]:
+    """The jobs of the tree by key. `running`: assigned pods of the tree by UID, without those that are leaving."""
     made: dict[str, _Members] = {}
-    looked_at: set[str] = set()
+    visited: set[str] = set()
     loose: dict[str, list[Account]] = {}
-    for uid, account in there.items():
-        if uid in looked_at:
+    for uid, account in running.items():
+        if uid in visited:
             continue
         gang = host.job_of(account.entry)
         if gang is None:
             loose.setdefault(gang_of(account) or uid, []).append(account)
             continue
-        looked_at.update(entry.seen.uid for entry in gang.members)
-        made |= _strict(gang, there, host)
+        visited.update(entry.seen.uid for entry in gang.members)
+        made |= _strict(gang, running, host)
     return made | {key: _Members(_job(key, accounts), accounts) for key, accounts in loose.items()}
 
 
-def _strict(gang: GangJob, there: Mapping[str, Account], host: Host) -> dict[str, _Members]:
-    """The parts of a Strict gang, one a quota, and the members that it can spare, each by itself."""
+def _strict(gang: GangJob, running: Mapping[str, Account], host: Host) -> dict[str, _Members]:
+    """The parts of a Strict gang, one per quota, and its spare members, one job each."""
     uids = [entry.seen.uid for entry in gang.members]
-    spared = {uid: [there[uid]] for uid in uids[: gang.spare] if uid in there}
+    spared = {uid: [running[uid]] for uid in uids[: gang.spare] if uid in running}
     parts: dict[str, list[Account]] = {}
     for uid in uids[gang.spare :]:
-        if uid in there:
-            parts.setdefault(f"{gang.name} in {there[uid].quota}", []).append(there[uid])
-    goes = may_go_whole(gang, {uid: there[uid] for uid in uids if uid in there and there[uid].preemptible}, host)
+        if uid in running:
+            parts.setdefault(f"{gang.name} in {running[uid].quota}", []).append(running[uid])
+    goes = may_go_whole(gang, {uid: running[uid] for uid in uids if uid in running and running[uid].preemptible}, host)
     made = {key: _Members(_job(key, accounts), accounts) for key, accounts in spared.items()}
     for key, accounts in parts.items():
         job = replace(_job(key, accounts), is_gang=True, preemptible=goes)

@@ -1,7 +1,7 @@
-"""What may be set about elastic quotas.
+"""Settings of elastic quotas.
 
-Problem: installations differ in how strictly quotas hold and how soon what was borrowed is taken back. Choice: one frozen value; the defaults are
-upstream's, except that overuse is revoked unless that is turned off: without it nobody who lends can rely on its minimum. Limits: one value for all trees.
+Problem: installations differ in how strictly quotas are enforced and how soon borrowed resources are revoked. Choice: one frozen value. Defaults are upstream's,
+except that revocation of overuse is on: without it a quota that lends cannot rely on its minimum. Limits: one value for all trees.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from cotenant.policy.quota.headroom import HeadroomRules
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """How quotas hold."""
+    """How quotas are enforced."""
 
-    by_runtime: bool = True  # False: maxima limit instead of runtimes, and nothing is lent
-    check_parents: bool = False  # a pod must fit under every ancestor of its quota too
-    scale_minima: bool = True  # minima that do not fit are made smaller in proportion
-    guarantee_use: bool = False  # what is used stays guaranteed to its quota
-    preempt: bool = True  # a pod may have less important pods of its own quota evicted
-    revoke: bool = True  # a quota that is over its runtime gives back to those who wait for what is theirs
-    revoke_after_s: float = 120.0  # of overuse without a break
-    status_every_s: float = 5.0  # how often objects are told, at most
+    by_runtime: bool = True  # False: limit by maximum instead of runtime, without lending
+    check_parents: bool = False  # a pod must also fit every ancestor of its quota
+    scale_minima: bool = True  # scale minima down in proportion if they exceed the total
+    guarantee_use: bool = False  # used resources stay guaranteed to their quota
+    preempt: bool = True  # a pod may evict pods of lower priority from its own quota
+    revoke: bool = True  # evict pods of a quota over its runtime when other quotas wait for their share
+    revoke_after_s: float = 120.0  # continuous overuse before revocation
+    status_every_s: float = 5.0  # minimum interval between status updates
 
     def __post_init__(self) -> None:
         for name in ("revoke_after_s", "status_every_s"):
@@ -34,7 +34,7 @@ class QuotaSettings:
 
     @property
     def rules(self) -> HeadroomRules:
-        """What counts as a limit."""
+        """The limits that apply to a pod."""
         return HeadroomRules(self.by_runtime, self.check_parents)
 
 

@@ -1,8 +1,8 @@
-"""What is said about a quota: every term of its runtime for whoever asks, and what its object is told.
+"""Quota descriptions for queries, with every term of the runtime, and the status written to quota objects.
 
-Problem: "why may my team use only 35 cores" has a dozen numbers, and the same numbers stand on the object as upstream's tools expect them. Choice: a
-frozen description for questions, and a status that is said again only when something of it has changed, all objects together every few seconds. Limits: what
-is written on an object is a result and is never read; of a quota that is not used only the problem is written.
+Problem: "why may my team use only 35 cores" depends on a dozen numbers, and the object must show the same numbers in the form upstream's tools expect. Choice: a
+frozen description for queries, and a status that is emitted only if it has changed, for all objects together every few seconds. Limits: the status is
+output only and is never read back; for a quota that is not used, only the problem is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.policy.quota.nodes import RuntimeTerms
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One resource at a quota: the terms of its runtime, and the sentence that they make. Amounts in the resource's unit."""
+    """One resource of a quota: the terms of its runtime, and the message that explains them. Amounts are in the resource's unit."""
 
     terms: RuntimeTerms
     reason: Reason
@@ -29,31 +29,31 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class QuotaDescription:
-    """All that is known of one quota."""
+    """The full state of one quota."""
 
     name: str
-    object: str  # namespace/name; empty = nobody wrote one (the default and the system quota)
+    object: str  # namespace/name; empty if no object exists (the default and the system quota)
     is_used: bool
-    problems: tuple[str, ...] = ()  # why it is not used, or what is borne
+    problems: tuple[str, ...] = ()  # why it is not used, or which violations are tolerated
     tree_id: str = ""
     parent: str = ""
     children: tuple[str, ...] = ()
     lends: bool = True
     namespaces: tuple[str, ...] = ()
-    total: Levels = ()  # what its tree divides
+    total: Levels = ()  # the amount that its tree divides
     used: Levels = ()
-    held: Levels = ()  # the part of it that may not be preempted
+    held: Levels = ()  # the part used by non-preemptible pods
     maximum: Levels = ()
-    shares: tuple[Share, ...] = ()  # none outside of trees: only the maximum limits there
-    seated: int = 0  # its own pods
+    shares: tuple[Share, ...] = ()  # empty outside trees, where only the maximum limits
+    seated: int = 0  # assigned pods of this quota, without its descendants
     waiting: int = 0
-    over_since_s: float | None = None  # since when it uses more than its runtime
-    kept_for: str = ""  # the pod for which less important ones are being evicted
+    over_since_s: float | None = None  # since when it is over its runtime
+    kept_for: str = ""  # the pod or gang for which pods of lower priority are being evicted
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaStatus:
-    """What a quota's object is told. `problem` empty = nothing is wrong."""
+    """Status of a quota object; `problem` is empty if nothing is wrong."""
 
     key: str
     uid: str
@@ -61,7 +61,7 @@ class QuotaStatus:
     runtime: Levels = ()
     request: Levels = ()
     child_request: Levels = ()
-    allocated: Levels | None = None  # None = use is not guaranteed here
+    allocated: Levels | None = None  # None = use is not guaranteed
     guaranteed: Levels | None = None
     problem: str = ""
     kind: str = "ElasticQuota"
@@ -70,7 +70,7 @@ class QuotaStatus:
 def describe(
     world: QuotaWorld, name: str, of_name: Sequence[QuotaObject], over_since_s: float | None, kept_for: str
 ) -> QuotaDescription | None:
-    """All that is known of a quota, of which these are the objects; None = there is none of this name."""
+    """The full state of the quota `name`, whose objects are `of_name`, or None if it does not exist."""
     used_object = world.sorted.used.get(name)
     problems = world.problems(of_name)
     if name in OUTSIDE:
@@ -113,14 +113,14 @@ def describe(
 
 
 def _shares(books: TreeAccounts, name: str) -> tuple[Share, ...]:
-    """Every resource that the quota's maximum mentions."""
+    """One share per resource in the quota's maximum."""
     reasons = explain(books.tree, name)
     resources = books.tree.quota(name).maximum.names()
     return tuple(Share(books.tree.runtime_terms(name, r), reason) for r, reason in zip(resources, reasons, strict=True))
 
 
 def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> QuotaStatus:
-    """What a quota's object is told."""
+    """The status to write to a quota object."""
     name = written.quota.name
     problem = "; ".join(world.problems((written,)))
     tree_id = world.tree_id_of(name) if world.sorted.used.get(name) is written else None
@@ -143,7 +143,7 @@ def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> Quot
 
 
 class Told:
-    """What was last told of each object."""
+    """The last status emitted for each object."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
@@ -151,17 +151,17 @@ class Told:
         self.due_s = 0.0
 
     def put_off(self, now_s: float) -> None:
-        """Everything was looked at."""
+        """Schedule the next update after all objects were checked."""
         self.due_s = now_s + self._every_s
 
     def news(self, status: QuotaStatus) -> bool:
-        """Whether the object has not been told exactly this."""
+        """Record the status. Returns whether it differs from the last one."""
         if self._last.get(status.key) == status:
             return False
         self._last[status.key] = status
         return True
 
     def forget(self, known: Mapping[str, QuotaObject]) -> None:
-        """Objects that are gone need not be remembered."""
+        """Drop the entries of deleted objects."""
         for key in self._last.keys() - known.keys():
             del self._last[key]

@@ -1,8 +1,8 @@
-"""What a cluster's nodes give to quotas to divide.
+"""The total amounts that a cluster's nodes provide for quotas to divide.
 
-Problem: a node that is cordoned or falls silent takes no pods, while those on it still run and still count as used; taken off whole, it would make everybody
-look over their runtime at once. Choice: a node gives its allocatable while it takes pods, and otherwise exactly what the pods on it hold; so does a
-node that is not known (yet, or any more). Limits: pods are those that the scheduler knows; a total beyond what an amount may be counts as the largest amount.
+Problem: a cordoned or NotReady node accepts no pods, while its pods still run and count as used. Removing its whole capacity would put all quotas over their
+runtime at once. Choice: a node that accepts pods contributes its allocatable; any other node, including an unknown one (not yet added, or deleted),
+contributes exactly the requests of its pods. Limits: only pods known to the scheduler count; a total is capped at the largest valid amount.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from cotenant.model.resources import PODS_NAME, Amounts
 
 
 class Totals:
-    """Sums over all nodes, kept up to date."""
+    """Sums over all nodes, updated incrementally."""
 
     def __init__(self) -> None:
-        self.has_changed = False  # since somebody last set it False
+        self.has_changed = False  # the caller resets it to False
         self._nodes: dict[str, Node] = {}
-        self._on: dict[str, dict[str, Amounts]] = {}  # node -> uid -> what the pod holds
+        self._on: dict[str, dict[str, Amounts]] = {}  # node -> uid -> requests of the pod
         self._sums: dict[str, int] = {}
 
     def node_seen(self, node: Node) -> None:
-        """A node is there, or has changed."""
+        """Record a new or changed node."""
         self._take(node.name, -1)
         self._nodes[node.name] = node
         self._take(node.name, 1)
 
     def node_gone(self, name: str) -> None:
-        """A node was deleted; pods on it may outlive it for a while."""
+        """Remove a deleted node; its pods may remain for a while."""
         self._take(name, -1)
         self._nodes.pop(name, None)
         self._take(name, 1)
 
     def sit(self, name: str, uid: str, holds: Amounts) -> None:
-        """A pod sits on a node, known or not."""
+        """Record a pod assigned to a node; the node may be unknown."""
         self._on.setdefault(name, {})[uid] = holds
         if not self._takes_pods(name):
             self._add(_with_slot(holds), 1)
 
     def stand(self, name: str, uid: str) -> None:
-        """It leaves."""
+        """Remove an unassigned pod from its node."""
         here = self._on[name]
         holds = here.pop(uid)
         if not here:
@@ -52,20 +52,20 @@ class Totals:
             self._add(_with_slot(holds), -1)
 
     def forget_pods(self) -> None:
-        """Begin anew: nobody sits anywhere."""
+        """Forget all pods and recompute the sums."""
         self._on.clear()
         self._sums = self._counted()
         self.has_changed = True
 
     def amounts(self, limited: Iterable[str]) -> Amounts:
-        """The sums of these resources; what no node has is not mentioned."""
+        """The sums of the `limited` resources; resources with sum 0 are omitted."""
         return Amounts.of({name: min(self._sums[name], NO_LIMIT) for name in limited if self._sums.get(name)})
 
     def validate(self) -> None:
-        """The sums are those of nodes and pods. Raises `Permanent`."""
+        """Check the sums against nodes and pods. Raises `Permanent`."""
         counted = self._counted()
         if {name: n for name, n in self._sums.items() if n} != {name: n for name, n in counted.items() if n}:
-            raise Permanent(f"nodes give {counted}, the sums say {self._sums}")
+            raise Permanent(f"nodes provide {counted}, the recorded sums are {self._sums}")
 
     def _counted(self) -> dict[str, int]:
         sums: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""The quota trees of the objects that stand, with every pod in its place: made anew when an object changes.
+"""The quota trees built from the usable quota objects, with the account of every pod; rebuilt when an object changes.
 
-Problem: what a changed object means for the pods (another parent, another tree, a namespace that belongs elsewhere) is hard to follow step by step and easy
-to get wrong. Choice: everything is sorted anew from the objects and the pods; only who had been let through is carried over. In between, pods come
-and go by their accounts. Limits: making it anew costs some microseconds a pod.
+Problem: the effect of a changed object on pods (another parent, another tree, a namespace that moves to another quota) is error-prone to apply incrementally.
+Choice: everything is rebuilt from the objects and the pods; only the set of admitted pods is carried over. Between rebuilds, pods are added to and removed from
+the accounts. Limits: a rebuild costs some microseconds per pod.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest, bounded,
 
 
 class QuotaWorld:
-    """Trees, quotas outside of trees, and the account of every pod."""
+    """Trees, quotas outside trees, and the account of every pod."""
 
     def __init__(
         self,
@@ -58,18 +58,18 @@ class QuotaWorld:
                     account.book.sit(account)
 
     def tree_id_of(self, quota: str) -> str | None:
-        """The tree of a quota; None = outside, or no quota at all."""
+        """The tree of a quota; None if it is outside trees, or empty."""
         return None if not quota or quota in OUTSIDE else self.forest.quota(quota).tree_id
 
     def place(self, namespace: str, label: str) -> Place:
-        """Where such pods belong."""
+        """The quota of pods with this namespace and quota label."""
         found = self._places.get((namespace, label))
         if found is None:
             found = self._places[namespace, label] = self.sorted.place(self.forest, namespace, label)
         return found
 
     def account(self, entry: PodInfo) -> Account:
-        """A pod that nobody has been told of yet."""
+        """A new account for a pod; nothing is counted yet."""
         pod = entry.seen.pod
         label = pod.labels.get(NAME) or ""
         if entry.seen.reservation:
@@ -89,27 +89,27 @@ class QuotaWorld:
         )
 
     def settle(self, account: Account) -> None:
-        """Give the account the book of its quota."""
+        """Set the `book` of the account to that of its quota."""
         if not account.quota:
             return
         tree_id = self.tree_id_of(account.quota)
         account.book = self.outside[account.quota] if tree_id is None else self.trees[tree_id]
 
     def problems(self, objects: Sequence[QuotaObject]) -> tuple[str, ...]:
-        """Why these objects are not used, or what is borne."""
+        """Why these objects are not used, or which violations are tolerated."""
         return tuple(text for each in objects for text in self.sorted.problems.get(each.key, ()))
 
-    # ---- what the trees divide
+    # ---- totals of the trees
 
     def _whole(self, tree_id: str, totals: Totals) -> Amounts:
-        """What a tree's nodes give, before pods outside of trees."""
+        """The total of a tree, before the use of pods outside trees is subtracted."""
         limited = self.trees[tree_id].limited
         if tree_id != DEFAULT_TREE:
             return Amounts(tuple(pair for pair in self.sorted.totals[tree_id] if pair[0] in limited))
         return distributable(totals.amounts(limited), self.sorted.kept_out)
 
     def set_totals(self, totals: Totals) -> None:
-        """Nodes, or what others hold of them, have changed."""
+        """Update the totals after nodes or their pods have changed."""
         for tree_id in self.trees:
             self.forest.set_total(self._whole(tree_id, totals), tree_id)
 
@@ -119,10 +119,10 @@ class QuotaWorld:
             return whole
         return distributable(whole, *(bounded(self.forest.used(name)) for name in OUTSIDE))
 
-    # ---- self-examination
+    # ---- validation
 
     def validate(self, pods: Mapping[str, PodInfo], totals: Totals) -> None:
-        """Everything agrees with the pods (by UID). Raises `Permanent`."""
+        """Check that all accounts match `pods` (by UID). Raises `Permanent`."""
         if self.accounts.keys() != pods.keys():
             raise Permanent(f"{len(self.accounts)} pods have an account, {len(pods)} are known")
         for uid, entry in pods.items():
@@ -139,4 +139,4 @@ class QuotaWorld:
                 raise Permanent(f"tree {tree_id or 'default'!r} divides {books.tree.total()}, there is {expected}")
         for name in self.forest.tree_ids():
             if any(quota.name not in self.trees[name].members for quota in self.forest.tree(name).quotas()):
-                raise Permanent(f"tree {name!r} has a quota without books")
+                raise Permanent(f"tree {name!r} has a quota without accounts")

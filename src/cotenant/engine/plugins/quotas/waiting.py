@@ -1,9 +1,9 @@
-"""Who waits for room in a tree's quotas, job by job: those that their quotas would let run if others gave back.
+"""Jobs that wait for resources of a tree: those that their quotas would admit if other quotas released overuse.
 
-Problem: to evict for a pod that could not run even then is waste, and it would be repeated for ever; a pod that is too large for its quota must not hide the
-small ones behind it. Choice: a job is a gang's waiting members, in all quotas that they are of, or one pod by itself. Of each quota's part as many count, the
-most important first, as fit its runtime, and its minimum where they may not be preempted; a gang of which fewer count than must be placed
-together waits for something else. Limits: whether nodes have room is not asked; two jobs of one quota are held against its runtime each by itself.
+Problem: evicting for a pod that still could not run is waste, and would repeat forever; a pod too large for its quota must not block smaller ones behind it.
+Choice: a job is the waiting members of a gang, in all their quotas, or a single pod. In each quota, members count in order of priority while they fit
+its runtime, and its minimum if they are not preemptible. A gang with fewer counted members than must be placed together is skipped: quota is not its
+only obstacle. Limits: free room on nodes is not checked; each job is compared with the runtime of its quota separately.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Rank = tuple[int, float, str]
 
 
 def who_waits(books: TreeAccounts) -> dict[str, list[Account]]:
-    """Pods that could be placed if there were room, by quota, the most important first."""
+    """Unassigned pods in state QUEUED or HELD by quota, highest priority first."""
     found: dict[str, list[Account]] = {}
     for name, members in books.members.items():
         here = [each for each in members.values() if not each.node and each.entry.state in (State.QUEUED, State.HELD)]
@@ -35,8 +35,8 @@ def who_waits(books: TreeAccounts) -> dict[str, list[Account]]:
 def jobs_waiting(
     tree: QuotaTree, accounts: Mapping[str, Sequence[Account]], rules: HeadroomRules, host: Host
 ) -> dict[str, list[Amounts]]:
-    """What jobs that their quotas would let run ask of each quota, the most important first."""
-    jobs: dict[str, dict[str, list[Account]]] = {}  # each one's part in every quota
+    """Requests, per quota, of the jobs that their quotas would admit, highest priority first."""
+    jobs: dict[str, dict[str, list[Account]]] = {}  # job -> quota -> its members
     for quota, here in accounts.items():
         for account in here:
             gang = gang_name(account) if host.lacks(account.entry) > 1 else ""
@@ -55,7 +55,7 @@ def jobs_waiting(
 
 
 def fits(used: Levels, most: Levels, asked: Amounts) -> bool:
-    """Whether so much more may be used, of what is asked."""
+    """Whether `used` plus `asked` stays within `most`, for the requested resources."""
     use = dict(used)
     return all(use.get(resource, 0) + asked.get(resource) <= amount for resource, amount in most if asked.get(resource))
 
@@ -77,5 +77,5 @@ def _that_fit(tree: QuotaTree, quota: str, part: Sequence[Account], rules: Headr
 
 
 def _rank(account: Account) -> _Rank:
-    """Sorts the most important first."""
+    """Sort key: highest priority first, then oldest."""
     return -account.entry.seen.pod.priority, account.entry.seen.created_s, account.uid

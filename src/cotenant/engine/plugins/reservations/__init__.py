@@ -1,4 +1,4 @@
-"""Reservations: they are assigned like pods, their owners draw from them, and they end in time.
+"""Reservations: assigned like pods, used by their owners, and ended on expiry.
 
-Belongs here: the engine's side of reservations. Not here: who may draw what (policy/placement/reservations).
+Belongs here: the engine's handling of reservations. Not here: which pods may use which amounts (policy/placement/reservations).
 """

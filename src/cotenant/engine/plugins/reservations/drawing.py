@@ -1,11 +1,11 @@
-"""One judgement of an owner: which reservations it may draw from on which node, and their room lifted meanwhile.
+"""One scheduling attempt of an owner pod: the reservation to use per node, with the reserved amounts released meanwhile.
 
-Problem: an owner must see its node as if the reservation were not there, in the sums and in every rule about neighbours, and afterwards all must be
-as it was. Choice: of each node's reservations one is chosen before, the best first; their pods leave the ledger and the narrowing for the one
-judgement and come back after it, then those drawn from shrink. Where no node takes the pod by its best one, the second best of each are tried, and
-so on. A reservation of which something is left keeps its place among the node's pods, so there must be one place more for the owner. Limits: whether
-the rest fits beside the reservation is estimated by requests to rank several on a node; the profile's own filters decide. With many reservations
-for one pod its score is compared over a few nodes at a time.
+Problem: an owner must be evaluated as if the reservation were absent, in the node sums and in every rule about co-located pods, and the previous state must
+be restored afterwards. Choice: one reservation per node is chosen beforehand, best first. Their placeholder pods are removed from the ledger and the narrowing
+for the attempt and restored afterwards; the reservations used then shrink. If no node accepts the pod with its best reservation, the second best of each node
+are tried, and so on. A partly used reservation keeps its pod slot on the node, so the owner needs another slot. Limits: to rank several reservations on a
+node, the fit of the remaining request is estimated from requests; the profile's own filters decide. With many reservations for one pod, scores are compared
+over a few nodes at a time.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from cotenant.model.groups.reservation_notes import Allocated
 from cotenant.model.resources import ResourceAxis
 from cotenant.policy.placement.reservations.drawing import Rank, covers, rank, shortage, strict
 
-_AT_ONCE = 16  # rows that an owner is judged over together
+_AT_ONCE = 16  # rows evaluated together for one owner
 
 
 @dataclass(slots=True)
 class Drawing:
-    """An owner that is judged, and the reservation on each row that it would draw from."""
+    """An owner pod under evaluation, and the reservation it would use on each row."""
 
     entry: PodInfo
     chosen: Mapping[int, Record]
 
     def drawn_on(self, row: int) -> Allocated | None:
-        """From which it draws, now that it has this row."""
+        """The reservation it uses if assigned to this row, or None."""
         record = self.chosen.get(row)
         return Allocated(record.reservation.name, record.reservation.uid) if record is not None else None
 
     def lift(self, assignments: Assignments) -> None:
-        """Let the judgement not see them, and the owner's needs be met from what they hold."""
+        """Hide the chosen reservations from the attempt, and offer what they hold to the owner."""
         entries = self._entries()
         assignments.suspend(entries)
         for entry in entries:
             assignments.narrowing.unassign(entry.number)
         lent = {row: Lent(record.kept.holds, strict(record.reservation)) for row, record in self._with_numbers()}
         if lent:
-            for keeper in _lending(assignments, self.entry):
-                keeper.draw(self.entry.number, lent)
+            for node_rule in _lending(assignments, self.entry):
+                node_rule.draw(self.entry.number, lent)
 
     def lay(self, assignments: Assignments) -> None:
-        """Put all of them back, the one that was drawn from with what is left of its devices and CPUs."""
+        """Restore the reservations; a used one comes back with its remaining devices and CPUs."""
         entries = self._entries()
         if any(self._with_numbers()):
-            for keeper in _lending(assignments, self.entry):
-                keeper.draw(self.entry.number, {})
+            for node_rule in _lending(assignments, self.entry):
+                node_rule.draw(self.entry.number, {})
         for _, record in self._with_numbers():
             if record.entry is not None:
-                for keeper in _lending(assignments, record.entry):
-                    keeper.keep(record.entry.number, record.kept.holds)
+                for node_rule in _lending(assignments, record.entry):
+                    node_rule.keep(record.entry.number, record.kept.holds)
         assignments.resume(entries)
         for entry in entries:
             assignments.narrowing.assign(entry.number, entry.row)
@@ -74,18 +74,17 @@ class Drawing:
 
 
 def _lending(assignments: Assignments, entry: PodInfo) -> list[Lending]:
-    """The keepers that have something for this pod and lend."""
+    """The node rules that apply to this pod and support lending."""
     return [each for each in assignments.narrowing.node_rules_of(entry.number) if isinstance(each, Lending)]
 
 
 def candidates(
     entry: PodInfo, records: Sequence[Record], nodes: NodeArrays, axis: ResourceAxis, only: Mask
 ) -> Iterator[dict[int, Record]]:
-    """Row -> the reservation that the pod would draw from there, the better ones before the others, a few rows at a time.
+    """Yield maps of row -> reservation the pod would use there, better ones first, a few rows at a time.
 
-    The best one of every row, then the second best of every row that has two, and so on; to be left at the first success. Among those that are
-    as good on their rows, the ones with a lower order come before all others; among a few the profile's score decides.
-    `only` narrows the rows, empty = all.
+    The best one of every row comes first, then the second best of every row that has two, and so on; the caller stops at the first success. Among equal
+    ranks on their rows, a lower order comes first; within one map the profile's score decides. `only` is a mask over rows; empty = all.
     """
     request = entry.seen.pod.requests
     ranked: dict[int, list[tuple[Rank, Record]]] = {}
@@ -93,11 +92,11 @@ def candidates(
         at = record.entry
         if at is None or at.row < 0 or (len(only) and not only[at.row]):
             continue
-        left = at.seen.pod.requests  # what stands for it is as large as what is left
+        left = at.seen.pod.requests  # the placeholder pod requests exactly the remaining amount
         if shortage(record.reservation, left, request, record.held.devices):
             continue
         free = nodes.capacity[at.row] - nodes.requested[at.row]
-        # who takes all by amount may leave a device
+        # an owner that takes the whole amount may still leave a device
         if free[PODS] < (0 if covers(left, request) and record.held == NO_HOLDINGS else 1):
             continue
         fits = all(
@@ -109,20 +108,20 @@ def candidates(
         for row, here in ranked.items()
         for nth, (found, record) in enumerate(sorted(here, key=itemgetter(0)))
     ]
-    for _, alike in groupby(sorted(choices, key=itemgetter(0, 1)), key=_sort_of):
+    for _, alike in groupby(sorted(choices, key=itemgetter(0, 1)), key=_batch_key):
         rows = [(choice.row, choice.record) for choice in alike]
         for start in range(0, len(rows), _AT_ONCE):
             yield dict(rows[start : start + _AT_ONCE])
 
 
 class _Choice(NamedTuple):
-    """One of a row's reservations; lower ones are tried first."""
+    """One reservation of a row; lower values are tried first."""
 
-    nth: int  # of those on its row
+    nth: int  # rank position on its row, from 0
     rank: Rank
     row: int
     record: Record
 
 
-def _sort_of(choice: _Choice) -> tuple[int, bool, float]:
+def _batch_key(choice: _Choice) -> tuple[int, bool, float]:
     return (choice.nth, choice.rank.unfitting, choice.rank.order)

@@ -1,8 +1,8 @@
-"""Judging the owners of reservations: alone, first where they may draw, then as everybody.
+"""Evaluation of reservation owners: each alone, first on the nodes of its reservations, then like any other pod.
 
-Problem: for an owner its reservations' room is free, for everybody else it is taken, and both are judged in one queue. Choice: an owner leaves its run
-and is judged alone, with the pods of the reservations that it may draw from lifted and its rows narrowed to theirs, then, if it need not draw,
-everywhere; the same way as a nominated pod (engine/cycle/nominations.py). Limits: an owner draws from one reservation.
+Problem: reserved room is free for an owner and taken for any other pod, and both are in one queue. Choice: an owner is taken out of its run and evaluated
+alone, with the placeholder pods of its usable reservations hidden and its rows restricted to theirs; then, unless it requires a reservation, on all nodes.
+Nominated pods work the same way (engine/cycle/nominations.py). Limits: an owner uses one reservation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cotenant.model.resources import ResourceAxis
 
 
 class OwnersFirst:
-    """Who draws from what, while pods are judged."""
+    """Splits runs of pods so that owners try their reservations first."""
 
     def __init__(self, records: Mapping[str, Record], waiters: Waiters, upkeep: Upkeep) -> None:
         self._records = records
@@ -34,18 +34,18 @@ class OwnersFirst:
 
     @property
     def is_drawing(self) -> bool:
-        """Whether an owner is judged with its reservations lifted."""
+        """Whether an owner is being evaluated with its reservations hidden."""
         return self._drawing is not None
 
     def drawn_by(self, entry: PodInfo) -> Allocated | None:
-        """From which reservation a pod that was just placed draws; None for one that does not."""
+        """The reservation used by a pod that was just assigned, or None."""
         if self._drawing is None or self._drawing.entry is not entry:
             return None
         return self._drawing.drawn_on(entry.row)
 
     def segments(self, given: Iterable[Segment]) -> Iterator[Segment]:
-        """The runs with owners by themselves: first where they may draw, then, where they need not, as everybody."""
-        hopeless: set[int] = set()  # groups of which one pod found nothing: the others would not either
+        """Yield the runs with each owner on its own: first on its reservations, then, unless it requires one, like any other pod."""
+        hopeless: set[int] = set()  # groups with a pod that found no node: their other pods would not either
         for segment in given:
             if self._records:
                 yield from self._split(segment, hopeless)
@@ -93,7 +93,7 @@ class OwnersFirst:
         self._upkeep.settle()
 
     def would_lift(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
-        """Numbers of the pods that stand for what this one may draw from, at most one a node. For a question: nothing is lifted."""
+        """Numbers of the placeholder pods of the reservations this pod may use, at most one per node. For queries: no state is changed."""
         may_draw = self._waiters.open_for(entry)
         first: dict[int, Record] = {}
         for few in candidates(entry, may_draw, nodes, axis, EVERYWHERE) if may_draw else ():

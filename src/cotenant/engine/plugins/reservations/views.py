@@ -1,6 +1,6 @@
-"""Reservations in words for people: how one stands, and why a pod that insists on one has none.
+"""Views and messages about reservations: the state of one, and why a pod that requires one has none.
 
-Choice: frozen values and sentences made of records, for `cotenant explain` and for pods that wait. Limits: as of the last judgement.
+Choice: frozen values and messages built from records, for `cotenant explain` and for waiting pods. Limits: the state is that of the last scheduling attempt.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cotenant.policy.placement.reservations.holding import Kept
 from cotenant.policy.placement.reservations.owners import obstacle
 
 PLUGIN = "Reservation"
-_MOST_TOLD = 3  # reservations that a pod is told of
+_MAX_LISTED = 3  # reservations listed per pod
 
 
 def view(record: Record) -> ReservationView:
-    """One reservation as it stands."""
+    """The current state of one reservation."""
     reservation, end, entry = record.reservation, record.end, record.entry
     kept = record.kept if not record.over else Kept(NOTHING)
     said = next((each.message for each in reservation.conditions if not each.status and each.message), "")
@@ -43,7 +43,7 @@ def view(record: Record) -> ReservationView:
 
 
 def nothing_for(entry: PodInfo, kept: Sequence[Record]) -> Refused:
-    """Why a pod that insists on reservations is not judged. `kept` = those that are kept for it."""
+    """Why a pod that requires a reservation is not evaluated. `kept`: the reservations kept for it."""
     if not kept:
         return Refused(PLUGIN, "No reservation is kept for the pod, and its reservation affinity asks for one.")
     why = "; ".join(sorted({why_not(record, entry) for record in kept}))
@@ -51,7 +51,7 @@ def nothing_for(entry: PodInfo, kept: Sequence[Record]) -> Refused:
 
 
 def why_not(record: Record, entry: PodInfo) -> str:
-    """Why an owner does not draw from this one now."""
+    """Why an owner cannot use this reservation now."""
     name = f"reservation {record.reservation.name}"
     if record.over or not record.node:
         return f"{name} is {(record.end.phase if record.end is not None else record.reservation.phase).value}"
@@ -67,10 +67,10 @@ def why_not(record: Record, entry: PodInfo) -> str:
 
 
 def sentences(entry: PodInfo, kept: Sequence[Record]) -> tuple[str, ...]:
-    """Why a waiting pod does not draw from the reservations that are kept for it."""
+    """Why a waiting pod cannot use the reservations kept for it, at most `_MAX_LISTED` messages and a count of the rest."""
     told = sorted({_sentence(why_not(record, entry)) for record in kept})
-    more = (f"{len(told) - _MOST_TOLD} more reservations are kept for it.",) if len(told) > _MOST_TOLD else ()
-    return (*told[:_MOST_TOLD], *more)
+    more = (f"{len(told) - _MAX_LISTED} more reservations are kept for it.",) if len(told) > _MAX_LISTED else ()
+    return (*told[:_MAX_LISTED], *more)
 
 
 def _sentence(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Which waiting pods may draw from which reservations.
+"""Maps waiting pods to the reservations they may use, and back.
 
-Problem: both come and go, and change whose they are, at any time. Choice: kept on both sides, so that a pod's reservations and a reservation's pods are
-each one look; found by an index of the owners' keys. Limits: whether a reservation has room, or is open, is not looked at here.
+Problem: pods and reservations arrive, leave and change owners at any time. Choice: the relation is stored on both sides, so that each direction is a single
+lookup; an index by owner keys finds the matches. Limits: whether a reservation has room, or is open, is not checked here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _NONE: tuple[Record, ...] = ()
 
 
 class Waiters:
-    """Pods that sit nowhere, and the reservations that are kept for them."""
+    """Unassigned pods, and the reservations kept for them."""
 
     def __init__(self) -> None:
         self._index = Index()
@@ -25,27 +25,27 @@ class Waiters:
         return bool(self._kept.get(uid))
 
     def clear(self) -> None:
-        """No pod is known."""
+        """Forget all pods."""
         self._pods.clear()
         self._kept.clear()
 
     def kept_for(self, uid: str) -> tuple[Record, ...]:
-        """The reservations that are kept for a waiting pod, whatever their state."""
+        """The reservations kept for a waiting pod, in any state."""
         return self._kept.get(uid, _NONE)
 
     def open_for(self, entry: PodInfo) -> list[Record]:
-        """Those from which it may draw now, as far as they and its own affinity decide."""
+        """The open reservations that the pod may use now, by their own rules and its reservation affinity."""
         found = self.kept_for(entry.seen.uid)
         return [each for each in found if each.is_open and not obstacle(each.reservation, entry.seen)]
 
     def find(self, uid: str) -> PodInfo | None:
-        """A pod that waits."""
+        """The waiting pod with this UID, if any."""
         return self._pods.get(uid)
 
     # ---- pods
 
     def add(self, entry: PodInfo) -> None:
-        """It waits."""
+        """Add a waiting pod."""
         seen = entry.seen
         self._pods[seen.uid] = entry
         found = tuple(self._index.owned_by(seen))
@@ -55,7 +55,7 @@ class Waiters:
                 record.waiting[seen.uid] = entry
 
     def remove(self, uid: str) -> None:
-        """It waits no more."""
+        """Remove a pod that no longer waits."""
         self._pods.pop(uid, None)
         for record in self._kept.pop(uid, _NONE):
             record.waiting.pop(uid, None)
@@ -63,10 +63,10 @@ class Waiters:
     # ---- reservations
 
     def owners_changed(self, record: Record) -> None:
-        """The reservation is new, or its owners are others than before."""
+        """Match a reservation that is new or whose owners have changed."""
         self._index.remove(record)
         self._index.add(record)
-        self._let_go(record)
+        self._unlink(record)
         record.waiting.clear()
         for pod, entry in self._pods.items():
             if is_owner(record.reservation, entry.seen):
@@ -74,15 +74,15 @@ class Waiters:
                 self._kept[pod] = (*self._kept.get(pod, _NONE), record)
 
     def drop(self, record: Record) -> None:
-        """The reservation is gone."""
+        """Remove a deleted reservation."""
         self._index.remove(record)
-        self._let_go(record)
+        self._unlink(record)
 
-    def _let_go(self, record: Record) -> None:
+    def _unlink(self, record: Record) -> None:
         for pod in list(record.waiting):
             self._kept[pod] = tuple(each for each in self._kept[pod] if each is not record)
 
 
 def insists(entry: PodInfo) -> bool:
-    """Whether a pod wants reservations or nothing."""
+    """Whether the pod may only be placed in a reservation."""
     return entry.seen.demands.reservation_affinity is not None
