@@ -1,6 +1,7 @@
 """The documents agree with the source tree: the picture of the rooms is current, and every package says what belongs in it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,59 @@ def test_a_package_says_what_belongs_in_it_and_what_does_not(package: str) -> No
     assert text, f"{package} has no docstring"
     assert "Not here:" in text, f"{package} does not say what belongs elsewhere"
     assert len(text.splitlines()) >= 3, f"{package}: a summary, an empty line, and what belongs here and what does not"
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def names(text: str) -> list[str]:
+    """What a page has in backticks, each once, without code blocks."""
+    return sorted(set(re.findall(r"`([^`\n]+)`", re.sub(r"^    .*$", "", text, flags=re.MULTILINE))))
+
+
+def is_path(name: str) -> bool:
+    return bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)*(/|\.py|\.toml)|\w+(/[\w-]+)+", name)) and not name.startswith("OUT/")
+
+
+@pytest.mark.parametrize("name", [name for name in names(ARCHITECTURE) if is_path(name)])
+def test_a_path_on_the_architecture_page_exists(name: str) -> None:
+    places = (SOURCE, ROOT, SOURCE / "engine")
+    assert any((place / name).exists() for place in places), f"docs/architecture.md names {name}"
+
+
+@pytest.mark.parametrize("name", [name for name in names(ARCHITECTURE) if re.fullmatch(r"[A-Z][a-z]\w*(\.\w+)?", name)])
+def test_a_class_on_the_architecture_page_exists(name: str) -> None:
+    owner, _, method = name.partition(".")
+    holders = [path.read_text() for path in SOURCE.rglob("*.py")]
+    holders = [text for text in holders if re.search(rf"^(class {owner}\b|{owner}\b.* = )", text, re.MULTILINE)]
+    assert holders, f"docs/architecture.md names {name}"
+    assert not method or any(f"def {method}(" in text for text in holders), f"docs/architecture.md names {name}"
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    pages = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+        *(ROOT / "deploy").rglob("*.md"),
+    ]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert not broken
+
+
+def test_every_decision_is_listed() -> None:
+    records = {path.name for path in (ROOT / "docs" / "adr").glob("0*.md")}
+    assert records == set(re.findall(r"\((0[^)]*\.md)\)", (ROOT / "docs" / "adr" / "README.md").read_text()))
+    assert [name[:4] for name in sorted(records)] == [f"{number:04}" for number in range(1, len(records) + 1)]
+
+
+@pytest.mark.parametrize(("floor", "contents"), re.findall(r"^\| `([a-z]+)` \| (.*) \|$", ARCHITECTURE, re.MULTILINE))
+def test_the_table_of_floors_names_rooms_that_exist(floor: str, contents: str) -> None:
+    assert (SOURCE / floor).is_dir()
+    for name in names(contents):
+        assert (SOURCE / floor / name).exists(), f"docs/architecture.md names {name} in {floor}"
