@@ -1,6 +1,8 @@
 """What tests of several folders share: the fake workloads, the second try on a shared machine, and the division among workers."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Units of work for `--dist loadscope`; any other distribution is pytest-xdist's own."""
     return distribution.scheduler(config, log) if config.getoption("dist") == "loadscope" else None
+
+
+@pytest.fixture(autouse=True)
+def root_logger_restored() -> Iterator[None]:
+    """A case may run a command that configures logging in this process: neither its level nor its handler reaches later cases."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
+    for handler in root.handlers[:]:
+        if type(handler) is logging.StreamHandler:  # pytest's own are subclasses
+            root.removeHandler(handler)
 
 
 @pytest.fixture

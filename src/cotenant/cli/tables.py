@@ -22,6 +22,7 @@ from rich.text import Text
 
 from cotenant.lab.metrics import SUSTAINED_LOAD, Metric, decimals, show
 from cotenant.lab.storage import REPORT
+from cotenant.model.printable import printable
 
 if TYPE_CHECKING:
     from cotenant.lab.comparison import Comparison, Paired, Row, SustainedRow
@@ -76,13 +77,6 @@ def print_line(text: str, strong: bool = False) -> None:
 def print_folded(text: str) -> None:
     """A paragraph, wrapped at the width."""
     print(fill(printable(text), WIDTH, subsequent_indent="  " if text.startswith(" ") else "", break_on_hyphens=False))
-
-
-def printable(text: str) -> str:
-    """The text with unprintable characters escaped: cgroup names are arbitrary, and a terminal obeys escape sequences."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _console() -> Console:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from cotenant.model.printable import printable
+
 
 class CotenantError(Exception):
     """Root of everything this package raises on purpose."""
@@ -18,7 +20,7 @@ class InvalidInput(CotenantError):
         self.value = value
         self.expected = expected
         self.hint = hint
-        shown = value if isinstance(value, str) and len(value) <= 80 else repr(value)[:80]
+        shown = printable(value) if isinstance(value, str) and len(value) <= 80 else repr(value)[:80]
         super().__init__(f"{field}: {shown}: expected {expected}" + (f"; {hint}" if hint else ""))
 
     def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str]]:

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_decision import Reason
+from cotenant.model.printable import printable
 
 UNLIMITED = "max"
 USUAL_TTL_US = 30_000_000  # of a lease without a time to live of its own
@@ -72,7 +73,8 @@ class Target:
             raise InvalidInput("group", self.group, "a path below the tree's root, without empty parts, '.' or '..'")
 
     def __str__(self) -> str:
-        return f"/{self.group}:{self.knob}"
+        # A group's name is any bytes: a log line or an error must neither break on them nor let them forge a second line.
+        return f"/{printable(self.group)}:{self.knob}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,19 @@ def test_a_group_name_that_is_not_text_does_not_affect_other_leases(tmp_path: Pa
     run(tmp_path, use)
 
 
+def test_a_group_name_cannot_forge_a_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def use(keeper: Keeper) -> None:
+        for group in ("be/\udcff", "be/x\n2026 restored"):
+            keeper.knobs.add(group)
+            await keeper.kept.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON)])
+
+    with caplog.at_level("INFO"):
+        run(tmp_path, use)
+    lines = [record.getMessage() for record in caplog.records if "cpu.max" in record.getMessage()]
+    assert len(lines) >= 2
+    assert all(line.isprintable() for line in lines)
+
+
 def test_the_descriptor_of_a_trigger_is_passed_on(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         descriptor, window_us = await keeper.client.trigger(wire.Trigger("be/a", "cpu", 1000, 2_000_000))

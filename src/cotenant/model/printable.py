@@ -1,0 +1,14 @@
+"""Text for one line of a terminal, a log or an error.
+
+Problem: names of cgroups and values from users may hold any characters: a line break forges a second log line, an escape sequence drives the terminal,
+and a lone surrogate cannot be encoded. Choice: unprintable characters are escaped as in a Python string. Limits: the escaped form is to be read, not parsed.
+"""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text with its unprintable characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
