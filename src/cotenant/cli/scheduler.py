@@ -19,7 +19,13 @@ def scheduler(
         Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
     ] = None,
     context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
-    scheduler_name: Annotated[str, Parameter(help="Pods with this spec.schedulerName are ours.")] = "cotenant",
+    scheduler_name: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            help="Pods with this spec.schedulerName are ours; may be repeated. The first one names the Lease and the source of Events.",
+        ),
+    ] = ("cotenant",),
     profile: Annotated[
         str, Parameter(help="Placement profile that fits by requests; an unknown name lists them.")
     ] = DEFAULT_PROFILE,
@@ -73,7 +79,7 @@ def scheduler(
     quota_check_parents: Annotated[bool, Parameter(help="A pod must also fit every ancestor of its quota.")] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
-    """Schedule the pods of a Kubernetes cluster that have our schedulerName.
+    """Schedule the pods of a Kubernetes cluster that have one of our schedulerNames.
 
     Serves /metrics, /healthz, /readyz, the debug API (listed by GET /apis/v1/__services__), and accepts node reports at POST /metrics/report. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
@@ -85,7 +91,7 @@ def scheduler(
         main.SchedulerArguments(
             kubeconfig=kubeconfig,
             context=context,
-            scheduler_name=scheduler_name,
+            scheduler_names=scheduler_name,
             profile=profile,
             leader_elect=leader_elect,
             lease_namespace=lease_namespace,

@@ -18,7 +18,7 @@ def default_directory() -> Path:
 def up(
     *,
     directory: Annotated[Path | None, Parameter(name="--dir")] = None,
-    nodes: int = 0,
+    nodes: int | None = None,
     gpus_per_node: int = 0,
     workload: str = "",
     port: int = 0,
@@ -33,6 +33,8 @@ def up(
     device_strategy: str = "binpack",
     usual_gpu_pods: str = "",
     node_grace_s: float = 40.0,
+    default_scheduler: bool = True,
+    scheduler_name: Annotated[tuple[str, ...], Parameter(negative=())] = (),
 ) -> int:
     """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -41,7 +43,7 @@ def up(
     directory
         Folder of all state, and of the kubeconfig for kubectl. Default: ~/.local/state/cotenant/up.
     nodes
-        Number of simulated nodes.
+        Number of simulated nodes. Default: as many as the cluster in the directory has, 10 in a new one; 0 with --bare.
     gpus_per_node
         GPUs of each node, reported by a Device object.
     workload
@@ -70,12 +72,19 @@ def up(
         For fragmentation: typical pods (`cotenant scheduler --help`).
     node_grace_s
         Seconds without a heartbeat after which a node counts as dead. Simulated nodes renew their Leases four times in it.
+    default_scheduler
+        Place the pods that name no scheduler too. Turn it off for another scheduler of that name.
+    scheduler_name
+        A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated.
     """
-    from cotenant.services.up.config import UpConfig
+    from cotenant.services.up.config import UpConfig, usual_nodes
     from cotenant.services.up.run import run
 
+    where = (directory or default_directory()).expanduser().absolute()
+    if nodes is None:
+        nodes = 0 if bare or workload else usual_nodes(where)  # a workload is refused without a number
     config = UpConfig(
-        directory=(directory or default_directory()).expanduser().absolute(),
+        directory=where,
         nodes=nodes,
         gpus_per_node=gpus_per_node,
         workload=workload,
@@ -91,5 +100,7 @@ def up(
         device_strategy=device_strategy,
         usual_gpu_pods=usual_gpu_pods,
         node_grace_s=node_grace_s,
+        is_default_scheduler=default_scheduler,
+        more_names=scheduler_name,
     )
     return run(config, lambda line: print(line, flush=True))

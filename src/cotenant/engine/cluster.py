@@ -70,7 +70,7 @@ class Cluster:
         )
         self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
-        self._judging = Judging(self._components, self._pods, self._outbox, self.settings.scheduler)
+        self._judging = Judging(self._components, self._pods, self._outbox, self.settings.schedulers)
         self._moves = Moves(self._components)
         self._measurements = Measurements()
         self._past = DecisionHistory()

@@ -34,7 +34,9 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 ROUND_S = 5.0
 _BEST = 5  # candidates kept for the watched pod
-SETTINGS = Settings(scheduler=SCHEDULER, most_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False)
+SETTINGS = Settings(
+    schedulers=(SCHEDULER,), most_pods=1 << 30, backoff=Backoff(ROUND_S, ROUND_S), detailed_records=False
+)
 
 
 @dataclass(slots=True)

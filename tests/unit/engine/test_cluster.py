@@ -97,6 +97,15 @@ def test_pods_of_other_schedulers_are_counted_and_not_placed() -> None:
     assert "ours" in told(c.decide(0.0))
 
 
+def test_an_engine_may_serve_several_scheduler_names() -> None:
+    c = cluster(node("a"), schedulers=("cotenant", "default-scheduler"))
+    c.pod_seen(pod("named"), 0.0)
+    c.pod_seen(pod("plain", scheduler="default-scheduler"), 0.0)
+    c.pod_seen(pod("theirs", scheduler="their-scheduler"), 0.0)
+    assert set(binds(c.decide(0.0))) == {"named", "plain"}
+    assert c.state_of("uid-theirs") is State.GONE
+
+
 def test_ended_and_ending_pods_are_not_placed_and_ended_ones_hold_nothing() -> None:
     c = cluster(node("a", 1500))
     c.pod_seen(pod("done", on="a", phase=Phase.SUCCEEDED), 0.0)

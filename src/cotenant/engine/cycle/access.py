@@ -92,7 +92,7 @@ class CycleAccess(Cycle):
     assume: Callable[
         [PodInfo, Group, Judgement, int, float], None
     ]  # have a placed pod bound; the int: how many are, in this step
-    scheduler: str  # spec.schedulerName of the pods that are ours
+    schedulers: tuple[str, ...]  # spec.schedulerName of the pods that are ours
 
 
 def group_placer(components: Components) -> GroupPlacer:

@@ -44,14 +44,16 @@ class _Refusal(NamedTuple):
 class Judging:
     """Runs scheduling rounds over one cluster's pending pods."""
 
-    def __init__(self, components: Components, pods: Pods, outbox: Outbox, scheduler: str) -> None:
-        """`scheduler`: spec.schedulerName of the pods that are ours."""
+    def __init__(self, components: Components, pods: Pods, outbox: Outbox, schedulers: tuple[str, ...]) -> None:
+        """`schedulers`: spec.schedulerName of the pods that are ours."""
         self._components = components
         self._pods = pods
         self._profile = profile = components.profile
         self._outbox = outbox
         self._waiting = WaitingPods(components, pods, self._send)
-        access = CycleAccess(components, pods, outbox, self._waiting, group_placer(components), self._assume, scheduler)
+        access = CycleAccess(
+            components, pods, outbox, self._waiting, group_placer(components), self._assume, schedulers
+        )
         for plugin in components.plugins:
             plugin.join(access)
         self._hinting = overriding(components.plugins, "queueing_hint")

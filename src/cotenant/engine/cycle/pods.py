@@ -62,7 +62,7 @@ class Pods:
                 each.pod_ended(seen)
         if (
             seen.phase.is_final
-            or not (counts or seen.scheduler == self._settings.scheduler)
+            or not (counts or seen.scheduler in self._settings.schedulers)
             or (seen.terminating and not counts)
         ):
             return

@@ -90,7 +90,7 @@ class Explain:
             uid=entry.seen.uid,
             at_s=now_s,
             state=entry.state.name.lower(),
-            headline=_headline(entry, what_if, waiting, ranks, self._settings.scheduler),
+            headline=_headline(entry, what_if, waiting, ranks, self._settings.schedulers),
             priority=view.pod.priority,
             requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
             node=entry.node,
@@ -283,13 +283,15 @@ def _about(view: View, node: str, ranks: Ranking) -> NodeVerdict:
     return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
 
 
-def _headline(entry: PodInfo, what_if: WhatIf, waiting: Waiting | None, ranks: Ranking, scheduler: str) -> str:
+def _headline(
+    entry: PodInfo, what_if: WhatIf, waiting: Waiting | None, ranks: Ranking, schedulers: tuple[str, ...]
+) -> str:
     if what_if.changes and waiting is not None:
         if waiting.passing == 0 or waiting.held:
             return f"with {what_if.words()} it would wait: {waiting.because}"
         return f"with {what_if.words()}, {waiting.passing} of {waiting.nodes} nodes would take it, {ranks.best(1)[0].node} first"
     if entry.state is State.BOUND:
-        by = "" if entry.seen.scheduler == scheduler else f", placed by {entry.seen.scheduler}"
+        by = "" if entry.seen.scheduler in schedulers else f", placed by {entry.seen.scheduler}"
         return f"it is on {entry.node}{by}"
     if entry.state is State.WAITING:
         return f"it holds {entry.node} and waits for the rest of its gang"

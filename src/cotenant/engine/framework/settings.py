@@ -17,9 +17,16 @@ UNANSWERED_S = 300.0  # a bind without a response for this long is undone
 class Settings:
     """Settings of the engine."""
 
-    scheduler: str = "cotenant"  # spec.schedulerName of the pods that are ours
+    schedulers: tuple[str, ...] = (
+        "cotenant",
+    )  # spec.schedulerName of the pods that are ours; the first is the name of the engine
     most_pods: int = 128  # per call of `decide`
     backoff: Backoff = field(default_factory=Backoff)
     unanswered_s: float = UNANSWERED_S
     flush_s: float = 300.0
     detailed_records: bool = True  # whether the record of a bind has the rejections of each filter and the best nodes
+
+    @property
+    def scheduler(self) -> str:
+        """The first of the names."""
+        return self.schedulers[0]

@@ -1,6 +1,6 @@
-"""Controllers of nodes, taints, budgets, orphaned pods, namespaces and volumes: map events to keys and gather the inputs of each rule.
+"""Controllers of nodes, taints, budgets, unserved and orphaned pods, namespaces and volumes: map events to keys and gather the inputs of each rule.
 
-The rules are in `cluster/{node_lifecycle,disruption,volumes}.py` and `cleanup/{pod_gc,namespaces}.py`.
+The rules are in `cluster/{node_lifecycle,disruption,unserved_pods,volumes}.py` and `cleanup/{pod_gc,namespaces}.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from cotenant.local.apiserver.contract import ListOptions, Resource, Scope, Target
 from cotenant.local.controllers.cleanup import namespaces, pod_gc
-from cotenant.local.controllers.cluster import disruption, node_lifecycle, volumes
+from cotenant.local.controllers.cluster import disruption, node_lifecycle, unserved_pods, volumes
 from cotenant.local.controllers.runtime.actions import (
     BUDGETS,
     CLAIMS,
@@ -159,6 +159,37 @@ class Budgets(ResourceController):
 
 def _health(pod: Pod) -> tuple[object, ...]:
     return pod.ready, pod.finished, pod.metadata.terminating, pod.metadata.labels
+
+
+class UnservedPods(ResourceController):
+    """Says on pods which no scheduler looks at that their scheduler is not running."""
+
+    resource, name = PODS, "unserved-pod-controller"
+
+    def __init__(self, informers: Informers, clock: Callable[[], float], served: tuple[str, ...]) -> None:
+        """`served`: the names that the cluster's own scheduler serves."""
+        super().__init__(informers, clock)
+        self._served = served
+        self._others: set[str] = set()  # names of which a pod has been looked at: the user's own schedulers
+
+    def all_keys(self) -> Iterable[Key]:
+        """Only pods that no scheduler has looked at."""
+        return [p.metadata.key for p in self._own.store if unserved_pods.may_be_unserved(p, self._served)]
+
+    async def plan(self, key: Key, now_s: float) -> Plan:
+        """See `unserved_pods.reconcile`."""
+        pod: Pod | None = self._own.store.get(*key)
+        if pod is None:
+            return GONE
+        return unserved_pods.reconcile(pod, self._served, pod.spec.scheduler_name in self._others, now_s)
+
+    def _changed(self, old: Named | None, new: Named | None) -> None:
+        if not isinstance(new, Pod) or new.spec.scheduler_name in self._served:
+            return
+        if unserved_pods.has_mark(new):
+            self._others.add(new.spec.scheduler_name)
+        elif not isinstance(old, Pod) or old.spec.scheduling_gates != new.spec.scheduling_gates:
+            self._enqueue(new.metadata.key)
 
 
 class PodCollector(ResourceController):

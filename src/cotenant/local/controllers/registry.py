@@ -15,9 +15,13 @@ from cotenant.local.controllers.runtime.runner import Controller, Runner
 
 
 def all_controllers(
-    informers: Informers, clock: Callable[[], float] = time.time, node_grace_s: float = GRACE_S
+    informers: Informers,
+    clock: Callable[[], float] = time.time,
+    node_grace_s: float = GRACE_S,
+    served: tuple[str, ...] = (),
 ) -> tuple[Controller, ...]:
-    """One of each. `node_grace_s`: seconds without a heartbeat until a node counts as dead."""
+    """One of each. `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's scheduler; empty = it has none."""
+    unserved = (cluster.UnservedPods(informers, clock, served),) if served else ()
     return (
         workload.Deployments(informers, clock),
         workload.ReplicaSets(informers, clock),
@@ -27,6 +31,7 @@ def all_controllers(
         cluster.NodeLifecycle(informers, clock, node_grace_s),
         cluster.TaintEviction(informers, clock),
         cluster.Budgets(informers, clock),
+        *unserved,
         cluster.PodCollector(informers, clock),
         cluster.FinishedPods(informers, clock),
         cluster.Namespaces(informers, clock),
@@ -38,7 +43,10 @@ def all_controllers(
 
 
 def controller_manager(
-    informers: Informers, clock: Callable[[], float] = time.time, node_grace_s: float = GRACE_S
+    informers: Informers,
+    clock: Callable[[], float] = time.time,
+    node_grace_s: float = GRACE_S,
+    served: tuple[str, ...] = (),
 ) -> Runner:
     """A runner of all controllers, ready to start."""
-    return Runner(informers, all_controllers(informers, clock, node_grace_s), clock)
+    return Runner(informers, all_controllers(informers, clock, node_grace_s, served), clock)

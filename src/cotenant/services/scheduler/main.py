@@ -29,6 +29,7 @@ from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
+from cotenant.services.scheduler.names import check_names
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 
@@ -41,7 +42,7 @@ class SchedulerArguments:
 
     kubeconfig: Path | None
     context: str
-    scheduler_name: str
+    scheduler_names: tuple[str, ...]
     profile: str
     leader_elect: bool
     lease_namespace: str
@@ -66,8 +67,7 @@ def run(request: SchedulerArguments) -> int:
     address = Address.parse("--listen", request.listen)
     if address.path:
         raise InvalidInput("--listen", request.listen, "HOST:PORT")
-    if not request.scheduler_name:
-        raise InvalidInput("--scheduler-name", "", "a name")
+    check_names(request.scheduler_names)
     if request.binds_in_flight < 1:
         raise InvalidInput("--binds-in-flight", request.binds_in_flight, "1 or more")
     if not request.burst >= 1 or not isfinite(request.burst):
@@ -80,7 +80,7 @@ def run(request: SchedulerArguments) -> int:
     log_to_stderr(request.log_level)
     access = load_access(request.kubeconfig, request.context)
     options = Options(
-        scheduler=request.scheduler_name,
+        schedulers=request.scheduler_names,
         binds_in_flight=request.binds_in_flight,
         qps=request.qps,
         burst=int(request.burst),
@@ -105,7 +105,7 @@ def run(request: SchedulerArguments) -> int:
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
     def elected(client: Client) -> Leadership:
-        lease = lease_name(request.scheduler_name)
+        lease = lease_name(request.scheduler_names[0])
         return leadership(client, namespace, lease, identity, request.election, elect=request.leader_elect)
 
     async def main(stop: asyncio.Event) -> None:

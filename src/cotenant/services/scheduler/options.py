@@ -22,7 +22,9 @@ LISTEN = Address("127.0.0.1", 10261)
 class Options:
     """What may be set."""
 
-    scheduler: str = "cotenant"
+    schedulers: tuple[str, ...] = (
+        "cotenant",
+    )  # spec.schedulerName of the pods that are ours; the first names the component and its Lease
     binds_in_flight: int = 32
     qps: float = inf  # requests a second to the API server
     burst: int = 100

@@ -82,7 +82,7 @@ class SchedulerProcess:
             access, qps=options.qps, burst=options.burst, in_flight=options.binds_in_flight + 16, user_agent="cotenant-scheduler"
         )  # fmt: skip
         self.kube = kube = KubeProcess(
-            options.scheduler,
+            options.schedulers[0],
             identity,
             self.client,
             leadership=leadership(self.client),
@@ -146,7 +146,7 @@ class SchedulerProcess:
         )
         kube.background("binds", self.binder.run)
         self.evictor = Evictor(
-            self.client, self.cluster, self.pod_statuses, self.metrics, options.scheduler, kube.now, kube.wake
+            self.client, self.cluster, self.pod_statuses, self.metrics, options.schedulers[0], kube.now, kube.wake
         )
         kube.on_stop(self.evictor.stop)
         self.reserver = Reserver(self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake)
@@ -263,13 +263,13 @@ class SchedulerProcess:
         options = self.options
         token = BearerToken(options.debug_token, "--debug-token-file") if options.debug_token else None
         process = Process(
-            self.cluster, self.debugging, options.scheduler, self.kube.now, self._state, lambda: self._leads
+            self.cluster, self.debugging, options.schedulers, self.kube.now, self._state, lambda: self._leads
         )
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))
 
 
 def _engine(profile: PlacementProfile, options: Options) -> Cluster:
-    settings = Settings(scheduler=options.scheduler, unanswered_s=VOLUMES_WITHIN_S + 120.0)
+    settings = Settings(schedulers=options.schedulers, unanswered_s=VOLUMES_WITHIN_S + 120.0)
     plugins = PluginRegistry(
         devices=DeviceRules(options.devices),
         quotas=Quotas(options.quotas),

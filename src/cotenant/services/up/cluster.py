@@ -44,7 +44,7 @@ from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.explain.client import URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
-from cotenant.services.up.config import UpConfig
+from cotenant.services.up.config import NODES_FILE, UpConfig
 from cotenant.services.up.reporter import HttpReporter
 from cotenant.services.up.stale_lease import release_stale_lease
 
@@ -111,6 +111,7 @@ class LocalCluster:
         await server.start()
         self._stack.push_async_callback(server.stop)
         write_private(directory / "port", f"{server.address.port}\n")
+        write_private(directory / NODES_FILE, f"{self.config.nodes}\n")
         path = directory / "kubeconfig"
         url = _reachable(server.address)
         write_private(path, kubeconfig(url, token, ca_pem=ca_pem))
@@ -171,7 +172,9 @@ class LocalCluster:
     async def _start_controllers(self) -> None:
         self._informers = informers = Informers(self.api)
         self._stack.push_async_callback(informers.stop)
-        runner = controller_manager(informers, node_grace_s=self.config.node_grace_s)
+        runner = controller_manager(
+            informers, node_grace_s=self.config.node_grace_s, served=self.config.scheduler_names()
+        )
         await runner.start()
         self._stack.push_async_callback(runner.stop)
 

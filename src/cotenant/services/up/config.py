@@ -14,10 +14,21 @@ from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES
 from cotenant.services.scheduler.device_settings import STRATEGY, USUAL, device_settings
 from cotenant.services.scheduler.load_aware import read_settings
+from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, check_names
 
 MOST_NODES = 20_000
 FASTEST = 3600.0
 LONGEST_GRACE_S = 3600.0
+USUAL_NODES = 10
+NODES_FILE = "nodes"  # in the directory: how many nodes were simulated last
+
+
+def usual_nodes(directory: Path) -> int:
+    """The nodes to simulate where none are asked for: as many as the directory's cluster had, 10 in a new one."""
+    try:
+        return min(MOST_NODES, max(0, int((directory / NODES_FILE).read_text())))
+    except (OSError, ValueError):
+        return USUAL_NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,8 @@ class UpConfig:
     node_grace_s: float = 40.0  # without a heartbeat until a node counts as dead
     device_strategy: str = "binpack"  # the scheduler's
     usual_gpu_pods: str = ""  # the scheduler's, for fragmentation
+    more_names: tuple[str, ...] = ()  # further scheduler names to serve
+    is_default_scheduler: bool = True  # serve pods that name no scheduler
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
@@ -65,6 +78,7 @@ class UpConfig:
         profiles = [each.name for each in PROFILES if each.fit is Fit.REQUESTS]  # docs/adr/0012
         if self.profile not in profiles:
             raise InvalidInput("--profile", self.profile, "one of " + ", ".join(profiles))
+        check_names(self.scheduler_names())
         if self.workload and self.workload not in script.names():
             raise InvalidInput("--workload", self.workload, "one of " + ", ".join(script.names()))
         if self.workload and not self.nodes:
@@ -72,9 +86,16 @@ class UpConfig:
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
 
+    def scheduler_names(self) -> tuple[str, ...]:
+        """The names of schedulers that are served; the first names the Lease."""
+        default = (DEFAULT_SCHEDULER,) if self.is_default_scheduler else ()
+        return ("cotenant", *default, *self.more_names)
+
     def scheduler_options(self) -> tuple[str, ...]:
         """The scheduler's command-line options about placement."""
         asked = ["--profile", self.profile, STRATEGY, self.device_strategy]
+        for name in self.scheduler_names():
+            asked += [FLAG, name]
         if self.usual_gpu_pods:
             asked += [USUAL, self.usual_gpu_pods]
         if self.load_aware is not None:

@@ -31,7 +31,12 @@ class Ties:
 
     components: Components
     pods: Pods
-    scheduler: str  # the name of ours
+    schedulers: tuple[str, ...]  # spec.schedulerName of the pods that are ours
+
+    @property
+    def scheduler(self) -> str:
+        """The first of the names: of the pods that stand for reservations without one."""
+        return self.schedulers[0]
 
 
 class Upkeep:
@@ -154,7 +159,7 @@ class Upkeep:
 
     def _is_ours(self, record: Record) -> bool:
         """Whether its status is ours to write; others hold their room here all the same."""
-        return self._ties is not None and record.reservation.scheduler in ("", self._ties.scheduler)
+        return self._ties is not None and record.reservation.scheduler in ("", *self._ties.schedulers)
 
     def stand(self, record: Record, now_s: float) -> bool:
         """Let the pod that stands for it be as it should be; whether it holds more than before."""

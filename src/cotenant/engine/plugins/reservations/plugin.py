@@ -58,7 +58,7 @@ class Reservations(Plugin):
     def join(self, cycle: Cycle) -> None:
         """See `Plugin`."""
         assert isinstance(cycle, CycleAccess)
-        self._upkeep.tie(Ties(cycle.components, cycle.pods, cycle.scheduler))
+        self._upkeep.tie(Ties(cycle.components, cycle.pods, cycle.schedulers))
 
     def group_placer(self) -> GroupPlacer:
         """Members of whole groups that draw from reservations."""

@@ -239,6 +239,7 @@ class PodSpec(View, frozen=True):
     tolerations: tuple[TolerationView, ...] = ()
     volumes: tuple[Volume, ...] = ()
     scheduler_name: str = ""
+    scheduling_gates: tuple[dict[str, str], ...] = ()
     host_network: bool = False
 
 
@@ -281,6 +282,7 @@ class PodStatus(View, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     start_time: datetime | None = None
+    nominated_node_name: str = ""
     pod_ip: str = field(default="", name="podIP")
 
 

@@ -54,7 +54,7 @@ class Process:
 
     cluster: Cluster
     debugging: Debugging
-    scheduler: str  # the schedulerName of our pods
+    schedulers: tuple[str, ...]  # spec.schedulerName of our pods
     now: Callable[[], float]
     state: Callable[[], ProcessState]
     leads: Callable[[], bool]
@@ -68,7 +68,7 @@ def routes(process: Process) -> tuple[Route, ...]:
         key = "/".join(asked.names)
         found = cluster.find(key)
         if found is None:
-            raise _unknown_pod(key, process.scheduler)
+            raise _unknown_pod(key, process.schedulers)
         history = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.last_message, found.lines())
         return Answer(200, msgspec.json.encode(history))
 
@@ -77,7 +77,7 @@ def routes(process: Process) -> tuple[Route, ...]:
         supposed = WhatIf.parse(asked.query.get("if", ()))
         answer = cluster.why.pod(key, process.now(), supposed)
         if answer is None:
-            raise _unknown_pod(key, process.scheduler)
+            raise _unknown_pod(key, process.schedulers)
         return Answer(200, msgspec.json.encode(_with_scores(replace(answer, leads=process.leads()), debugging)))
 
     def node(asked: PageRequest) -> Answer:
@@ -126,7 +126,8 @@ def _with_scores(answer: PodAnswer, debugging: Debugging) -> PodAnswer:
     return answer if kept is None else replace(answer, record=replace(record, candidates=kept.best))
 
 
-def _unknown_pod(key: str, scheduler: str) -> UnknownName:
+def _unknown_pod(key: str, schedulers: tuple[str, ...]) -> UnknownName:
+    names = " or ".join(schedulers)
     return UnknownName(
-        f"pod {key} is not known to this scheduler: it does not exist, has ended, or waits for another one than {scheduler} (spec.schedulerName)"
+        f"pod {key} is not known to this scheduler: it does not exist, has ended, or waits for another one than {names} (spec.schedulerName)"
     )

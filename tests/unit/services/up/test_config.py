@@ -1,0 +1,34 @@
+"""What `cotenant up` does with options that are left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.up.config import NODES_FILE, USUAL_NODES, UpConfig, usual_nodes
+
+
+def test_a_new_cluster_has_nodes_and_an_old_one_as_many_as_before(tmp_path: Path) -> None:
+    assert usual_nodes(tmp_path) == USUAL_NODES > 0
+    (tmp_path / NODES_FILE).write_text("37\n")
+    assert usual_nodes(tmp_path) == 37
+    (tmp_path / NODES_FILE).write_text("0\n")
+    assert usual_nodes(tmp_path) == 0
+    (tmp_path / NODES_FILE).write_text("many\n")
+    assert usual_nodes(tmp_path) == USUAL_NODES
+
+
+def test_the_scheduler_serves_pods_that_name_no_scheduler_unless_it_is_turned_off(tmp_path: Path) -> None:
+    assert UpConfig(tmp_path).scheduler_names() == ("cotenant", "default-scheduler")
+    config = UpConfig(tmp_path, is_default_scheduler=False, more_names=("gpu",))
+    assert config.scheduler_names() == ("cotenant", "gpu")
+    options = config.scheduler_options()
+    assert [options[at + 1] for at, word in enumerate(options) if word == "--scheduler-name"] == ["cotenant", "gpu"]
+
+
+@pytest.mark.parametrize("names", [("",), ("My_Own",), ("cotenant",)])
+def test_bad_scheduler_names_are_refused_before_anything_starts(names: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--scheduler-name"):
+        UpConfig(tmp_path, more_names=names)
