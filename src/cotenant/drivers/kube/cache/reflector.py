@@ -97,7 +97,7 @@ class Reflector(Generic[T]):
             step = self._machine.step()
             if isinstance(step, Pause):
                 _log.log(
-                    logging.DEBUG if step.expected else logging.WARNING,
+                    logging.DEBUG if step.expected else self._client.outage.level,
                     "%s: next request in %.1f s: %s",
                     self.kind.plural,
                     step.seconds,

@@ -38,6 +38,7 @@ from cotenant.drivers.kube.client.errors import (
     failure,
 )
 from cotenant.drivers.kube.client.limits import RequestLimiter
+from cotenant.drivers.kube.client.outage import Outage
 from cotenant.drivers.kube.kinds.event import EVENTS, Event
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.schema import PODS
@@ -100,6 +101,7 @@ class Client:
     ) -> None:
         self.access = access
         self.limiter = RequestLimiter(qps, burst, in_flight, monotonic)
+        self.outage = Outage(access.server, monotonic)
         self.requests = 0
         self.failures = 0
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
@@ -358,9 +360,11 @@ class Client:
         head = self._head_for(content_type if data is not None else "")
         try:
             answer = await self._connections.exchange(method, self._base + target, head, data)
-        except Unavailable:
+        except Unavailable as error:
             self.failures += 1
+            self.outage.failed(error)
             raise
+        self.outage.answered()
         if answer.status < 300:
             return answer.body
         headers = {"Retry-After": answer.retry_after} if answer.retry_after else {}
@@ -381,13 +385,14 @@ class Client:
                 allow_redirects=False,
             ) as response:
                 body = await response.read()
+                self.outage.answered()
                 if response.status < 300:
                     return body
                 raise self._failed(response.status, body, response.headers, method, target)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.failures += 1
             unsent = isinstance(error, aiohttp.ClientConnectorError)
-            raise _cut(f"{method} {target}", error, maybe_done=method != "GET" and not unsent) from error
+            raise self._cut(f"{method} {target}", error, maybe_done=method != "GET" and not unsent) from error
 
     def _head_for(self, content_type: str) -> bytes:
         """The encoded headers, made once for each credential and content type."""
@@ -404,7 +409,7 @@ class Client:
     async def _open(self, url: URL, path: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         self.requests += 1
         try:
-            return await self._connected().get(
+            response = await self._connected().get(
                 url,
                 headers=self._headers_for(""),
                 ssl=self._ssl,
@@ -417,7 +422,9 @@ class Client:
             raise StreamTimeout(f"GET {path}: no answer within {timeout.sock_read:g} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.failures += 1
-            raise _cut(f"GET {path}", error, maybe_done=False) from error
+            raise self._cut(f"GET {path}", error, maybe_done=False) from error
+        self.outage.answered()
+        return response
 
     async def _chunks(self, response: aiohttp.ClientResponse, path: str, silence_s: float) -> AsyncIterator[bytes]:
         try:
@@ -427,13 +434,18 @@ class Client:
             raise StreamTimeout(f"GET {path}: nothing for {silence_s:g} s") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.failures += 1
-            raise _cut(f"GET {path}", error, maybe_done=False) from error
+            raise self._cut(f"GET {path}", error, maybe_done=False) from error
 
     def _failed(self, code: int, body: bytes, headers: Mapping[str, str], method: str, path: str) -> Exception:
         self.failures += 1
         if code < 400:
             raise InvalidInput("server", f"{self.access.server} ({code})", "an API server that does not redirect")
         return failure(code, body, headers, f"{method} {path}")
+
+    def _cut(self, doing: str, error: Exception, maybe_done: bool) -> Unavailable:
+        made = Unavailable(f"{doing}: {str(error) or type(error).__name__}", maybe_done=maybe_done)
+        self.outage.failed(made)
+        return made
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:
@@ -447,8 +459,3 @@ def _keep_alive(response: aiohttp.ClientResponse) -> None:
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def _cut(doing: str, error: Exception, maybe_done: bool) -> Unavailable:
-    reason = str(error) or type(error).__name__
-    return Unavailable(f"{doing}: {reason}", maybe_done=maybe_done)

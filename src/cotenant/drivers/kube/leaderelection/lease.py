@@ -125,7 +125,7 @@ class LeaderElector:
                 stored = await self._write(instruction.lease, instruction.creates)
                 election.wrote(stored, began_s, self._now())
         except CotenantError as error:
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, error)
+            _log.log(self._client.outage.level, "lease %s/%s: %s", self._namespace, self._name, error)
             election.failed(self._now())
 
     async def _read(self) -> Lease | None:
