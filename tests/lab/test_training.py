@@ -13,7 +13,7 @@ from cotenant.lab.scenarios.training import POLICIES, Training
 from cotenant.lab.workloads import training as workload
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import GPU_CORE
-from cotenant.policy.quota.admission import select_usable
+from cotenant.policy.quota.usable import select_usable
 
 LOAD = 0.3
 

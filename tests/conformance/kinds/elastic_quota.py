@@ -1,17 +1,30 @@
-"""Kinds of elastic quota: runtime of siblings and of trees, guarantees, minima that do not fit, and the results of validation and revocation."""
+"""Kinds of elastic quota: runtime of siblings and of trees, guarantees, minima that do not fit, the results of validation and
+revocation, a quota's defaults, sequences of changes, and a pod's quota."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
 from cotenant.model.resources import CPU_NAME, NOTHING, Amounts
-from cotenant.policy.quota.admission import Rules, check_alone, check_keys, check_minima
-from cotenant.policy.quota.forest import distributable
+from cotenant.policy.quota.admission import (
+    Rules,
+    Violation,
+    check,
+    check_alone,
+    check_amounts,
+    check_delete,
+    check_guarantee,
+    check_keys,
+    check_minima,
+    check_place,
+)
+from cotenant.policy.quota.forest import Forest, distributable
 from cotenant.policy.quota.revocation import revoke
 from cotenant.policy.quota.runtime import Member, scaled_minima, share
 from cotenant.policy.quota.tree import QuotaTree
+from cotenant.policy.quota.usable import defaulted
 
 Compared = Iterator[tuple[str, Any, Any]]
 
@@ -31,9 +44,22 @@ def quota(given: Mapping[str, Any]) -> Quota:
         amounts(given.get("min")),
         ROOT_QUOTA if given.get("parent") in (None, "root") else given["parent"],
         given.get("is_parent", False),
-        amounts(given.get("weight")),
+        amounts(given.get("shared_weight", given.get("weight"))),
         given.get("allow_lend", True),
+        given.get("tree_id") or "",
+        given.get("is_root", False),
+        given.get("allow_force_update", False),
+        tuple(given.get("namespaces") or ()),
     )
+
+
+def negative(given: Mapping[str, Any]) -> list[Violation]:
+    """Amounts are checked as written: a quota that has a negative one is never made."""
+    levels = [
+        tuple((named(key), amount) for key, amount in (given.get(field) or {}).items())
+        for field in ("max", "min", "shared_weight" if "shared_weight" in given else "weight")
+    ]
+    return check_amounts(given["name"], *levels)
 
 
 def flat(case: Any) -> Compared:
@@ -119,7 +145,8 @@ def scaled_min(case: Any) -> Compared:
 def quota_self(case: Any) -> Compared:
     given = case.given["quota"]
     strict = tuple(named(key) for key in given.get("strict_used_keys", ()))
-    violations = check_alone(quota(given), amounts(given.get("used")).items, Rules(strict_used=strict))
+    used = amounts(given.get("used")).items
+    violations = negative(given) or check_alone(quota(given), used, Rules(strict_used=strict))
     yield "valid", case.expect["valid"], not violations
 
 
@@ -135,6 +162,109 @@ def min_sum(case: Any) -> Compared:
 def key_sets(case: Any) -> Compared:
     violations = check_keys(*_family(case), Rules(key_subset=case.given["allow_key_subset"]))
     yield "valid", case.expect["valid"], not violations
+
+
+# what upstream's messages are about -> our rules
+_REASONS = {
+    "duplicate-name": {"name"},
+    "namespace-taken": {"namespace"},
+    "negative": {"negative"},
+    "min-key-not-in-max": {"min-keys"},
+    "min-above-max": {"min-over-max"},
+    "used-above-max": {"max-under-used"},
+    "tree-id-changed": {"tree-id"},
+    "tree-id-mismatch": {"tree-id"},
+    "parent-missing": {"unknown-parent"},
+    "parent-not-parent": {"parent-is-leaf"},
+    "max-keys": {"max-keys"},
+    "min-keys": {"parent-min-keys"},
+    "siblings-min-sum": {"min-sum"},
+    "children-min-sum": {"min-sum"},
+    "has-children": {"has-children", "is-parent", "parent-changed"},
+    "has-pods": {"has-pods", "is-parent", "parent-has-pods", "parent-changed"},
+    "builtin": {"built-in"},
+    "not-found": {"not-found"},
+    "guarantee": {"guarantee"},
+    "cycle": {"cycle"},
+}
+
+
+def _verdict(where: str, expect: Mapping[str, Any], rules: Iterable[str]) -> Compared:
+    found = set(rules)
+    yield f"{where}accepted", expect["accepted"], not found
+    if "reason" in expect:
+        yield f"{where}reason", True, bool(found & _REASONS[expect["reason"]])
+
+
+def defaulting(case: Any) -> Compared:
+    given = case.given["quota"]
+    existing = [quota(other) for other in case.given["existing"] if other["name"] != given["name"]]
+    made = defaulted([quota(given), *existing])[0]
+    missing = {found.rule for found in check_place(made, existing)} & {"unknown-parent"}
+    yield from _verdict("", case.expect, missing)
+    if not missing:
+        got = {"parent": made.parent, "tree_id": made.tree_id}
+        for key, value in got.items():
+            yield key, case.expect[key], value
+        wanted = amounts(case.expect["shared_weight"])  # all zero counts as the maximum, in upstream's scheduler
+        yield "shared_weight", wanted if any(amount for _, amount in wanted) else made.maximum, made.weight
+
+
+def tree_id(case: Any) -> Compared:
+    mine, *others = (quota(case.given[role]) for role in ("quota", "parent", "child"))
+    yield from _verdict("", case.expect, (found.rule for found in check_place(mine, others) if found.rule == "tree-id"))
+
+
+def min_guarantee(case: Any) -> Compared:
+    given = (*case.given["existing"], case.given["quota"])
+    guaranteed = {each["name"]: amounts(each.get("guaranteed")) for each in given}
+    others = [quota(each) for each in case.given["existing"]]
+    found = check_guarantee(quota(case.given["quota"]), others, guaranteed)
+    yield from _verdict("", case.expect, (each.rule for each in found))
+
+
+def of_pod(case: Any) -> Compared:
+    pod = case.given["pod"]
+    found = Forest([quota(each) for each in case.given["quotas"]]).membership(
+        pod["namespace"], pod["quota_label"] or ""
+    )
+    yield "quota", case.expect["quota"], found.quota
+
+
+def sequence(case: Any) -> Compared:
+    gates = case.given.get("gates", {})
+    held = {each["name"]: quota(each) for each in case.given.get("existing", ())}
+    guaranteed = {each["name"]: amounts(each.get("guaranteed")) for each in case.given.get("existing", ())}
+    for i, (step, expect) in enumerate(zip(case.given["steps"], case.expect["steps"], strict=True)):
+        pods = Forest(held.values())
+        with_pods = {
+            pods.membership(pod["namespace"], pod.get("quota_label") or "").quota for pod in step.get("pods", ())
+        }
+        if step["op"] == "delete":
+            rules = [found.rule for found in check_delete(Quota(step["name"]), held.values(), with_pods)]
+            if not rules and step["name"] not in held:
+                rules = ["not-found"]
+            if not rules:
+                del held[step["name"]]
+        else:
+            given = step["quota"]
+            rules = [found.rule for found in negative(given)]
+            if not rules:
+                made = quota(given)
+                others = tuple(held.values())
+                if step["op"] == "create" and not step.get("raw"):
+                    made = defaulted([made, *(other for other in others if other.name != made.name)])[0]
+                old = held.get(made.name) if step["op"] == "update" else None
+                strict = tuple(named(key) for key in given.get("strict_used_keys", ()))
+                settings = Rules(key_subset=gates.get("update_resource_keys", False), strict_used=strict)
+                used = amounts(given.get("used")).items
+                rules = [found.rule for found in check(made, others, old, with_pods, used, settings)]
+                if gates.get("guarantee_usage"):
+                    now = guaranteed | {made.name: amounts(given.get("guaranteed"))}
+                    rules += [found.rule for found in check_guarantee(made, others, now)]
+            if not rules:
+                held[made.name] = made
+        yield from _verdict(f"steps[{i}].", expect, rules)
 
 
 def revocation(case: Any) -> Compared:
@@ -157,4 +287,9 @@ KINDS = {
     "min_sum": min_sum,
     "key_sets": key_sets,
     "revoke": revocation,
+    "quota_defaulting": defaulting,
+    "quota_tree_id": tree_id,
+    "quota_min_guarantee": min_guarantee,
+    "quota_of_pod": of_pod,
+    "quota_sequence": sequence,
 }

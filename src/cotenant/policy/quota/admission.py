@@ -1,20 +1,20 @@
 """Validation of quotas: whether a quota may be created, changed or deleted, and which rules it violates.
 
 Problem: one invalid quota (a cycle, a minimum above its maximum, children guaranteed more than their parent) invalidates the runtimes of the whole
-tree. Choice: each rule is a small function that returns messages for users; `check` applies all of them to one quota among the existing ones;
-`select_usable` takes the quotas found in a cluster and keeps the largest consistent part, with a reason for each rejected one. Limits: the
-caller supplies which quotas have pods; no webhook calls this yet.
+tree. Choice: each rule is a small function that returns messages for users; `check` applies all of them to one quota among the existing ones. An object that is already there is
+never refused but selected (usable.py). Limits: the caller supplies which quotas have pods; no webhook calls this yet, so only a cluster's existing quotas
+are judged, and reported in their annotation and events.
 
 Source: Koordinator's pkg/webhook/elasticquota and the rules of its 0.7 release; names of rules are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from cotenant.model.groups.quota import BUILT_IN, DEFAULT_QUOTA, ROOT_QUOTA, SYSTEM_QUOTA, Levels, Quota
-from cotenant.model.resources import format_amount
+from cotenant.model.resources import NOTHING, Amounts, format_amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,35 @@ def check(
     used: Levels = (),
     rules: Rules = DEFAULT_RULES,
 ) -> tuple[Violation, ...]:
-    """Violations of this quota among `others`; `old` is what it replaces, `with_pods` names the quotas that have pods."""
-    existing = tuple(other for other in others if other.name != quota.name)
+    """Violations of this quota among `others`; `old` is what it replaces, `with_pods` names the quotas that have pods.
+
+    A quota that is as it was violates nothing: rules that its surroundings break since then must not block a change of its labels.
+    """
+    if quota == old:
+        return ()
+    given = tuple(others)
+    existing = tuple(other for other in given if other.name != quota.name)
     holding = frozenset(with_pods)
+    taken = [Violation(quota.name, "name", "another quota has this name")] if old is None and existing != given else []
     return (
+        *taken,
         *check_alone(quota, used, rules),
         *check_place(quota, existing, holding),
         *check_change(quota, old, existing, holding),
         *check_keys(quota, existing, rules),
         *check_minima(quota, existing),
     )
+
+
+def check_amounts(name: str, maximum: Levels, minimum: Levels, shared_weight: Levels) -> list[Violation]:
+    """Amounts as written, before they become a `Quota`: none may be negative."""
+    groups = (("maximum", maximum), ("minimum", minimum), ("shared weight", shared_weight))
+    return [
+        Violation(name, "negative", f"the {what} of {resource} is negative: {amount}")
+        for what, levels in groups
+        for resource, amount in levels
+        if amount < 0
+    ]
 
 
 def check_alone(quota: Quota, used: Levels = (), rules: Rules = DEFAULT_RULES) -> list[Violation]:
@@ -98,7 +117,7 @@ def check_place(quota: Quota, others: Sequence[Quota], with_pods: frozenset[str]
         found.append(Violation(quota.name, "parent-has-pods", "it has pods, which a parent must not have"))
     if quota.parent == ROOT_QUOTA:
         return found
-    if quota.parent == quota.name or _is_in_cycle(quota, by_name):
+    if quota.parent == quota.name or is_in_cycle(quota, by_name):
         found.append(Violation(quota.name, "cycle", f"following its parents from {quota.parent} leads back to it"))
         return found
     parent = by_name.get(quota.parent)
@@ -139,13 +158,11 @@ def check_keys(quota: Quota, others: Sequence[Quota], rules: Rules = DEFAULT_RUL
     for parent, child in _pairs(quota, others):
         upper, lower = set(parent.maximum.names()), set(child.maximum.names())
         if not (lower <= upper if rules.key_subset else lower == upper):
-            text = (
-                f"the maximum of {child.name} mentions {_list(lower)}, that of its parent {parent.name} {_list(upper)}"
-            )
+            text = f"the maximum of {child.name} mentions {listed(lower)}, that of its parent {parent.name} {listed(upper)}"
             found.append(Violation(quota.name, "max-keys", text))
         beyond = set(child.minimum.names()) - set(parent.minimum.names())
         if beyond and not (parent.is_tree_root or child.allows_force_update):
-            text = f"the minimum of {child.name} mentions {_list(beyond)}, that of its parent {parent.name} does not"
+            text = f"the minimum of {child.name} mentions {listed(beyond)}, that of its parent {parent.name} does not"
             found.append(Violation(quota.name, "parent-min-keys", text))
     return found
 
@@ -154,12 +171,40 @@ def check_minima(quota: Quota, others: Sequence[Quota]) -> list[Violation]:
     """Minima of children must not exceed their parent's: for this quota's children, and for this quota with its siblings."""
     found = []
     if not (quota.is_tree_root or quota.allows_force_update):
-        found += _sum_of_minima(quota.name, quota, [other for other in others if other.parent == quota.name])
+        found += sum_of_minima(quota.name, quota, [other for other in others if other.parent == quota.name])
         for parent in others:
             if parent.name == quota.parent and not parent.is_tree_root:
                 siblings = [other for other in others if other.parent == parent.name and other.name != quota.name]
-                found += _sum_of_minima(quota.name, parent, [quota, *siblings])
+                found += sum_of_minima(quota.name, parent, [quota, *siblings])
     return found
+
+
+def check_guarantee(quota: Quota, others: Iterable[Quota], guaranteed: Mapping[str, Amounts]) -> list[Violation]:
+    """With guaranteed use: a raised minimum must be covered by what an ancestor is guaranteed already. `guaranteed`: the current guarantees by quota.
+
+    The need climbs the tree until some ancestor's guarantee covers its children's; at the root of the tree nothing can cover it any more.
+    Only quotas of a tree with an id are checked, as upstream (checkGuaranteedForMin).
+    """
+    if quota.allows_force_update or quota.is_tree_root or not quota.tree_id:
+        return []
+    by_name = {other.name: other for other in others}
+    own = guaranteed.get(quota.name, NOTHING)
+    if all(amount <= own.get(resource) for resource, amount in quota.minimum):
+        return []
+    at, needed = quota, own.maximum(quota.minimum)
+    for _ in range(len(by_name) + 1):  # bounded, in case of a cycle
+        parent = by_name.get(at.parent)
+        if parent is None:
+            break
+        for other in by_name.values():
+            if other.parent == parent.name and other.name != at.name:
+                needed = needed + guaranteed.get(other.name, NOTHING)
+        needed = needed.maximum(parent.minimum)
+        has = guaranteed.get(parent.name, NOTHING)
+        if all(amount <= has.get(resource) for resource, amount in needed):
+            return []
+        at = parent
+    return [Violation(quota.name, "guarantee", f"nothing above it in tree {quota.tree_id} guarantees its minimum")]
 
 
 def check_delete(quota: Quota, others: Iterable[Quota], with_pods: Iterable[str] = ()) -> tuple[Violation, ...]:
@@ -175,91 +220,8 @@ def check_delete(quota: Quota, others: Iterable[Quota], with_pods: Iterable[str]
     return tuple(found)
 
 
-def select_usable(quotas: Iterable[Quota]) -> tuple[tuple[Quota, ...], tuple[Violation, ...]]:
-    """The quotas that form consistent trees, and why the others are not used.
-
-    Only what would break a tree counts: a duplicate name, a missing, foreign or circular parent, a minimum above the maximum; descendants of a
-    rejected quota are rejected too. A namespace claimed by two quotas stays with the first by name, and the other is kept without it. Sums of
-    minima that are too large are tolerated, since minima are scaled.
-    """
-    kept: dict[str, Quota] = {}
-    refused = []
-    for quota in sorted(quotas, key=lambda quota: quota.name):
-        if quota.name in kept:
-            refused.append(Violation(quota.name, "name", "another quota has this name"))
-            continue
-        kept[quota.name] = quota
-    while True:
-        wrong = {name: found for name, quota in kept.items() if (found := _breaks(quota, kept))}
-        if not wrong:
-            break
-        for name, violation in sorted(wrong.items()):
-            refused.append(violation)
-            del kept[name]
-    taken: dict[str, str] = {}
-    for name, quota in kept.items():
-        for namespace in quota.namespaces:
-            if taken.setdefault(namespace, name) != name:
-                text = f"the pods of namespace {namespace} belong to {taken[namespace]}"
-                refused.append(Violation(name, "namespace", text))
-        kept[name] = replace(quota, namespaces=tuple(space for space in quota.namespaces if taken[space] == name))
-    return tuple(kept.values()), tuple(refused)
-
-
-def inherited(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
-    """Quotas with the tree id of their nearest ancestor where they have none, as upstream's webhook sets it."""
-    given = tuple(quotas)
-    by_name = {quota.name: quota for quota in given}
-    return tuple(quota if quota.tree_id else replace(quota, tree_id=_tree_above(quota, by_name)) for quota in given)
-
-
-def _tree_above(quota: Quota, by_name: dict[str, Quota]) -> str:
-    at: Quota | None = quota
-    for _ in range(len(by_name) + 1):  # bounded, in case of a cycle
-        if at is None or at.tree_id:
-            break
-        at = by_name.get(at.parent)
-    return at.tree_id if at is not None else ""
-
-
-def tolerated(quotas: Iterable[Quota], rules: Rules = DEFAULT_RULES) -> tuple[Violation, ...]:
-    """Problems of quotas that are used nevertheless: scaling and division handle them, and their owners should know."""
-    given = {quota.name: quota for quota in quotas}
-    below: dict[str, list[Quota]] = {}
-    for quota in given.values():
-        below.setdefault(quota.parent, []).append(quota)
-    found: list[Violation] = []
-    for name, children in below.items():
-        parent = given.get(name)
-        if parent is None:
-            continue
-        if not parent.is_parent:
-            text = f"it has children ({_list(child.name for child in children)}) but is not marked as a parent"
-            found.append(Violation(name, "is-parent", text))
-        if not (parent.is_tree_root or parent.allows_force_update):
-            found += _sum_of_minima(name, parent, [child for child in children if not child.allows_force_update])
-        for child in children:
-            found += check_keys(child, (parent,), rules)
-    return tuple(found)
-
-
-def _breaks(quota: Quota, by_name: dict[str, Quota]) -> Violation | None:
-    for violation in check_alone(quota):
-        return violation
-    if quota.parent == ROOT_QUOTA:
-        return None
-    if _is_in_cycle(quota, by_name):
-        return Violation(quota.name, "cycle", f"following its parents from {quota.parent} leads back to it")
-    parent = by_name.get(quota.parent)
-    if parent is None:
-        return Violation(quota.name, "unknown-parent", f"there is no usable quota {quota.parent}")
-    if parent.tree_id != quota.tree_id:
-        text = f"it is in tree {quota.tree_id or 'default'!r}, but its parent is in {parent.tree_id or 'default'!r}"
-        return Violation(quota.name, "tree-id", text)
-    return None
-
-
-def _is_in_cycle(quota: Quota, by_name: dict[str, Quota]) -> bool:
+def is_in_cycle(quota: Quota, by_name: Mapping[str, Quota]) -> bool:
+    """Whether following its parents leads back to the quota."""
     at: str | None = quota.parent
     for _ in range(len(by_name) + 1):
         if at == quota.name:
@@ -276,7 +238,8 @@ def _pairs(quota: Quota, others: Sequence[Quota]) -> list[tuple[Quota, Quota]]:
     return above + [(quota, other) for other in others if other.parent == quota.name]
 
 
-def _sum_of_minima(name: str, parent: Quota, children: Sequence[Quota]) -> list[Violation]:
+def sum_of_minima(name: str, parent: Quota, children: Sequence[Quota]) -> list[Violation]:
+    """Where the minima of these children exceed their parent's, as violations by quota `name`."""
     found = []
     for resource in sorted({resource for child in children for resource, _ in child.minimum}):
         total = sum(child.minimum.get(resource) for child in children)
@@ -286,5 +249,6 @@ def _sum_of_minima(name: str, parent: Quota, children: Sequence[Quota]) -> list[
     return found
 
 
-def _list(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Names for a message."""
     return ", ".join(sorted(names)) or "nothing"

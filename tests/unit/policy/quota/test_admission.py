@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from tests.unit.policy.quota.shapes import cpu, quota
 
-from cotenant.model.groups.quota import DEFAULT_QUOTA, ROOT_QUOTA, Quota
+from cotenant.model.groups.quota import DEFAULT_QUOTA, ROOT_QUOTA, Levels, Quota
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.admission import Rules, check, check_delete, select_usable
+from cotenant.policy.quota.admission import Rules, check, check_amounts, check_delete, check_guarantee
+from cotenant.policy.quota.usable import defaulted, select_usable
 
 P = quota("p", 50, 100, is_parent=True)
 A = quota("a", 30, 60, "p")
@@ -110,3 +111,43 @@ def test_a_namespace_that_two_claim_stays_with_the_first() -> None:
     kept, refused = select_usable([quota("b", namespaces=("n", "m")), quota("a", namespaces=("n",))])
     assert [(good.name, good.namespaces) for good in kept] == [("a", ("n",)), ("b", ("m",))]
     assert [(violation.quota, violation.rule) for violation in refused] == [("b", "namespace")]
+
+
+@pytest.mark.parametrize("field", ["maximum", "minimum", "shared_weight"])
+def test_negative_amounts_are_named_before_they_become_a_quota(field: str) -> None:
+    good: dict[str, Levels] = {"maximum": (("cpu", 4000),), "minimum": (("cpu", 0),), "shared_weight": ()}
+    assert check_amounts("q", **good) == []
+    (found,) = check_amounts("q", **good | {field: (("cpu", 5), ("memory", -1))})
+    assert (found.rule, "memory is negative: -1" in found.text) == ("negative", True)
+
+
+def test_a_name_is_taken_only_for_a_new_quota() -> None:
+    assert rules_broken(P, P) == ["name"]
+    assert rules_broken(replace(P, maximum=cpu(99)), P, old=P) == []
+
+
+def test_an_unchanged_quota_breaks_no_rule_of_what_changed_around_it() -> None:
+    assert rules_broken(A, replace(P, is_parent=False), old=A) == []
+
+
+def test_a_shared_weight_has_the_resources_of_the_maximum() -> None:
+    both = Amounts.of({"cpu": 60, "memory": 5})
+    (short,) = defaulted([Quota("q", both, shared_weight=Amounts.of({"cpu": 7, "gpu": 9}))])
+    assert short.weight == Amounts.of({"cpu": 7, "memory": 5})  # a resource without a weight would never be shared
+    (zero,) = defaulted([Quota("q", both, shared_weight=Amounts.of({"cpu": 0}))])
+    assert zero.weight == Amounts.of({"cpu": 0, "memory": 5})
+    (none,) = defaulted([Quota("q", cpu(3), shared_weight=Amounts.of({"cpu": 0, "memory": 0}))])
+    assert none.weight == cpu(3)
+    (absent,) = defaulted([Quota("q", both)])
+    assert absent.weight == both
+
+
+def test_a_guarantee_climbs_to_the_first_ancestor_that_covers_it() -> None:
+    top = quota("top", 10, is_parent=True, tree_id="t", is_tree_root=True)
+    mid = quota("mid", 2, parent="top", is_parent=True, tree_id="t")
+    leaf = quota("leaf", 4, parent="mid", tree_id="t")
+    has = {"top": cpu(10), "mid": cpu(3), "leaf": cpu(1)}
+    assert check_guarantee(leaf, [top, mid], has) == []  # mid has 3, top has 10
+    assert [v.rule for v in check_guarantee(leaf, [top, mid], has | {"top": cpu(3)})] == ["guarantee"]
+    assert check_guarantee(replace(leaf, minimum=cpu(1)), [top, mid], {"leaf": cpu(1)}) == []
+    assert check_guarantee(replace(leaf, allows_force_update=True), [top, mid], {}) == []

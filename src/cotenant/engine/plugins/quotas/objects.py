@@ -1,7 +1,7 @@
 """Selects the usable quota objects of a cluster, reports problems of the others, and maps pods to quotas.
 
 Problem: quota objects are written separately, and any of them may have an unknown parent, excessive amounts or a duplicate name; pods may name quotas that
-do not exist. Choice: the largest consistent subset is used (policy/quota/admission.py), and every other object gets problem messages. A pod of a quota
+do not exist. Choice: the largest consistent subset is used (policy/quota/usable.py), and every other object gets problem messages. A pod of a quota
 whose object is not used waits with a message, because a typing error must not make it unlimited. A pod that names a quota without an object, or a parent
 quota, belongs to the default quota, as upstream does. Limits: of two objects with the same name, the first by namespace is used.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from cotenant.model.groups.quota import DEFAULT_QUOTA, NO_LIMIT, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.quota.admission import inherited, select_usable, tolerated
 from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest
+from cotenant.policy.quota.usable import defaulted, select_usable, tolerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Sorted:
             for text in each.wrong:
                 self._refuse(each, text)
         good = [each.quota for each in named.values() if not each.wrong]
-        kept, violations = select_usable(inherited(good))
+        kept, violations = select_usable(defaulted(good))
         self.quotas = kept
         names = {quota.name for quota in kept}
         for violation in violations:
