@@ -15,7 +15,7 @@ import pytest
 import yaml
 from tests.kube.definitions import CRDS, PLURALS, collection, installed
 
-from cotenant.cli.crds import crds
+from cotenant.cli.cluster.crds import crds
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict

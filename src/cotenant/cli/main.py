@@ -13,16 +13,18 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from cotenant import __version__
-from cotenant.cli import explain, lab, node
-from cotenant.cli.agent import agent
-from cotenant.cli.crds import crds
-from cotenant.cli.demo import demo
-from cotenant.cli.extender import extender
+from cotenant.cli.cluster import explain
+from cotenant.cli.cluster.crds import crds
+from cotenant.cli.cluster.demo import demo
+from cotenant.cli.cluster.extender import extender
+from cotenant.cli.cluster.scheduler import scheduler
+from cotenant.cli.cluster.up import up
+from cotenant.cli.cluster.warm import warm
 from cotenant.cli.interrupted import Interrupted
-from cotenant.cli.keeper import keeper
-from cotenant.cli.scheduler import scheduler
-from cotenant.cli.up import up
-from cotenant.cli.warm import warm
+from cotenant.cli.lab import commands as lab
+from cotenant.cli.node import commands as node
+from cotenant.cli.node.agent import agent
+from cotenant.cli.node.keeper import keeper
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli.comparing import CompareArguments, make_plan
-from cotenant.cli.lab import FORMATS
+from cotenant.cli.lab.commands import FORMATS
+from cotenant.cli.lab.comparing import CompareArguments, make_plan
 from cotenant.cli.main import main
 from cotenant.lab import registry, storage
 from cotenant.lab.contract import Scenario

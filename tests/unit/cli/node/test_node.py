@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.cli import node_experiments, tables
+from cotenant.cli import tables
 from cotenant.cli.main import main
+from cotenant.cli.node import experiments
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
@@ -119,7 +120,7 @@ def outcome(**changes: object) -> Findings:
 
 
 def test_verdicts_fit_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    node_experiments.show(outcome(), tmp_path)
+    experiments.show(outcome(), tmp_path)
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 100
     rows = {line.split("  ")[0].strip(): line for line in out.splitlines()}

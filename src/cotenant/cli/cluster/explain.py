@@ -57,7 +57,7 @@ def pod(
 
     Exit status: 0 answered, 1 no scheduler, or the pod is not known, 2 bad input.
     """
-    from cotenant.cli import explain_showing
+    from cotenant.cli.cluster import explain_showing
 
     return explain_showing.pod(name, what_if, scheduler, token_file, kubeconfig, context, json)
 
@@ -72,7 +72,7 @@ def quota(
     json: Json = False,
 ) -> int:
     """What a quota may use now, and the terms of that value."""
-    from cotenant.cli import explain_showing
+    from cotenant.cli.cluster import explain_showing
 
     return explain_showing.quota(name, scheduler, token_file, json)
 
@@ -87,6 +87,6 @@ def gang(
     json: Json = False,
 ) -> int:
     """The state of a gang: its members, its minimum, and what it waits for."""
-    from cotenant.cli import explain_showing
+    from cotenant.cli.cluster import explain_showing
 
     return explain_showing.gang(name, scheduler, token_file, json)

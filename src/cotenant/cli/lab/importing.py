@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cotenant.cli import tables
-from cotenant.cli.naming import COMPARE, as_typed
+from cotenant.cli.lab.naming import COMPARE, as_typed
 
 
 def import_trace(name: str, source: Path, destination: Path, json: bool) -> int:

@@ -45,9 +45,9 @@ def status(
     json: Json = False,
 ) -> int:
     """The machine and its groups over one second, its agent, and what this machine can and cannot do."""
-    from cotenant.cli import node_views
+    from cotenant.cli.node import views
 
-    return node_views.status(agent, groups, json)
+    return views.status(agent, groups, json)
 
 
 @app.command
@@ -60,9 +60,9 @@ def watch(
     json: Annotated[bool, Parameter(negative=(), help="One JSON object per line.")] = False,
 ) -> int:
     """The machine and its groups, repeatedly."""
-    from cotenant.cli import node_views
+    from cotenant.cli.node import views
 
-    return node_views.watch(agent, groups, every, count, json)
+    return views.watch(agent, groups, every, count, json)
 
 
 @app.command
@@ -75,9 +75,9 @@ def explain(
     json: Json = False,
 ) -> int:
     """Why a group or pod is limited: the held knobs, the rules, their numbers, and when each is released."""
-    from cotenant.cli import node_views
+    from cotenant.cli.node import views
 
-    return node_views.explain(group, agent, state_dir, json)
+    return views.explain(group, agent, state_dir, json)
 
 
 @app.command
@@ -91,9 +91,9 @@ def knobs(
     json: Json = False,
 ) -> int:
     """The held knobs, their original values and rules. Exit status with --restore: 1 where something could not be restored or read."""
-    from cotenant.cli import node_views
+    from cotenant.cli.node import views
 
-    return node_views.knobs(agent, state_dir, restore, json)
+    return views.knobs(agent, state_dir, restore, json)
 
 
 @experiment.command
@@ -113,47 +113,47 @@ def sine(
 
     Exit status of every experiment: 0 all checks pass, 1 a check or the run failed, 2 bad input, 130 interrupted.
     """
-    from cotenant.cli import node_experiments
+    from cotenant.cli.node import experiments
 
-    period_s = node_experiments.QUICK_PERIOD_S if quick and period is None else period
-    return node_experiments.run("sine", rounds, out, seed, json, period_s=period_s, once=once)
+    period_s = experiments.QUICK_PERIOD_S if quick and period is None else period
+    return experiments.run("sine", rounds, out, seed, json, period_s=period_s, once=once)
 
 
 @experiment.command
 def guard(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
     """Redis under an open-loop load beside stress-ng: does the agent protect its p99 while the batch work progresses?"""
-    from cotenant.cli import node_experiments
+    from cotenant.cli.node import experiments
 
-    return node_experiments.run("guard", rounds, out, seed, json)
+    return experiments.run("guard", rounds, out, seed, json)
 
 
 @experiment.command
 def antagonist(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
     """One of four batch groups delays a service on their core: does the search name the right one?"""
-    from cotenant.cli import node_experiments
+    from cotenant.cli.node import experiments
 
-    return node_experiments.run("antagonist", rounds, out, seed, json)
+    return experiments.run("antagonist", rounds, out, seed, json)
 
 
 @experiment.command
 def burst(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
     """A bursty service under a CPU limit, with and without the agent's CPU burst."""
-    from cotenant.cli import node_experiments
+    from cotenant.cli.node import experiments
 
-    return node_experiments.run("burst", rounds, out, seed, json)
+    return experiments.run("burst", rounds, out, seed, json)
 
 
 @experiment.command
 def overhead(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
     """The cost of the agent with 50 and 200 groups: CPU, memory, calls, bytes, and the tail latency of a service beside it."""
-    from cotenant.cli import node_experiments
+    from cotenant.cli.node import experiments
 
-    return node_experiments.run("overhead", rounds, out, seed, json)
+    return experiments.run("overhead", rounds, out, seed, json)
 
 
 @experiment.command
 def step(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
     """Delay from the first batch process to the first knob: by polling, and by the kernel's pressure trigger."""
-    from cotenant.cli import node_experiments
+    from cotenant.cli.node import experiments
 
-    return node_experiments.run("step", rounds, out, seed, json)
+    return experiments.run("step", rounds, out, seed, json)

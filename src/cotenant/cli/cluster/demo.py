@@ -75,17 +75,17 @@ def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
     from cotenant.model.errors import CotenantError
 
     try:
-        from cotenant.cli import node_experiments
+        from cotenant.cli.node import experiments
         from cotenant.services.experiments import registry
 
-        outcome = node_experiments.demonstrate(out / "node", quiet)
+        outcome = experiments.demonstrate(out / "node", quiet)
     except (CotenantError, ImportError) as error:
         reason = str(error) if isinstance(error, CotenantError) else f"{error}: pip install 'cotenant[node]'"
         if not quiet:
             print(f"the node side is not shown: {reason}")
         return {"skipped": reason}
     if not quiet:
-        node_experiments.show(outcome, out / "node")
+        experiments.show(outcome, out / "node")
         print("see also: cotenant node status;  cotenant node experiment guard|antagonist|burst|overhead|step")
     return dict(json.loads(registry.encode(outcome)))
 

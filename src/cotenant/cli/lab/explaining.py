@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from cotenant.cli import tables
-from cotenant.cli.naming import EXPLAIN, as_typed
+from cotenant.cli.lab.naming import EXPLAIN, as_typed
 from cotenant.lab import registry, storage
 from cotenant.lab.contract import TaskExplanation
 from cotenant.lab.provenance import load_experiment

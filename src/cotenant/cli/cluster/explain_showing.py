@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cotenant.cli import tables
-from cotenant.cli.up import default_directory
+from cotenant.cli.cluster.up import default_directory
 from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Waiting, WhatIf
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
-from cotenant.cli.naming import COMPARE, as_typed
-from cotenant.cli.progress import progress
+from cotenant.cli.lab.naming import COMPARE, as_typed
+from cotenant.cli.lab.progress import progress
 from cotenant.lab import experiment, registry, storage
 from cotenant.lab.comparison import OURS, to_object
 from cotenant.lab.comparison import compare as gather

@@ -69,7 +69,7 @@ def compare(
     The same command continues an interrupted comparison. Exit status: 0 done, 1 a run failed, 2 bad input, 130 interrupted.
     `cotenant lab metrics` defines every figure.
     """
-    from cotenant.cli import comparing
+    from cotenant.cli.lab import comparing
 
     request = comparing.CompareArguments(
         workload=workload,
@@ -92,7 +92,7 @@ def compare(
 @app.command
 def workloads(*, json: Annotated[bool, _JSON] = False) -> int:
     """List the workloads."""
-    from cotenant.cli import listing
+    from cotenant.cli.lab import listing
 
     return listing.workloads(json)
 
@@ -104,7 +104,7 @@ def policies(
     json: Annotated[bool, _JSON] = False,
 ) -> int:
     """List the policies that a workload can run, each with its role: ours, rival, variant, bound or ablation."""
-    from cotenant.cli import listing
+    from cotenant.cli.lab import listing
 
     return listing.policies(workload, json)
 
@@ -116,7 +116,7 @@ def metrics(
     json: Annotated[bool, _JSON] = False,
 ) -> int:
     """Define every figure: unit, direction, exact definition, and what determines it."""
-    from cotenant.cli import listing
+    from cotenant.cli.lab import listing
 
     return listing.metrics(markdown, json)
 
@@ -124,7 +124,7 @@ def metrics(
 @app.command
 def formats(*, json: Annotated[bool, _JSON] = False) -> int:
     """List the trace formats that `import` reads: description, tables, provenance and licence."""
-    from cotenant.cli import listing
+    from cotenant.cli.lab import listing
 
     return listing.formats(json)
 
@@ -139,7 +139,7 @@ def import_(
     json: Annotated[bool, _JSON] = False,
 ) -> int:
     """Convert a trace to Parquet once, and report its bad rows by kind and line."""
-    from cotenant.cli import importing
+    from cotenant.cli.lab import importing
 
     return importing.import_trace(format, source, destination, json)
 
@@ -156,6 +156,6 @@ def explain(
     json: Annotated[bool, _JSON] = False,
 ) -> int:
     """Explain why a task was placed on its node, or was not placed: repeats the run with recording on."""
-    from cotenant.cli import explaining
+    from cotenant.cli.lab import explaining
 
     return explaining.explain(run, task, policy, seed, load, json)
