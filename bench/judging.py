@@ -80,7 +80,9 @@ def rows_for(nodes: int, residents: int, repeats: int) -> list[dict[str, Any]]:
         return 1e3 * median_seconds(lambda: None, lambda _: work(number), repeats)
 
     def cleared(number: int) -> object:
-        return preempt(encoder, ledger, narrowing, chosen, number, 100, priorities, started_s, budgets)
+        return preempt(
+            encoder, ledger, narrowing, chosen, number, 100, priorities, np.zeros_like(priorities), started_s, budgets
+        )
 
     return [
         {

@@ -69,8 +69,10 @@ class World:
         self, number: int, priority: int, budgets: Sequence[DisruptionBudget], fit: str = "first-fit"
     ) -> Preemption:
         priorities, started = np.zeros(self.added, dtype=np.int64), np.full(self.added, np.nan)
+        sub_priorities = np.zeros(self.added, dtype=np.int64)
         for one in self.sitting:
             priorities[one.number], started[one.number] = one.pod.priority, one.started_s
+            sub_priorities[one.number] = one.pod.sub_priority
         return preempt(
             self.encoder,
             self.ledger,
@@ -79,6 +81,7 @@ class World:
             number,
             priority,
             priorities,
+            sub_priorities,
             started,
             Budgets(budgets),
         )
@@ -102,8 +105,8 @@ def helpable(world: World, pod: Pod, needs: Sequence[VolumeNeed], node: Node) ->
     )
 
 
-def importance(one: Sitting) -> tuple[float, float, int]:
-    return (-one.pod.priority, one.started_s, one.number)
+def importance(one: Sitting) -> tuple[float, float, float, int]:
+    return (-one.pod.priority, -one.pod.sub_priority, one.started_s, one.number)
 
 
 def plain_victims(
@@ -150,9 +153,12 @@ def plain_preemption(
         if found is None:
             continue
         victims, violations = found
-        highest = max((v.pod.priority for v in victims), default=-(2**62))
-        earliest = min((v.started_s for v in victims if v.pod.priority == highest), default=np.inf)
-        cost = (violations, highest, sum(v.pod.priority + 2**31 for v in victims), len(victims), -earliest)
+        highest = max(((v.pod.priority, v.pod.sub_priority) for v in victims), default=(-(2**62), 0))
+        earliest = min(
+            (v.started_s for v in victims if (v.pod.priority, v.pod.sub_priority) == highest), default=np.inf
+        )
+        total = sum(v.pod.priority + 2**31 for v in victims), sum(v.pod.sub_priority for v in victims)
+        cost = (violations, highest, total, len(victims), -earliest)
         if best is None or cost < best:
             best, answer = cost, (row, [v.number for v in victims], violations)
     return answer
@@ -171,7 +177,8 @@ def test_victims_and_node_are_those_of_the_plain_procedure(seed: int) -> None:
         size = Amounts.of({"cpu": int(rng.choice([0, 100, 200, 400])), "memory": int(rng.choice([0, 100, 300]))})
         pod = rule_worlds.a_pod(rng, "p", rules, size)
         needs = rule_worlds.claims(rng) if only == "claims" or rng.random() < rules / 2 else ()
-        number, named = world.add(replace(pod, priority=int(rng.choice([-5, 0, 0, 10, 50]))), needs)
+        ranks = int(rng.choice([-5, 0, 0, 10, 50])), int(rng.choice([0, 0, 0, -3, 7]))
+        number, named = world.add(replace(pod, priority=ranks[0], sub_priority=ranks[1]), needs)
         # other schedulers may have violated its rules, or overcommitted a node
         row = int(rng.integers(len(world.nodes)))
         world.assign(number, named, row, float(rng.choice([1.0, 2.0, 3.0, 4.0])), needs)

@@ -45,7 +45,7 @@ def arrays(c: Cluster) -> dict[str, Any]:
     for name in ("version", "stamps", "verdicts", "scores"):
         found[f"cache.{name}"] = getattr(cache, name).tobytes()
     found["slots"] = cache.cached()
-    found["priorities"] = (assignments.priorities.tobytes(), assignments.started_s.tobytes())
+    found["priorities"] = (assignments.pods.priorities.tobytes(), assignments.pods.started_s.tobytes())
     found["pods"] = list(encoder._pods)
     found["changed"] = set(assignments.changed)
     found["cursor"] = c._components.placing._cursor.tobytes()

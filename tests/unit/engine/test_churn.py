@@ -47,7 +47,7 @@ def pod(i: int, on: str = "") -> ObservedPod:
 def assert_small(c: Cluster) -> None:
     assignments = c._components.assignments
     assert len(assignments.ledger.row) <= 512
-    assert len(assignments.by_number) <= 512
+    assert len(assignments.pods.by_number) <= 512
     assert assignments.encoder.shape_rows <= 2048
     assert assignments.encoder.nodes().labels.shape[1] * 64 <= 2048
     assert len(assignments.narrowing.pod_counts._kinds) <= 512

@@ -17,7 +17,7 @@ from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import Int, Mask
-from cotenant.policy.placement.preemption import NO_JOBS, Jobs
+from cotenant.policy.placement.preemption import NO_JOBS, Jobs, importance
 
 Covering = Callable[[Int], tuple[Int, Mask, Int]]  # numbers of pods -> as `Candidates.group`, `covered` and `bears`
 
@@ -71,7 +71,7 @@ class JobLosses:
         of, spared = np.full(pods, -1, dtype=np.int64), list[int]()
         for job in jobs:
             left = [entry for entry in job.members if entry.number not in gone]
-            lower = [entry for entry in left if entry.seen.pod.priority < priority]
+            lower = [entry for entry in left if entry.is_preemptible and entry.seen.pod.priority < priority]
             if not lower:
                 continue
             spare = max(0, job.spare - (len(job.members) - len(left)))
@@ -86,11 +86,11 @@ class JobLosses:
 
 
 def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -> Jobs:
-    priorities = [[entry.seen.pod.priority for entry in members] for members, _ in whole]
-    highest = [max(each) for each in priorities]
+    ranks = [[_importance(entry) for entry in members] for members, _ in whole]
+    highest = [max(each) for each in ranks]
     earliest = [
-        min(_started_s(entry) for entry in members if entry.seen.pod.priority == top)
-        for (members, _), top in zip(whole, highest, strict=True)
+        min(_started_s(entry) for entry, own in zip(members, each, strict=True) if own == top)
+        for (members, _), each, top in zip(whole, ranks, highest, strict=True)
     ]
     numbers = tuple(tuple(entry.number for entry in members) for members, _ in whole)
     group, covered, bears = covering(np.array([number for each in numbers for number in each], dtype=np.int64))
@@ -103,11 +103,15 @@ def _table(whole: Sequence[tuple[Sequence[PodInfo], int]], covering: Covering) -
         np.array([spare for _, spare in whole], dtype=np.int64),
         np.array(over, dtype=np.int64),
         np.array(highest, dtype=np.int64),
-        np.array([sum(each) for each in priorities], dtype=np.int64),
+        np.array([sum(each) for each in ranks], dtype=np.int64),
         np.array([len(each) for each in numbers], dtype=np.int64),
         np.array(earliest, dtype=np.float64),
         numbers,
     )
+
+
+def _importance(entry: PodInfo) -> int:
+    return int(importance(np.array(entry.seen.pod.priority), np.array(entry.seen.pod.sub_priority)))
 
 
 def _started_s(entry: PodInfo) -> float:

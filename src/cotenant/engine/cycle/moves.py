@@ -49,7 +49,7 @@ class Moves:
         for number in replicas[order[: 4 * budget]].tolist():
             if len(moves) >= budget:
                 break
-            entry = assignments.by_number[number]
+            entry = assignments.pods.by_number[number]
             if entry.seen.terminating:
                 continue
             gain = self._gain(entry, now_s)
@@ -61,7 +61,7 @@ class Moves:
 
     def _recognise(self, replicas: Int) -> None:
         """Begin anew for numbers that another pod has now; one that replaces a moved replica inherits its rest."""
-        generation = self._components.assignments.generation
+        generation = self._components.assignments.pods.generation
         more = len(generation) - len(self._generation)
         if more > 0:
             self._generation = np.concatenate([self._generation, np.zeros(more, dtype=np.int64)])

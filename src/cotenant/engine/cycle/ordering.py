@@ -1,7 +1,8 @@
 """The order of pending pods, and the check that every pod is where its state says.
 
-Problem: priority comes first, as in Kubernetes; within equal priority the profile's order may consider more than age. Choice: a rank
-orders the queue (services, then by deadline if the profile asks for it, then by age), and the profile's own keys order each batch.
+Problem: priority comes first, as in Kubernetes, then Koordinator's sub-priority (label koordinator.sh/priority); after both the profile's order may
+consider more than age. Choice: a rank orders the queue (sub-priority, services, then by deadline if the profile asks for it, then by age), and the
+profile's own keys order each batch.
 Limits: an order by slack is exact within a batch only.
 """
 
@@ -22,10 +23,10 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 
 def rank(seen: ObservedPod, profile: PlacementProfile) -> Rank:
-    """The order within equal priority: lower goes first."""
+    """The order within equal priority, lower goes first: Koordinator's sub-priority, then as the profile has it."""
     pod = seen.pod
     by = pod.deadline_s if profile.order is not Order.ARRIVAL else 0.0
-    return (0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, seen.created_s)
+    return (-float(pod.sub_priority), 0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, seen.created_s)
 
 
 def in_order(
@@ -37,7 +38,8 @@ def in_order(
     pending = pending_arrays([entry for entry, _ in pods], shapes)
     key = keys(profile.order, pending, shapes, now_s, profile.knobs)
     priority = np.array([-entry.seen.pod.priority for entry, _ in pods])
-    order = np.lexsort((pending.ready_s, key, priority))
+    within = np.array([-entry.seen.pod.sub_priority for entry, _ in pods])
+    order = np.lexsort((pending.ready_s, key, within, priority))
     return [pods[i] for i in order.tolist()]
 
 

@@ -235,7 +235,16 @@ class Pods:
         if seen.uid in self._components.nominations:
             return seen.uid
         kind = self._components.assignments.narrowing.kind_of(entry.number)
-        return (entry.shape, seen.pod.priority, seen.preempts, kind, seen.volumes, seen.demands, more)
+        return (
+            entry.shape,
+            seen.pod.priority,
+            seen.pod.sub_priority,
+            seen.preempts,
+            kind,
+            seen.volumes,
+            seen.demands,
+            more,
+        )
 
     def reconsider(self, uid: str, now_s: float) -> None:
         """Ask the plugins again about a blocked or queued pod, whose gate or group may have changed; other pods are not affected."""

@@ -78,11 +78,11 @@ class Preempting:
 
     def could_help(self, entry: PodInfo) -> bool:
         """Whether any pod of lower priority is assigned."""
-        if int(self._assignments.priorities.min()) >= entry.seen.pod.priority:
+        if int(self._assignments.pods.priorities.min()) >= entry.seen.pod.priority:
             return False  # the common case, without checking assignments
         ledger = self._assignments.ledger
         assigned = np.flatnonzero(ledger.row >= 0)
-        return bool((self._assignments.priorities[assigned] < entry.seen.pod.priority).any())
+        return bool((self._assignments.pods.priorities[assigned] < entry.seen.pod.priority).any())
 
     def look(self, entry: PodInfo, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
         """The victims for a pod as if it had this priority, on rows of `only`; reserved resources count as currently set."""
@@ -94,8 +94,9 @@ class Preempting:
             self._profile,
             entry.number,
             priority,
-            assignments.priorities,
-            assignments.started_s,
+            assignments.pods.priorities,
+            assignments.pods.sub_priorities,
+            assignments.pods.started_s,
             self._budgets,
             stake=stake,
             only=only,
@@ -113,7 +114,7 @@ class Preempting:
         assignments = self._assignments
         return self.losses.at_stake(
             jobs,
-            len(assignments.priorities),
+            len(assignments.pods.priorities),
             priority,
             lambda pods: self._budgets.covering(assignments.encoder, assignments.narrowing, pods),
             self.losses.keys_of(entry),
@@ -141,7 +142,7 @@ class Preempting:
             assignments.resume(suspended)
         if found.row < 0:
             return Attempt(None, words=found.headline(len(assignments.encoder.node_rows)))
-        victims = [assignments.by_number[number] for number in (*found.victims, *found.rest)]
+        victims = [assignments.pods.by_number[number] for number in (*found.victims, *found.rest)]
         new = tuple(
             Victim(victim.seen.uid, victim.seen.pod.key)
             for victim in victims
@@ -161,7 +162,7 @@ class Preempting:
         only[found.row] = True
         mark = placing.mark()
         with trial(assignments) as removed:
-            removed.remove(assignments.by_number[number] for number in (*found.victims, *found.rest))
+            removed.remove(assignments.pods.by_number[number] for number in (*found.victims, *found.rest))
             fits = placing.place([entry], now_s, only)[0].row >= 0
             placing.undo([entry] if fits else [], mark)
         return fits

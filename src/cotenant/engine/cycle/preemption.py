@@ -10,14 +10,14 @@ priority is not cleared; nominated pods are accounted for by the caller (`Narrow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from cotenant.engine.cycle.losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.node_rules import Clearing
+from cotenant.engine.framework.node_rules import Clearing, Vacating
 from cotenant.engine.state.count_queries import Count
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
@@ -30,8 +30,17 @@ from cotenant.model.cluster.observed import DisruptionBudget
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.topology import Domains
 from cotenant.policy.placement.filters import node_affinity, taints
-from cotenant.policy.placement.preemption import UNLIMITED, Candidates, Column, Preemption, find_victims
+from cotenant.policy.placement.preemption import (
+    UNLIMITED,
+    Candidates,
+    Column,
+    Exact,
+    Preemption,
+    find_victims,
+    importance,
+)
 from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.policy.placement.reprieve import Vacate
 from cotenant.policy.placement.topology import pod_affinity as affinity_pods
 from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
 from cotenant.policy.placement.topology import spread
@@ -123,6 +132,7 @@ def preempt(
     number: int,
     priority: int,
     priorities: Int,
+    sub_priorities: Int,
     started_s: Float,
     budgets: Budgets,
     stand_in: int = -1,
@@ -131,7 +141,8 @@ def preempt(
 ) -> Preemption:
     """The victims for the pod `number` of this priority, and their node.
 
-    `priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident.
+    `priorities[P]`, `sub_priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident. Priority
+    decides which pods may be evicted; sub-priority orders victims of equal priority.
     `stake` has the jobs that it could break, `only` the rows to search.
     With a `stand_in` (engine/explain/what_if.py) the encoder and ledger are read for that number, and the narrowing for `number`.
     """
@@ -143,7 +154,15 @@ def preempt(
     group, covered, bears = budgets.covering(encoder, narrowing, lower)
     job = stake.of[lower] if len(stake.of) else np.full(len(lower), -1, dtype=np.int64)
     candidates = Candidates(
-        lower, ledger.row[lower], priorities[lower], started_s[lower], group, covered, bears, job, stake.jobs
+        lower,
+        ledger.row[lower],
+        importance(priorities[lower], sub_priorities[lower]),
+        started_s[lower],
+        group,
+        covered,
+        bears,
+        job,
+        stake.jobs,
     )
     helpable = row_masks(encoder, shape)
     if len(only):
@@ -155,7 +174,7 @@ def preempt(
         *_resource_columns(encoder, ledger, profile, shape, lower),
         *_rule_columns(narrowing, number, narrowing.shape_of(number), lower, candidates.row),
     )
-    return find_victims(narrowing.regions.known(), helpable, columns, candidates)
+    return find_victims(narrowing.regions.known(), helpable, columns, candidates, _exact(narrowing, number))
 
 
 def row_masks(encoder: Encoder, k: int) -> Mask:
@@ -205,9 +224,40 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         yield _anti_column(antiaffinity_pods.REASON, narrowing.regions.domains(key), count, weights.of(count))
     for key, count in narrowing.terms.forbidding_terms(kind):
         yield _anti_column(antiaffinity_pods.REASON_RESIDENTS, narrowing.regions.domains(key), count, weights.of(count))
-    for each in narrowing.node_rules_of(number):
+    for each, known_as in narrowing.applying(number):
         if isinstance(each, Clearing):
-            yield from each.columns(number, pods, rows)
+            yield from each.columns(known_as, pods, rows)
+
+
+def _exact(narrowing: Narrowing, number: int) -> Exact | None:
+    """What node rules answer on a row; None if no such rule applies to the pod."""
+    vacating = [(each, known_as) for each, known_as in narrowing.applying(number) if isinstance(each, Vacating)]
+
+    def on_row(row: int) -> Vacate | None:
+        found = [vacate for each, known_as in vacating if (vacate := each.vacate(known_as, row)) is not None]
+        return _Together(found) if found else None
+
+    return on_row if vacating else None
+
+
+class _Together:
+    """The answers of all node rules together."""
+
+    def __init__(self, parts: list[Vacate]) -> None:
+        self._parts = parts
+        self.reason = parts[0].reason
+        sizes: dict[int, int] = {}
+        for each in parts:
+            for pod, size in each.sizes.items():
+                sizes[pod] = sizes.get(pod, 0) + size
+        self.sizes: Mapping[int, int] = sizes
+
+    def fits(self, removed: frozenset[int]) -> bool:
+        for each in self._parts:
+            if not each.fits(removed):
+                self.reason = each.reason
+                return False
+        return True
 
 
 class _Weights:

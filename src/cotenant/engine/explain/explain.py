@@ -189,7 +189,7 @@ class Explain:
             return f"it is promised {node}" + (f" and waits for {leaving} to go" if leaving else ""), ()
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: nobody is evicted for it", ()
-        priorities = self._components.assignments.priorities
+        priorities = self._components.assignments.pods.priorities
         assigned = np.flatnonzero(view.ledger.row >= 0)  # includes pods with a nominated node, which yield as well
         if (priorities[assigned] < view.pod.priority).any():
             attempt = self._attempt(entry, view, view.pod.priority)
@@ -216,8 +216,9 @@ class Explain:
             self._profile,
             view.number,
             priority,
-            assignments.priorities,
-            assignments.started_s,
+            assignments.pods.priorities,
+            assignments.pods.sub_priorities,
+            assignments.pods.started_s,
             self._budgets,
             view.stand_in,
             preempting.at_stake(preempting.losses.jobs(), entry, priority),
@@ -243,7 +244,7 @@ class Explain:
 
     def _evicting(self, found: Preemption) -> str:
         assignments = self._components.assignments
-        keys = [assignments.by_number[number].seen.pod.key for number in found.victims]
+        keys = [assignments.pods.by_number[number].seen.pod.key for number in found.victims]
         broken = f", {found.violations} of them beyond their disruption budgets" if found.violations else ""
         going = _listed(keys) if keys else "nobody"
         with_them = f", with {len(found.rest)} more of their gangs, which go whole" if found.rest else ""

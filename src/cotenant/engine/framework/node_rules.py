@@ -21,6 +21,7 @@ from cotenant.model.errors import Permanent
 from cotenant.policy.placement.numa import Hints
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
+from cotenant.policy.placement.reprieve import Vacate
 
 
 class Rule(NamedTuple):
@@ -91,7 +92,19 @@ class Clearing(Protocol):
     """For node rules with `yields`: without these columns, preemption would clear a row that stays rejected."""
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
-        """The sums of residents that matter for a pod, with the limits at which it fits. `pods[V]` may be removed; they are assigned to `rows[V]`."""
+        """The sums of residents that matter for a pod, with the limits at which it fits. `pods[V]` may be removed; they are assigned to `rows[V]`.
+
+        With `Vacating` too, the limits are necessary for the pod to fit, not sufficient.
+        """
+        ...
+
+
+@runtime_checkable
+class Vacating(Protocol):
+    """For node rules with `yields` whose allocations no sum describes."""
+
+    def vacate(self, number: int, row: int) -> Vacate | None:
+        """Whether the pod fits on a row without some residents; None where no resident of that row can change this rule's result."""
         ...
 
 
@@ -144,8 +157,10 @@ class NumaProvider(Protocol):
         """`int64[N]`: changes whenever a row's hints may change; rows with equal numbers give equal hints."""
         ...
 
-    def numa_hints(self, number: int, row: int, numa_nodes: tuple[int, ...]) -> Hints:
-        """On which of these NUMA nodes (ids) the row could serve the pod; empty if the rule does not apply, or rejects the row itself."""
+    def numa_hints(
+        self, number: int, row: int, numa_nodes: tuple[int, ...], without: frozenset[int] = frozenset()
+    ) -> Hints:
+        """On which of these NUMA nodes (ids) the row could serve the pod, `without` some residents; empty if the rule does not apply, or rejects the row itself."""
         ...
 
 
@@ -159,10 +174,6 @@ class NumaHost(Protocol):
 
     def provided(self) -> None:
         """A provider's resources on some node changed other than by an assignment."""
-        ...
-
-    def strict(self, number: int) -> Mask | None:
-        """Rows where a pod's allocations must be aligned, so a provider's sums do not suffice for preemption; None = no rows."""
         ...
 
     def affinities(self, number: int, resource: str) -> Int | None:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
+from cotenant.model.groups.quota import PREEMPTIBLE
 
 REMEMBERED = 12
 
@@ -93,6 +94,11 @@ class PodInfo:
     last_message: str = ""  # what its owner was last told
     holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
     story: list[tuple[float, State]] = field(default_factory=list)
+
+    @property
+    def is_preemptible(self) -> bool:
+        """Whether preemption may evict the pod at all: not the stand-in of a reservation, nor a pod whose label forbids it."""
+        return not self.seen.reservation and self.seen.pod.labels.get(PREEMPTIBLE) != "false"
 
     def move(self, after: State, now_s: float) -> None:
         """Change the state. Raises `Permanent` with the story where `LEGAL` has no such edge."""

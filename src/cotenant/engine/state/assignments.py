@@ -19,6 +19,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.estimates import Estimates
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing
+from cotenant.engine.state.pod_columns import PodColumns
 from cotenant.engine.state.verdict_cache import VerdictCache
 from cotenant.model.arrays import CPU, Float, Int, Mask
 from cotenant.model.cluster.demands import NO_HOLDINGS
@@ -31,7 +32,6 @@ _RECLAIM_AFTER = 20_000  # removed pods
 _MOST_UNUSED = 512  # shapes without pods, besides as many as are in use: each may use a bit of every node
 _MOST_REMOVED = 1024
 _HOOKS = ("pod_arrived", "pod_left", "reserve", "unreserve", "pod_updated")
-_NEVER_A_VICTIM = 2**62
 _HALF_NODE_CORES = 8.0  # until the first node is known
 
 
@@ -56,10 +56,7 @@ class Assignments:
         self.changed: set[int] = set()  # rows with more free resources, or changed otherwise, since last read
         self.names: list[str] = []  # row -> node's name
         self.verdict_cache = verdict_cache  # invalidated for every row that changes
-        self.by_number: list[PodInfo] = []
-        self.priorities: Int = np.zeros(64, dtype=np.int64)  # by number
-        self.started_s: Float = np.full(64, np.nan)
-        self.generation: Int = np.zeros(64, dtype=np.int64)  # by number: how many pods have had it
+        self.pods = PodColumns()
         self._moved: dict[int, PodInfo] = {}  # by identity: pods whose assignment is not written to the arrays yet
         self._removed: list[PodInfo] = []
         self._sizes_changed = False  # whether half of the median node may differ from the encoder's value
@@ -130,7 +127,7 @@ class Assignments:
     def _touch(self, row: int) -> None:
         if row < len(
             self.verdict_cache.version
-        ):  # else it is remembered of nobody; room is made for all new rows together
+        ):  # else no verdict of it is cached; the cache grows for all new rows together
             self.verdict_cache.changed(row)
 
     # ---- pods
@@ -141,7 +138,7 @@ class Assignments:
         entry.row = entry.wanted = -1
         self.estimates.arrived(entry.shape, entry.seen.pod)
         self._grown = True
-        self._note(entry)
+        self.pods.add(entry)
         seen = entry.seen
         holds = seen.holds if seen.holds != NO_HOLDINGS else entry.holds
         self.narrowing.add_pod(entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds)
@@ -198,21 +195,6 @@ class Assignments:
         self.verdict_cache.forget()  # verdicts of a reclaimed row must not apply to the shape that gets it next
         self._grown = True
 
-    def _note(self, entry: PodInfo) -> None:
-        number = entry.number
-        if number >= len(self.priorities):
-            more = max(number + 1, len(self.priorities))
-            self.priorities = np.concatenate([self.priorities, np.zeros(more, dtype=np.int64)])
-            self.started_s = np.concatenate([self.started_s, np.full(more, np.nan)])
-            self.generation = np.concatenate([self.generation, np.zeros(more, dtype=np.int64)])
-        if number >= len(self.by_number):
-            self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
-        self.by_number[number] = entry
-        self.generation[number] += 1
-        # the stand-in of a reservation is never preempted
-        self.priorities[number] = _NEVER_A_VICTIM if entry.seen.reservation else entry.seen.pod.priority
-        self.started_s[number] = entry.seen.started_s
-
     def update(self, entry: PodInfo, before: ObservedPod) -> None:
         """The pod's claims or holdings changed, or it started to terminate; its shape did not change."""
         if entry.seen.holds not in (before.holds, NO_HOLDINGS):
@@ -221,7 +203,7 @@ class Assignments:
             self.narrowing.update_volumes(entry.number, entry.seen.volumes)
         if entry.seen.terminating and not before.terminating:
             self.narrowing.set_terminating(entry.number)
-        self.started_s[entry.number] = entry.seen.started_s
+        self.pods.update(entry)
         for each in self._listening["pod_updated"]:
             each.pod_updated(entry)
 

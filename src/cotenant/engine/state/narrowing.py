@@ -318,7 +318,7 @@ class Narrowing:
             for (plugin, reason), left in self.volumes.row_filters(number):
                 yield Rule(plugin, reason, left, False)
         yield from self.terms.domain_rules(kind, k)
-        for each, known_as in self._applying(number):
+        for each, known_as in self.applying(number):
             yield from each.rules(known_as)
 
     def is_unconstrained(self, numbers: list[int]) -> bool:
@@ -336,7 +336,7 @@ class Narrowing:
         """Whether a rule about other pods, its ports or its claims may make a node infeasible for the pod."""
         return number in self.volumes or self.terms.has_required(self._pods[number][0])
 
-    def _applying(self, number: int) -> Iterator[tuple[NodeRules, int]]:
+    def applying(self, number: int) -> Iterator[tuple[NodeRules, int]]:
         """The node rules that apply to the pod, and the number by which they know it."""
         if self._simulated is not None and self._simulated[0] == number:
             yield from ((each, self._simulated[1]) for each in self._simulated[2])
@@ -361,6 +361,6 @@ class Narrowing:
         """The score part of each soft term and node rule, over feasible rows; none for terms that do not exist."""
         kind, k = self._pods[number]
         parts = [*self.terms.preferences(kind, k, rows)]
-        for each, known_as in self._applying(number):
+        for each, known_as in self.applying(number):
             parts += each.preferences(known_as, rows)
         return tuple(parts)

@@ -6,33 +6,40 @@ pods selected by an anti-affinity term, pods above a spread's skew. All columns 
 lower priority, check where the pod then fits, and reprieve residents as long as it still does: first those whose eviction would violate a
 disruption budget, then the others, each by priority and then by age. One compiled pass over the rows.
 
+Where a node rule allocates what no sum describes (devices, CPUs, NUMA nodes), its columns are necessary conditions only: they order the rows, and on
+the first rows that can be cleared the victims are searched by the node rules' own answer (policy/placement/reprieve.py).
+
 Some residents are only useful together (`Jobs`): a job that loses more members than it can spare loses all of them, on whatever rows they are. Members that
 a job cannot spare are reprieved first, a row on which no job is lost is preferred to every row on which one is, and where one is lost all of its members
 count in the comparison.
-Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are our addition. Limits: every node is evaluated, not a sample; among
-equal nodes the lowest row is taken; budgets are counted per row, and over all members of a lost job.
+Source: kube-scheduler's DefaultPreemption plugin and its choice of a node; jobs are our addition; Koordinator's sub-priority decides between pods of
+equal priority. Limits: every node is evaluated by columns, not a sample, and `_CLEARED` nodes by node rules, as kube-scheduler ends after enough
+candidates; among equal nodes the lowest row is taken; budgets are counted per row, and over all members of a lost job.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.compiled import njit
 from cotenant.model.decisions.reasons import Rejection, no_node_line
+from cotenant.policy.placement.reprieve import Cleared, Cost, RowCandidates, RowJobs, Vacate, clear_row
+from cotenant.policy.placement.victims_by_sums import BREAKS, GOES, TEARS, Costs, Losses, by_row, clear, remove_all
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 UNLIMITED = np.int64(1) << np.int64(60)
 PLUGIN = "DefaultPreemption"
 
-_PRIORITY_OFFSET = 2**31  # makes every victim's priority add to the sum, as in kube-scheduler
-_LOWEST = -(2**62)
-# Fate of a candidate. _TEARS, _BREAKS: evicted, and its job cannot spare it, or a budget is violated.
-_STAYS, _TEARS, _BREAKS, _GOES = range(4)
+_SEARCHED = 1024  # rows at most that are searched by node rules, the cheapest by columns first
+_CLEARED = 128  # rows with victims by node rules, after which no further row is searched
+_IMPROVED = 16  # of these, the cheapest whose victims are improved
+_SUB_PRIORITIES = 2**15
 
 
 class Column(NamedTuple):
@@ -49,8 +56,8 @@ class Jobs(NamedTuple):
 
     spare: Int  # [U] how many members each can lose without being lost
     violations: Int  # [U] of disruption budgets
-    highest: Int  # [U] priority
-    total: Int  # [U] of the members' priorities
+    highest: Int  # [U] importance
+    total: Int  # [U] of the members' importances
     size: Int  # [U]
     earliest_s: Float  # [U] of those of the highest priority; inf = not started
     members: tuple[tuple[int, ...], ...]  # pods, as in `Candidates.pod`
@@ -65,7 +72,7 @@ class Candidates(NamedTuple):
 
     pod: Int  # [V]
     row: Int  # [V]
-    priority: Int  # [V]
+    priority: Int  # [V] `importance`
     started_s: Float  # [V] NaN = not started, which counts as now
     group: Int  # [V]
     covered: Mask  # [G, B] which budgets cover a group
@@ -74,26 +81,13 @@ class Candidates(NamedTuple):
     jobs: Jobs = NO_JOBS
 
 
-class _Losses(NamedTuple):
-    """`Jobs` without the members, for compiled code."""
-
-    spare: Int
-    violations: Int
-    highest: Int
-    total: Int
-    size: Int
-    earliest_s: Float
+def importance(priority: Int, sub_priority: Int) -> Int:
+    """Priority and, within it, sub-priority in one number; sub-priorities beyond 15 bits count as the nearest one."""
+    within = np.clip(sub_priority, -_SUB_PRIORITIES, _SUB_PRIORITIES - 1) + _SUB_PRIORITIES
+    return priority * (2 * _SUB_PRIORITIES) + within
 
 
-class _Costs(NamedTuple):
-    """Cost of clearing each row, in the order in which rows are compared. [N] each."""
-
-    torn: Int  # 1 = a job is lost
-    violations: Int
-    highest: Int
-    total: Int
-    victims: Int
-    earliest_s: Float
+Exact = Callable[[int], Vacate | None]  # by row; None: on that row the columns decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +123,13 @@ def ineligible(preempts: bool, priority: int, ending_priorities: Int, nominated_
     return ""
 
 
-def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candidates: Candidates) -> Preemption:
+def find_victims(
+    here: Mask, helpable: Mask, columns: tuple[Column, ...], candidates: Candidates, exact: Exact | None = None
+) -> Preemption:
     """The row to clear and the victims on it.
 
     `here[N]` are rows with a node; `helpable[N]` those where removing pods can help at all (their labels, taints and volumes match the pod).
+    With `exact`, columns are necessary conditions on the rows for which it has an answer.
     """
     size = len(here)
     populated = np.zeros(size, dtype=np.bool_)
@@ -146,45 +143,60 @@ def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candid
     weight = np.array([column.weight for column in columns], dtype=np.int64).reshape(shape)
     left = np.array([column.held for column in columns], dtype=np.int64).reshape(len(columns), size)
     limit = np.array([column.limit for column in columns], dtype=np.int64).reshape(len(columns), size)
-    _remove_all(candidates.row, weight, left)
+    remove_all(candidates.row, weight, left)
     for column, without, most in zip(columns, left, limit, strict=True):
         short = trying & (without > most)
         rejections.append((column.reason, int(short.sum())))
         trying = trying & ~short
     if not trying.any():
         return Preemption(-1, rejections=_merged(rejections))
+    room = limit - left  # without any candidate
     started_s = np.nan_to_num(candidates.started_s, nan=np.inf)
-    start, order = _by_row(candidates.row, size)
+    start, order = by_row(candidates.row, size)
     zeros = [np.zeros(size, dtype=np.int64) for _ in range(5)]
-    costs = _Costs(zeros[0], zeros[1], zeros[2], zeros[3], zeros[4], np.full(size, np.inf))
+    costs = Costs(zeros[0], zeros[1], zeros[2], zeros[3], zeros[4], np.full(size, np.inf))
     fate = np.zeros(len(order), dtype=np.int64)
-    _clear(
+    budgets_from, budgets = np.append(0, np.cumsum(candidates.covered.sum(axis=1))), np.nonzero(candidates.covered)[1]
+    clear(
         trying,
         start,
         order,
         candidates.priority,
         started_s,
         candidates.group,
-        np.append(0, np.cumsum(candidates.covered.sum(axis=1))),
-        np.nonzero(candidates.covered)[1],
+        budgets_from,
+        budgets,
         candidates.bears,
         candidates.job,
-        _Losses(*candidates.jobs[:-1]),
+        Losses(*candidates.jobs[:-1]),
         weight,
         left,
         limit,
         fate,
         costs,
     )
-    best = np.flatnonzero(trying)
-    possible = len(best)
-    for cost in (costs.torn, costs.violations, costs.highest, costs.total, costs.victims, -costs.earliest_s):
-        worth = cost[best]
-        best = best[worth == worth.min()]
-    row = int(best[0])
+    rows = np.flatnonzero(trying)
+    if exact is not None:
+        covering = [tuple(budgets[a:b].tolist()) for a, b in pairwise(budgets_from.tolist())]
+
+        def on_row(row: int) -> RowCandidates:
+            return _on_row(order[start[row] : start[row + 1]], candidates, started_s, covering, weight, room[:, row])
+
+        row, cleared, possible, failed = _cheapest(rows[_ranked(costs, rows)].tolist(), costs, exact, on_row)
+        rejections += failed
+        if row < 0:
+            return Preemption(-1, rejections=_merged(rejections))
+    else:
+        row, cleared, possible = int(rows[_ranked(costs, rows)[0]]), None, len(rows)
     here_in_order = order[start[row] : start[row + 1]]
-    kinds = (_TEARS, _BREAKS, _GOES)
-    positions = [position for kind in kinds for position in here_in_order[fate[here_in_order] == kind].tolist()]
+    if cleared is not None:
+        fates = (cleared.torn, cleared.breaking, cleared.others)
+        positions = [int(here_in_order[place]) for each in fates for place in each]
+        violations = cleared.cost.violations
+    else:
+        kinds = (TEARS, BREAKS, GOES)
+        positions = [position for kind in kinds for position in here_in_order[fate[here_in_order] == kind].tolist()]
+        violations = int(costs.violations[row])
     victims = tuple(int(candidates.pod[position]) for position in positions)
     fallen = _fallen(candidates.job[positions], candidates.jobs)
     return Preemption(
@@ -192,9 +204,85 @@ def find_victims(here: Mask, helpable: Mask, columns: tuple[Column, ...], candid
         victims,
         tuple(pod for u in fallen for pod in candidates.jobs.members[u] if pod not in victims),
         fallen,
-        int(costs.violations[row]),
+        violations,
         possible,
         _merged(rejections),
+    )
+
+
+def _ranked(costs: Costs, rows: Int) -> Int:
+    """The order of these rows, the cheapest first; equal ones in the order given."""
+    keys = (costs.torn, costs.violations, costs.highest, costs.total, costs.victims, -costs.earliest_s)
+    return np.lexsort([key[rows] for key in reversed(keys)])
+
+
+def _cheapest(
+    rows: list[int], costs: Costs, exact: Exact, on_row: Callable[[int], RowCandidates]
+) -> tuple[int, Cleared | None, int, list[tuple[str, int]]]:
+    """Of these rows, the one with the lowest cost by the node rules' answers, -1 = none; its victims, None = those by columns; the number of rows
+    that can be cleared; and why others cannot."""
+    found: list[tuple[Cost, int, Cleared | None, Vacate | None]] = []
+    failed: list[tuple[str, int]] = []
+    for row in rows[:_SEARCHED]:
+        vacate = exact(row)
+        if vacate is None:
+            found.append((_cost_by_columns(costs, row), row, None, None))
+        else:
+            cleared = clear_row(on_row(row), vacate, improve=False)
+            if cleared is None:
+                failed.append((vacate.reason, 1))
+                continue
+            found.append((cleared.cost, row, cleared, vacate))
+        if len(found) == _CLEARED:
+            break
+    found.sort(key=lambda each: each[:2])
+    for place, (_, row, _, vacate) in enumerate(found[:_IMPROVED]):
+        better = clear_row(on_row(row), vacate) if vacate is not None else None
+        if better is not None:
+            found[place] = (better.cost, row, better, vacate)
+    if not found:
+        return -1, None, 0, failed
+    _, row, cleared, _ = min(found, key=lambda each: each[:2])
+    return row, cleared, len(found), failed
+
+
+def _cost_by_columns(costs: Costs, row: int) -> Cost:
+    return Cost(
+        int(costs.torn[row]),
+        int(costs.violations[row]),
+        int(costs.highest[row]),
+        int(costs.total[row]),
+        int(costs.victims[row]),
+        0,
+        -float(costs.earliest_s[row]),
+    )
+
+
+def _on_row(
+    here: Int, candidates: Candidates, started_s: Float, covering: list[tuple[int, ...]], weight: Int, room: Int
+) -> RowCandidates:
+    """The candidates on one row, in this order. `covering`: by group, the budgets that cover it."""
+    job, jobs = candidates.job[here].tolist(), candidates.jobs
+    known = {each for each in job if each >= 0}
+    losses = {
+        u: (
+            int(jobs.violations[u]),
+            int(jobs.highest[u]),
+            int(jobs.total[u]),
+            int(jobs.size[u]),
+            float(jobs.earliest_s[u]),
+        )
+        for u in known
+    }
+    return RowCandidates(
+        candidates.pod[here].tolist(),
+        candidates.priority[here].tolist(),
+        started_s[here].tolist(),
+        [covering[group] for group in candidates.group[here].tolist()],
+        candidates.bears.tolist(),
+        RowJobs(job, {u: int(jobs.spare[u]) for u in known}, losses),
+        weight[:, here],
+        room,
     )
 
 
@@ -210,148 +298,3 @@ def _merged(found: list[tuple[str, int]]) -> tuple[Rejection, ...]:
         if nodes:
             count[reason] = count.get(reason, 0) + nodes
     return tuple(Rejection(PLUGIN, reason, nodes) for reason, nodes in count.items())
-
-
-@njit
-def _remove_all(row: Int, weight: Int, left: Int) -> None:
-    """Remove every candidate from its row in every column."""
-    for c in range(weight.shape[0]):
-        for v in range(len(row)):
-            left[c, row[v]] -= weight[c, v]
-
-
-@njit
-def _by_row(row: Int, size: int) -> tuple[Int, Int]:
-    """Candidates sorted by row: those of row n are `order[start[n]:start[n + 1]]`."""
-    start = np.zeros(size + 1, np.int64)
-    for v in range(len(row)):
-        start[row[v] + 1] += 1
-    for n in range(size):
-        start[n + 1] += start[n]
-    filled = start[:-1].copy()
-    order = np.empty(len(row), np.int64)
-    for v in range(len(row)):
-        order[filled[row[v]]] = v
-        filled[row[v]] += 1
-    return start, order
-
-
-@njit
-def _reprieve(
-    kind: int, n: int, residents: Int, fate: Int, job: Int, taken: Int, weight: Int, left: Int, limit: Int
-) -> None:
-    """Reprieve a row's candidates of this fate, in order, while the incoming pod still fits."""
-    for v in residents:
-        if fate[v] != kind:
-            continue
-        stays = True
-        for c in range(weight.shape[0]):
-            stays &= left[c, n] + weight[c, v] <= limit[c, n]
-        if stays:
-            fate[v] = _STAYS
-            for c in range(weight.shape[0]):
-                left[c, n] += weight[c, v]
-            if job[v] >= 0:
-                taken[job[v]] -= 1
-
-
-@njit
-def _lose_jobs(n: int, residents: Int, fate: Int, job: Int, taken: Int, spare: Int, weight: Int, left: Int) -> bool:
-    """Evict reprieved members after all where their job is lost, which frees what they held. Returns whether there were any."""
-    found = False
-    for v in residents:
-        if job[v] < 0 or taken[job[v]] <= spare[job[v]]:
-            continue
-        if fate[v] == _STAYS:
-            found = True
-            taken[job[v]] += 1
-            for c in range(weight.shape[0]):
-                left[c, n] -= weight[c, v]
-        fate[v] = _TEARS
-    return found
-
-
-@njit
-def _clear(
-    trying: Mask,
-    start: Int,
-    order: Int,
-    priority: Int,
-    started_s: Float,
-    group: Int,
-    budgets_from: Int,
-    budgets: Int,
-    bears: Int,
-    job: Int,
-    losses: _Losses,
-    weight: Int,
-    left: Int,
-    limit: Int,
-    fate: Int,
-    costs: _Costs,
-) -> None:
-    """Decide every candidate's `fate` on the rows in `trying`, and the cost. Sorts `order` within rows by importance.
-
-    The budgets that cover group g are `budgets[budgets_from[g]:budgets_from[g + 1]]`.
-    """
-    used = np.zeros(len(bears), np.int64)
-    taken = np.zeros(len(losses.spare), np.int64)
-    breaks = np.zeros(len(fate), np.bool_)
-    for n in range(len(trying)):
-        if not trying[n]:
-            continue
-        first, last = start[n], start[n + 1]
-        for i in range(first + 1, last):  # few residents: insertion sort, stable for equal ones
-            v, j = order[i], i - 1
-            while j >= first and (
-                priority[order[j]] < priority[v]
-                or (priority[order[j]] == priority[v] and started_s[order[j]] > started_s[v])
-            ):
-                order[j + 1] = order[j]
-                j -= 1
-            order[j + 1] = v
-        used[:] = 0
-        for i in range(first, last):
-            v = order[i]
-            for at in range(budgets_from[group[v]], budgets_from[group[v] + 1]):
-                used[budgets[at]] += 1
-                breaks[v] |= used[budgets[at]] > bears[budgets[at]]
-            fate[v] = _BREAKS if breaks[v] else _GOES
-        for i in range(last - 1, first - 1, -1):  # a job spares its least important members
-            v = order[i]
-            if job[v] >= 0:
-                taken[job[v]] += 1
-                if taken[job[v]] > losses.spare[job[v]]:
-                    fate[v] = _TEARS
-        for kind in (_TEARS, _BREAKS, _GOES):
-            _reprieve(kind, n, order[first:last], fate, job, taken, weight, left, limit)
-        if _lose_jobs(n, order[first:last], fate, job, taken, losses.spare, weight, left):
-            for kind in (_BREAKS, _GOES):
-                _reprieve(kind, n, order[first:last], fate, job, taken, weight, left, limit)
-        costs.highest[n] = _LOWEST
-        for i in range(first, last):
-            v = order[i]
-            if fate[v] == _STAYS:
-                continue
-            u = job[v]
-            if u < 0 or (taken[u] >= 0 and taken[u] <= losses.spare[u]):
-                costs.violations[n] += breaks[v]
-                costs.victims[n] += 1
-                costs.total[n] += priority[v] + _PRIORITY_OFFSET
-                highest, earliest_s = priority[v], started_s[v]
-            elif taken[u] > 0:
-                taken[u] = -1  # counted as a whole
-                costs.torn[n] = 1
-                costs.violations[n] += losses.violations[u]
-                costs.victims[n] += losses.size[u]
-                costs.total[n] += losses.total[u] + losses.size[u] * _PRIORITY_OFFSET
-                highest, earliest_s = losses.highest[u], losses.earliest_s[u]
-            else:
-                continue
-            if highest > costs.highest[n]:
-                costs.highest[n], costs.earliest_s[n] = highest, earliest_s
-            elif highest == costs.highest[n]:
-                costs.earliest_s[n] = min(costs.earliest_s[n], earliest_s)
-        for i in range(first, last):
-            if job[order[i]] >= 0:
-                taken[job[order[i]]] = 0

@@ -233,14 +233,43 @@ def test_a_new_label_aligns_later_pods() -> None:
 
 
 @pytest.mark.parametrize("policy", ["", "SingleNUMANode"])
-def test_no_eviction_for_devices_where_it_may_not_help(policy: str) -> None:
+def test_one_pod_is_evicted_for_a_device_and_the_preemptor_gets_it(policy: str) -> None:
     api = world("a", policy=policy)
     api.create(*(with_gpus(f"low-{each}", 2, cpu=2, qos=QoSClass.LS, priority=5000) for each in range(2)))
     api.turn()
     api.create(with_gpus("high", 1, cpu=2, qos=QoSClass.LS, priority=9500))
     api.turn()
-    assert bool(api.victims) == (policy == "")
     assert "gpu devices" in api.waits["high"]
+    (victim,) = api.victims
+    api.delete(victim)
+    api.turn()
+    assert api.where("high") == "a"
+
+
+def test_the_numa_node_that_costs_the_least_important_pod_is_cleared() -> None:
+    """Two GPUs of one NUMA node are needed: each of its pods of one GPU must go, the pods of the other NUMA node stay."""
+    api = world("a", policy="SingleNUMANode")
+    for place, priority in enumerate((5000, 5200, 5100, 5100)):
+        api.create(with_gpus(f"low-{place}", 1, cpu=2, qos=QoSClass.LS, priority=priority))
+        api.turn()
+    api.create(with_gpus("high", 2, cpu=4, qos=QoSClass.LS, priority=9500))
+    api.turn()
+    gone = sorted(api.victims)
+    assert len({numa for name in gone for numa in numa_of(api, name)}) == 1
+    assert "low-1" not in gone
+    for name in gone:
+        api.delete(name)
+    api.turn()
+    assert len(numa_of(api, "high")) == 1
+
+
+def test_no_eviction_where_no_numa_node_would_suffice() -> None:
+    api = world("a", policy="SingleNUMANode")
+    api.create(*(with_gpus(f"low-{each}", 1, cpu=2, qos=QoSClass.LS, priority=5000) for each in range(4)))
+    api.turn()
+    api.create(with_gpus("high", 3, cpu=2, qos=QoSClass.LS, priority=9500))
+    api.turn()
+    assert api.victims == []
 
 
 def test_what_was_given_is_the_same_after_a_restart_and_all_of_it_comes_back() -> None:

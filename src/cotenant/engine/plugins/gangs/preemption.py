@@ -163,8 +163,10 @@ class GangPreempting:
             look = preempting.look(entry, task.priority, stake, place.only)
             if look.row < 0:
                 return look.headline(len(assignments.encoder.node_rows))
-            off.remove(assignments.by_number[number] for number in (*look.victims, *look.rest))
-            found.fallen += [assignments.by_number[number] for u in look.fallen for number in stake.jobs.members[u]]
+            off.remove(assignments.pods.by_number[number] for number in (*look.victims, *look.rest))
+            found.fallen += [
+                assignments.pods.by_number[number] for u in look.fallen for number in stake.jobs.members[u]
+            ]
             found.breaks_budgets += look.violations
             found.of_fallen += sum(int(stake.jobs.violations[u]) for u in look.fallen)
             only = np.zeros(len(assignments.names), dtype=np.bool_)

@@ -88,7 +88,7 @@ def places_to_clear(
     nodes = ledger.nodes
     yielding = np.zeros_like(nodes.requested)
     lower = np.flatnonzero(ledger.row >= 0)
-    lower = lower[assignments.priorities[lower] < priority]
+    lower = lower[assignments.pods.priorities[lower] < priority]
     np.add.at(yielding, ledger.row[lower], ledger.shapes.request[ledger.shape[lower]])
     free = nodes.capacity - nodes.requested
     if len(lower) == 0:

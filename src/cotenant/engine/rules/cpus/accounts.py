@@ -9,7 +9,7 @@ CPU is not free either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from cotenant.model.cluster.labels import NO_LABELS, Labels
@@ -117,6 +117,19 @@ class CpuAccount:
         standing.node = CpuNode(before.ledger.returned(uid), before.amounts.returned(uid), before.options)
         return claim
 
+    def without(self, numbers: Collection[int]) -> CpuNode | None:
+        """The node as if these pods claimed nothing; None while no topology is reported. The account is unchanged."""
+        standing = self._standing
+        if standing is None or not any(number in self.claims for number in numbers):
+            return self.node
+        if standing.conflicts:
+            made = self._made(numbers)
+            return made.node if made is not None else None
+        ledger, amounts = standing.node.ledger, standing.node.amounts
+        for number in numbers:
+            ledger, amounts = ledger.returned(str(number)), amounts.returned(str(number))
+        return CpuNode(ledger, amounts, standing.node.options)
+
     def conflicts(self) -> dict[int, int]:
         """By pod number: mask of the CPUs that the pod claims and cannot have."""
         return dict(self._standing.conflicts) if self._standing is not None else {}
@@ -139,7 +152,7 @@ class CpuAccount:
         if made != self._standing:
             raise Permanent(f"the CPU ledger of node {name} differs from the claims of its pods")
 
-    def _made(self) -> _Derived | None:
+    def _made(self, without: Collection[int] = ()) -> _Derived | None:
         if self.reported is None:
             return None
         ledger = CpuLedger.empty(self.reported.topology, reserved=self.reported.reserved)
@@ -147,7 +160,8 @@ class CpuAccount:
             CpuNode(ledger, NumaAmounts.empty(self.reported), node_options(self.labels, self.reported)), {}
         )
         for number, claim in self.claims.items():
-            _enter(standing, number, claim)
+            if number not in without:
+                _enter(standing, number, claim)
         return standing
 
 

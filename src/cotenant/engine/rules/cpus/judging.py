@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from cotenant.engine.rules.cpus.verdicts import Answer
 from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, CpuNode, could, policy_of
+from cotenant.policy.placement.cpus.node_fit import NO_TOPOLOGY, CpuNode, could, may_yield, policy_of
 from cotenant.policy.placement.numa import Provider
 from cotenant.policy.placement.refusal import Refusal
 
@@ -33,10 +33,7 @@ def answer(node: CpuNode | None, need: CpuNeed, others: Provider) -> Answer:
     """Whether the node could satisfy the need."""
     if node is None:
         return Answer(NO_TOPOLOGY) if need.own or need.is_strict else Answer(None)
-    policy = policy_of(node, need)
-    strict = policy not in (TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT)
     found = could(node, need, others)
     if isinstance(found, Refusal):
-        yields = found.missing > 0 and policy is TopologyPolicy.NONE
-        return Answer(found, False, yields, strict)
-    return Answer(None, found.kept, strict=strict, elsewhere=found.elsewhere)
+        return Answer(found, False, may_yield(node, need, found))
+    return Answer(None, found.kept, elsewhere=found.elsewhere)

@@ -35,8 +35,8 @@ class NumaProviders:
         pairs = zip(self._providers, kind, strict=False)
         return tuple(each.numa_marks() for each, own in pairs if own is not None)
 
-    def of(self, number: int, kind: Kind, row: int) -> Provider:
-        """The combined hints for a pod on one row."""
+    def of(self, number: int, kind: Kind, row: int, without: frozenset[int] = frozenset()) -> Provider:
+        """The combined hints for a pod on one row, `without` some residents."""
         if not kind:
             return no_hints
         asked = [each for each, own in zip(self._providers, kind, strict=True) if own is not None]
@@ -44,7 +44,7 @@ class NumaProviders:
         def hints(numa_nodes: tuple[int, ...]) -> Hints:
             found: dict[str, tuple[Hint, ...] | None] = {}
             for each in asked:
-                found |= each.numa_hints(number, row, numa_nodes)
+                found |= each.numa_hints(number, row, numa_nodes, without)
             return found
 
         return hints

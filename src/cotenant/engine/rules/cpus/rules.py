@@ -10,7 +10,7 @@ It hosts the NUMA alignment: where a NUMA policy of the pod or of the node appli
 node rules (numa_providers.py), which ask here on which NUMA nodes of a row to allocate.
 
 Limits: pods without exclusive CPUs, devices or a NUMA policy are not judged, even on nodes whose labels would bind or align every pod. CPUs are not
-reserved for a nominated pod; its request is. Under a NUMA policy preemption is not attempted: no sum predicts the effect of an eviction.
+reserved for a nominated pod; its request is.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from cotenant.engine.rules.cpus.judging import answer, likeness
 from cotenant.engine.rules.cpus.numa_providers import NumaProviders
 from cotenant.engine.rules.cpus.updates import CpuUpdates
 from cotenant.engine.rules.cpus.verdicts import Answer, Verdicts, VerdictsByNeed
-from cotenant.engine.rules.cpus.victims import cpu_column
+from cotenant.engine.rules.cpus.victims import CpuVacate, cpu_column, cpu_vacate
 from cotenant.engine.rules.cpus.views import CpusOfNode, described
-from cotenant.model.arrays import Int, Mask
+from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
@@ -68,7 +68,7 @@ class _Pod:
 
 
 class Cpus:
-    """The CPU rule. Implements `NodeRules`, `Clearing`, `Lending` and `NumaHost` of engine/framework/node_rules.py."""
+    """The CPU rule. Implements `NodeRules`, `Clearing`, `Vacating`, `Lending` and `NumaHost` of engine/framework/node_rules.py."""
 
     name = NAME
 
@@ -281,11 +281,6 @@ class Cpus:
         """A provider changed: pods refused for their alignment may be tried again."""
         self.updates.changed()
 
-    def strict(self, number: int) -> Mask | None:
-        """Rows where the pod's allocations must be aligned."""
-        verdicts = self._aligned(number)
-        return verdicts.strict if verdicts is not None else None
-
     def affinities(self, number: int, resource: str) -> Int | None:
         """NUMA nodes for a provider's resource on each row."""
         verdicts = self._aligned(number)
@@ -303,7 +298,7 @@ class Cpus:
     # ---- Clearing
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
-        """CPUs that must be free on each row, as a sum over its pods (engine/cycle/preemption.py); whole cores count for each pod on them."""
+        """CPUs that must be free on each row, as a sum over its pods (engine/cycle/preemption.py)."""
         need = self._pods[number].need
         if need is None or not need.own or not self._reporting:
             return
@@ -311,6 +306,18 @@ class Cpus:
         assert verdicts is not None
         known = {row: self._accounts[node.name] for row, node in self._at.items() if node.name in self._accounts}
         yield cpu_column(need, verdicts, known, pods)
+
+    def vacate(self, number: int, row: int) -> CpuVacate | None:
+        """Whether the pod's CPU need is met on the row without some holders."""
+        need = self._pods[number].need
+        if need is None or not self._reporting:
+            return None
+        kind = self._providers.kind(number)
+        return cpu_vacate(
+            need,
+            self._account_at(row, self._name(row)),
+            lambda removed: self._providers.of(number, kind, row, removed),
+        )
 
     # ---- queries
 

@@ -31,12 +31,11 @@ class RefusalKind(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of one node. `refusal` None = it passes; `kept`: preferences are satisfied too; `strict`: a NUMA policy must hold."""
+    """The answer of one node. `refusal` None = it passes; `kept`: preferences are satisfied too; `yields`: evictions could change a refusal."""
 
     refusal: Refusal | None
     kept: bool = True
     yields: bool = False
-    strict: bool = False
     elsewhere: Sets = ()
 
 
@@ -46,7 +45,6 @@ class Verdicts:
     def __init__(self) -> None:
         self.codes: Int = np.zeros(0, dtype=np.int64)  # PASSES, or 1 + index in `_reasons`
         self.kept: Mask = np.zeros(0, dtype=np.bool_)
-        self.strict: Mask = np.zeros(0, dtype=np.bool_)
         self.elsewhere: dict[str, Int] = {}  # by resource: NUMA nodes (mask) to allocate it on, -1 = anywhere
         self._seen: list[Int] = []  # versions, then marks, that the answers were computed from
         self._reasons: dict[RefusalKind, int] = {}
@@ -81,13 +79,13 @@ class Verdicts:
         nowhere = np.full(more, -1, dtype=np.int64)
         none = np.zeros(more, dtype=np.bool_)
         self.codes = np.concatenate([self.codes, np.zeros(more, dtype=np.int64)])
-        self.kept, self.strict = np.concatenate([self.kept, none]), np.concatenate([self.strict, none])
+        self.kept = np.concatenate([self.kept, none])
         self.elsewhere = {name: np.concatenate([each, nowhere]) for name, each in self.elsewhere.items()}
         before = self._seen or [nowhere[:0]] * kinds
         self._seen = [np.concatenate([each, nowhere]) for each in before]
 
     def _note(self, row: int, answer: Answer) -> None:
-        self.kept[row], self.strict[row] = answer.kept, answer.strict
+        self.kept[row] = answer.kept
         for each in self.elsewhere.values():
             each[row] = -1
         for name, nodes in answer.elsewhere:

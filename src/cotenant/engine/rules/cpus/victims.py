@@ -1,13 +1,15 @@
-"""CPUs that must be free on each row, as a sum over its pods, for the choice of preemption victims.
+"""The holders that block a pod on the CPUs and NUMA nodes of nodes, for the choice of preemption victims.
 
-Problem: whether removing pods frees whole cores depends on which cores they share, and columns are sums (engine/cycle/preemption.py). Choice: the value
-of a holding to the pod is a weight (policy/placement/cpus/clearing.py); whole cores count for each pod on them. Limits: rows with a NUMA policy are
-left out: no sum predicts the effect of an eviction there.
+Problem: whether evictions free whole cores, CPUs away from other pods, or one NUMA node with devices depends on which pods leave together. Choice:
+whether the pod fits without some residents is judged on the node's account without their claims (`CpuVacate`), under a NUMA policy with the hints of
+the other node rules without the same residents. The column is a necessary condition: own CPUs, counted; it orders the nodes by likely cost. Limits:
+CPUs of pods without own CPUs are not counted: they share what is left, and their requests are a column of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,10 +17,46 @@ from cotenant.engine.rules.cpus.accounts import CpuAccount
 from cotenant.engine.rules.cpus.verdicts import PASSES, Verdicts
 from cotenant.model.arrays import Int
 from cotenant.model.cpus.spec import TopologyPolicy
-from cotenant.policy.placement.cpus import clearing
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.node_fit import ask_of, policy_of
+from cotenant.policy.placement.cpus.node_fit import could, policy_of
+from cotenant.policy.placement.numa import Provider
 from cotenant.policy.placement.preemption import UNLIMITED, Column
+from cotenant.policy.placement.refusal import Refusal
+
+REASON = "not enough free CPUs"
+REASON_ALIGNED = "node(s) whose NUMA nodes would not suffice without pods of lower priority"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuVacate:
+    """Whether a need is met on one node without some holders (engine/framework/node_rules.Vacating)."""
+
+    need: CpuNeed
+    account: CpuAccount
+    others: Callable[[frozenset[int]], Provider]  # hints of the other node rules without these residents
+    sizes: Mapping[int, int]  # CPUs that each holder has
+    reason: str
+
+    def fits(self, removed: frozenset[int]) -> bool:
+        """Whether the node without these pods could meet the need."""
+        node = self.account.without(removed)
+        return node is None or not isinstance(could(node, self.need, self.others(removed)), Refusal)
+
+
+def cpu_vacate(
+    need: CpuNeed, account: CpuAccount | None, others: Callable[[frozenset[int]], Provider]
+) -> CpuVacate | None:
+    """None where no topology is reported, or where the pod neither gets CPUs of its own nor is aligned."""
+    if account is None or account.node is None:
+        return None
+    aligned = policy_of(account.node, need) is not TopologyPolicy.NONE
+    if not (need.own or aligned):
+        return None
+    sizes = {
+        number: claim.cpus.bit_count() or sum((each.cpu_m or 0) // 1000 for each in claim.numa)
+        for number, claim in account.claims.items()
+    }
+    return CpuVacate(need, account, others, sizes, REASON_ALIGNED if aligned else REASON)
 
 
 def cpu_column(need: CpuNeed, verdicts: Verdicts, rows: Mapping[int, CpuAccount], pods: Int) -> Column:
@@ -28,16 +66,13 @@ def cpu_column(need: CpuNeed, verdicts: Verdicts, rows: Mapping[int, CpuAccount]
     limit = np.full(size, UNLIMITED, dtype=np.int64)
     weighs: dict[int, int] = {}
     for row, account in rows.items():
-        standing = account.node
-        ask = ask_of(standing, need) if standing is not None else None
-        if standing is None or ask is None or policy_of(standing, need) is not TopologyPolicy.NONE:
+        node = account.node
+        if node is None or verdicts.codes[row] == PASSES:
             continue
-        ledger = standing.ledger
+        ledger = node.ledger
         for holding in ledger.holdings:
-            weighs[int(holding.uid)] = clearing.weight(ledger, ask, holding.cpus)
-            held[row] += weighs[int(holding.uid)]
-        limit[row] = clearing.room(ledger, ask) - ask.count
-        if verdicts.codes[row] == PASSES:
-            limit[row] = max(limit[row], held[row])  # the pod fits without any eviction
+            weighs[int(holding.uid)] = holding.cpus.bit_count()
+            held[row] += holding.cpus.bit_count()
+        limit[row] = (ledger.topology.mask & ~ledger.reserved).bit_count() - need.cpu_m // 1000
     weight = np.fromiter((weighs.get(pod, 0) for pod in pods.tolist()), dtype=np.int64, count=len(pods))
-    return Column("not enough free CPUs", held, limit, weight)
+    return Column(REASON, held, limit, weight)

@@ -30,8 +30,8 @@ from cotenant.engine.framework.node_rules import Lent, NumaHost, Rule
 from cotenant.engine.rules.devices.lending import judge_lent
 from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
 from cotenant.engine.rules.devices.requests import Ask, Asks, DeviceSettings
-from cotenant.engine.rules.devices.verdicts import VerdictsByAsk
-from cotenant.engine.rules.devices.victims import device_columns
+from cotenant.engine.rules.devices.verdicts import VerdictsByAsk, hints_of
+from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.engine.rules.devices.views import NodeDeviceSummary, summary
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
@@ -63,7 +63,7 @@ class _Pod:
 
 
 class DeviceRules:
-    """Implements `NodeRules`, `Clearing`, `Lending` and `NumaProvider` of engine/framework/node_rules.py."""
+    """Implements `NodeRules`, `Clearing`, `Vacating`, `Lending` and `NumaProvider` of engine/framework/node_rules.py."""
 
     name = PLUGIN
 
@@ -129,17 +129,11 @@ class DeviceRules:
         elif ask is not None:
             verdicts = self._verdicts.of(ask)
             present = np.bincount(verdicts.codes, minlength=len(verdicts.reasons))
-            strict = self._host.strict(number) if self._host is not None else None
             for code, (reason, yields) in enumerate(verdicts.reasons):
                 if code and present[code]:
-                    figures = partial(verdicts.figures, self.nodes, code)
                     left = verdicts.codes != code
                     left[list(lent)] = True
-                    if not yields or strict is None:
-                        yield Rule(PLUGIN, reason, left, yields, figures)
-                        continue
-                    yield Rule(PLUGIN, reason, left | strict, True, figures)
-                    yield Rule(PLUGIN, reason, left | ~strict, False, figures)
+                    yield Rule(PLUGIN, reason, left, yields, partial(verdicts.figures, self.nodes, code))
             for row, kept in lent.items():
                 refusal = judge_lent(self.nodes, ask, row, kept).refusal
                 if refusal is not None:
@@ -206,9 +200,14 @@ class DeviceRules:
         """What of these residents blocks the pod on devices."""
         ask = self._pods[number].ask
         if isinstance(ask, Ask):
-            held = [self._held_by(other) for other in pods.tolist()]
-            strict = self._host.strict(number) if self._host is not None else None
-            yield from device_columns(self.nodes, self._verdicts.of(ask), held, rows, strict)
+            yield from device_columns(
+                self.nodes, self._verdicts.of(ask), [self._holder(other) for other in pods.tolist()], rows
+            )
+
+    def vacate(self, number: int, row: int) -> DeviceVacate | None:
+        """Whether the pod's devices can be allocated on the row without some holders."""
+        ask = self._pods[number].ask
+        return device_vacate(ask, self.nodes.at(row)) if isinstance(ask, Ask) else None
 
     # ---- NumaProvider
 
@@ -226,11 +225,16 @@ class DeviceRules:
         """The device states of all rows."""
         return self.nodes.states() + (self.nodes.generation << 32)
 
-    def numa_hints(self, number: int, row: int, numa_nodes: tuple[int, ...]) -> Hints:
+    def numa_hints(
+        self, number: int, row: int, numa_nodes: tuple[int, ...], without: frozenset[int] = frozenset()
+    ) -> Hints:
         """The NUMA node sets that can hold all devices of the pod."""
         ask = self._pods[number].ask
         if not isinstance(ask, Ask):
             return {}
+        node = self.nodes.at(row) if without else None
+        if node is not None:
+            return hints_of(ask, ledger_without(node, without), numa_nodes)
         return self._verdicts.as_known(ask).hints(self.nodes, int(self.nodes.states()[row]), numa_nodes)
 
     def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
@@ -337,7 +341,7 @@ class DeviceRules:
         if node is not None:
             self.nodes.touch(node)
 
-    def _held_by(self, number: int) -> tuple[str, str]:
-        """The node a resident is assigned to, and its uid in the ledger; empty if it is not assigned."""
+    def _holder(self, number: int) -> str:
+        """A resident's uid in the ledger of its node; empty if it has none."""
         pod = self._pods.get(number)
-        return (pod.node, str(number)) if pod is not None and pod.node else ("", "")
+        return str(number) if pod is not None and pod.node else ""

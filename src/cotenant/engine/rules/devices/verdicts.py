@@ -55,6 +55,18 @@ def judge(ask: Ask, state: int, ledger: DeviceLedger, numa: int | None = None) -
     return DeviceVerdict(got, yields=bool(allocate(ledger.idle(), wanted)))
 
 
+def fits(ask: Ask, ledger: DeviceLedger) -> bool:
+    """Whether a node with a Device object and this ledger can satisfy the ask."""
+    return (ask.plain and ledger.pool(DeviceType.GPU) is None) or isinstance(allocate(ledger, ask.wanted), DeviceChoice)
+
+
+def hints_of(ask: Ask, ledger: DeviceLedger, numa_nodes: tuple[int, ...]) -> Hints:
+    """Which of these NUMA nodes could serve; empty where the ask does not fit, or nothing is chosen there."""
+    if not isinstance(allocate(ledger, ask.wanted), DeviceChoice):
+        return {}
+    return {ask.name: device_hints(ledger, ask.wanted, numa_nodes)}
+
+
 class Verdicts:
     """The answers to one ask, by row."""
 

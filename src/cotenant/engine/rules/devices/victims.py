@@ -1,99 +1,123 @@
-"""The holders that block a pod on the devices of nodes, as columns for the choice of preemption victims.
+"""The holders that block a pod on the devices of nodes, for the choice of preemption victims.
 
-Problem: whether removing pods frees the requested devices depends on which devices they hold, and columns are sums. Choice: on each node where the ask
-would fit without the pods of lower priority, the devices that it would get are chosen, idle ones first; for each of them, the residents' parts must sum
-to no more than leaves room. That is exact for those devices. Limits: as in kube-scheduler, the search ends after enough nodes; another set of devices
-on the same node might cost less; virtual functions are judged when the pod is placed.
+Problem: whether evictions free the requested devices depends on which devices each victim holds. Choice: whether the pod fits without some residents is
+a trial allocation on the node's ledger without their holdings (`vacate`), the same that places the pod later. The columns are necessary conditions:
+all parts of one resource must sum to no more than the devices have in total less the request; they order the nodes by likely cost before the trials.
+Limits: an aligned choice (NUMA) is judged by the host of the alignment, which asks for hints without the same residents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
-from cotenant.engine.rules.devices.verdicts import Verdicts
-from cotenant.model.arrays import Int, Mask
+from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNode, DeviceNodes
+from cotenant.engine.rules.devices.requests import Ask
+from cotenant.engine.rules.devices.verdicts import Verdicts, fits
+from cotenant.model.arrays import Int
 from cotenant.model.devices.allocation import DeviceAllocation
-from cotenant.policy.placement.devices.allocation import DeviceAsk, DeviceChoice, allocate
+from cotenant.model.devices.request import DeviceRequest
+from cotenant.policy.placement.devices.fitting import fitting
 from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
 from cotenant.policy.placement.preemption import UNLIMITED, Column
 
 REASON = "node(s) whose devices would not suffice without pods of lower priority"
 REASON_PARTS = "node(s) whose devices are held by pods of no lower priority"
-_ENOUGH = 128  # nodes with enough victims
-_LOOKED_AT = 1024
 
 
-def device_columns(
-    nodes: DeviceNodes, verdicts: Verdicts, held: Sequence[tuple[str, str]], rows: Int, barred: Mask | None = None
-) -> Iterator[Column]:
-    """`held`: for each candidate its node and its uid in the ledger there, empty where it holds no device. `verdicts` are up to date.
+@dataclass(frozen=True, slots=True)
+class DeviceVacate:
+    """Whether an ask fits on one node without some holders (engine/framework/node_rules.Vacating)."""
 
-    `barred[N]`: rows where no sum predicts the effect of an eviction.
-    """
+    ask: Ask
+    node: DeviceNode
+    sizes: Mapping[int, int]  # percent of devices of the requested types that each holder has
+    reason: str = field(default=REASON)
+
+    def fits(self, removed: frozenset[int]) -> bool:
+        """Whether a trial allocation succeeds."""
+        return fits(self.ask, ledger_without(self.node, removed))
+
+
+def ledger_without(node: DeviceNode, removed: frozenset[int]) -> DeviceLedger:
+    """The node's ledger without the holdings of these pods."""
+    ledger = node.ledger
+    for number in removed:
+        ledger = ledger.returned(str(number))
+    return ledger
+
+
+def device_vacate(ask: Ask, node: DeviceNode | None) -> DeviceVacate | None:
+    """None where devices are not known."""
+    if node is None or node.state == UNKNOWN:
+        return None
+    types = {request.type for request in ask.wanted.requests}
+    sizes = {
+        int(holding.uid): sum(
+            _percent(node.ledger.pool(each.type), each) for each in holding.allocations if each.type in types
+        )
+        for holding in node.ledger.holdings
+    }
+    return DeviceVacate(ask, node, sizes)
+
+
+def _percent(pool: Pool | None, part: DeviceAllocation) -> int:
+    """The part's share of its device, by the resource of which it takes most; 100 for a device that is not known any more."""
+    total = pool.inventory.totals[part.minor] if pool is not None and part.minor < len(pool.used) else None
+    if pool is None or total is None:
+        return 100
+    shares = [-(-100 * have // most) for have, most in zip(pool.row(part), total, strict=True) if most]
+    return max(shares, default=0)
+
+
+def device_columns(nodes: DeviceNodes, verdicts: Verdicts, holders: Sequence[str], rows: Int) -> Iterator[Column]:
+    """A column for each requested type. `holders[V]`: each candidate's uid in its node's ledger, empty where it holds no device; `rows[V]`. `verdicts` are up to date."""
     size = len(verdicts.codes)
-    candidates: dict[int, list[int]] = {}
-    for position, (row, (assigned_to, _)) in enumerate(zip(rows.tolist(), held, strict=True)):
-        if assigned_to and verdicts.codes[row] and not (barred is not None and barred[row]):
-            candidates.setdefault(row, []).append(position)
-    hopeless = verdicts.codes != 0
-    slots: list[tuple[Int, Int, Int]] = []  # held, limit, weight
-    found = 0
-    for row, positions in sorted(candidates.items())[:_LOOKED_AT]:
-        node = nodes.at(row)
-        if node is None or node.state == UNKNOWN:
-            continue
-        without = node.ledger
-        for position in positions:
-            without = without.returned(held[position][1])
-        got = allocate(without, _idle_first(verdicts.ask.wanted, without))
-        if not isinstance(got, DeviceChoice):
-            continue
-        hopeless[row] = False
-        _fill(slots, size, len(held), row, node.ledger, got, {held[position][1]: position for position in positions})
-        found += 1
-        if found == _ENOUGH:
-            break
-    yield Column(REASON, hopeless.astype(np.int64), np.zeros(size, dtype=np.int64), np.zeros(len(held), dtype=np.int64))
-    for column in slots:
-        yield Column(REASON_PARTS, *column)
+    refused = [
+        (place, row, uid)
+        for place, (row, uid) in enumerate(zip(rows.tolist(), holders, strict=True))
+        if uid and verdicts.codes[row]
+    ]
+    held_by: dict[int, dict[str, tuple[DeviceAllocation, ...]]] = {}
+    for request in verdicts.ask.wanted.requests:
+        held = np.zeros(size, dtype=np.int64)
+        limit = np.full(size, UNLIMITED, dtype=np.int64)
+        weight = np.zeros(len(holders), dtype=np.int64)
+        rooms: dict[int, tuple[int, int, int] | None] = {}  # by state
+        for place, row, uid in refused:
+            node = nodes.at(row)
+            pool = node.ledger.pool(request.type) if node is not None and node.state != UNKNOWN else None
+            if node is None or pool is None:
+                continue
+            if node.state not in rooms:
+                rooms[node.state] = _room(pool, request)
+            room = rooms[node.state]
+            if room is None:
+                continue
+            column, held[row], limit[row] = room
+            if row not in held_by:
+                held_by[row] = {holding.uid: holding.allocations for holding in node.ledger.holdings}
+            weight[place] = sum(
+                pool.row(each)[column]
+                for each in held_by[row].get(uid, ())
+                if each.type is request.type
+                and each.minor < len(pool.used)
+                and pool.inventory.totals[each.minor] is not None
+            )
+        yield Column(REASON_PARTS, held, limit, weight)
 
 
-def _idle_first(ask: DeviceAsk, ledger: DeviceLedger) -> DeviceAsk:
-    idle = tuple((pool.inventory.type, pool.inventory.healthy & ~pool.busy) for pool in ledger.pools)
-    return replace(ask, preferred=idle)
-
-
-def _fill(
-    slots: list[tuple[Int, Int, Int]],
-    size: int,
-    pods: int,
-    row: int,
-    ledger: DeviceLedger,
-    got: DeviceChoice,
-    positions: dict[str, int],
-) -> None:
-    """Fill one row of the columns: a column for each chosen device and each of its resources."""
-    at = 0
-    for part in got.allocations:
-        pool = ledger.pool(part.type)
-        if pool is None:
-            continue
-        used, total = pool.used[part.minor], pool.inventory.totals[part.minor] or ()
-        for place, (have, most, need) in enumerate(zip(used, total, pool.row(part), strict=True)):
-            if at == len(slots):
-                limit = np.full(size, UNLIMITED, dtype=np.int64)
-                slots.append((np.zeros(size, dtype=np.int64), limit, np.zeros(pods, dtype=np.int64)))
-            slots[at][0][row], slots[at][1][row] = have, most - need
-            for holding in ledger.holdings:
-                if holding.uid in positions:
-                    slots[at][2][positions[holding.uid]] = _part(pool, part.minor, place, holding.allocations)
-            at += 1
-
-
-def _part(pool: Pool, minor: int, place: int, allocations: Sequence[DeviceAllocation]) -> int:
-    own = (each for each in allocations if each.type is pool.inventory.type and each.minor == minor)
-    return sum(pool.row(each)[place] for each in own)
+def _room(pool: Pool, request: DeviceRequest) -> tuple[int, int, int] | None:
+    """The resource that the request needs most of, what healthy devices have of it in use, and what may stay in use; None where no device serves."""
+    inventory = pool.inventory
+    found = fitting(Pool.empty(inventory), request.amounts, inventory.minors)
+    needs = [row for row in found.need if row is not None]
+    if not needs:
+        return None
+    column = max(range(len(inventory.resources)), key=lambda each: min(row[each] for row in needs))
+    healthy = [minor for minor in range(len(pool.used)) if inventory.healthy >> minor & 1]
+    totals = [(inventory.totals[minor] or ())[column] for minor in healthy]
+    used = sum(min(pool.used[minor][column], total) for minor, total in zip(healthy, totals, strict=True))
+    return column, used, sum(totals) - request.count * min(row[column] for row in needs)

@@ -146,15 +146,18 @@ def could(node: CpuNode, need: CpuNeed, others: Provider = no_hints) -> Fit | Re
 
 
 def policy_of(node: CpuNode, need: CpuNeed) -> TopologyPolicy:
-    """The NUMA policy for this pod on this node, under which sums cannot tell what removing pods would free; the pod's own where the two conflict."""
+    """The NUMA policy for this pod on this node; the pod's own where the two conflict."""
     policy = topology_policy(node.options.policy, need.numa.policy)
     return need.numa.policy if isinstance(policy, Refusal) else policy
 
 
-def ask_of(node: CpuNode, need: CpuNeed) -> CpuAsk | None:
-    """The CPU request of the pod on this node; None where it shares CPUs, or conflicts with the node."""
-    asked = _asked(node, need)
-    return None if isinstance(asked, Refusal) else asked[0]
+def may_yield(node: CpuNode, need: CpuNeed, refusal: Refusal) -> bool:
+    """Whether removing pods could change this refusal by `could`: not where pod and node conflict, or nothing can be aligned."""
+    if isinstance(_asked(node, need), Refusal):
+        return False
+    if policy_of(node, need) is TopologyPolicy.NONE:
+        return refusal.missing > 0
+    return can_be_aligned(tuple(each.id for each in node.ledger.topology.numa))
 
 
 def _asked(node: CpuNode, need: CpuNeed) -> tuple[CpuAsk | None, TopologyPolicy] | Refusal:

@@ -1,0 +1,48 @@
+"""What preemption, moves and gangs read of pods, as columns by pod number.
+
+Problem: the choice of victims compares thousands of residents by priority and age. Choice: a column for each, written when a pod is added or updated;
+numbers are reused, so `generation` tells two pods of one number apart. Limits: an entry of a freed number keeps its last values; readers select assigned
+pods first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.model.arrays import Float, Int
+
+NEVER_A_VICTIM = 2**62
+
+
+class PodColumns:
+    """Columns over all pod numbers; they grow by doubling."""
+
+    def __init__(self) -> None:
+        self.by_number: list[PodInfo] = []
+        self.priorities: Int = np.zeros(64, dtype=np.int64)  # `NEVER_A_VICTIM` for pods that no preemption may evict
+        self.sub_priorities: Int = np.zeros(64, dtype=np.int64)  # order within a priority
+        self.started_s: Float = np.full(64, np.nan)  # Unix time; NaN = not started
+        self.generation: Int = np.zeros(64, dtype=np.int64)  # how many pods have had the number
+
+    def add(self, entry: PodInfo) -> None:
+        """Write the columns of a pod that was just numbered."""
+        number = entry.number
+        if number >= len(self.priorities):
+            more = max(number + 1, len(self.priorities))
+            zeros = np.zeros(more, dtype=np.int64)
+            self.priorities = np.concatenate([self.priorities, zeros])
+            self.sub_priorities = np.concatenate([self.sub_priorities, zeros])
+            self.started_s = np.concatenate([self.started_s, np.full(more, np.nan)])
+            self.generation = np.concatenate([self.generation, zeros])
+        if number >= len(self.by_number):
+            self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
+        self.by_number[number] = entry
+        self.generation[number] += 1
+        self.priorities[number] = entry.seen.pod.priority if entry.is_preemptible else NEVER_A_VICTIM
+        self.sub_priorities[number] = entry.seen.pod.sub_priority
+        self.started_s[number] = entry.seen.started_s
+
+    def update(self, entry: PodInfo) -> None:
+        """Write what may change while the pod keeps its number."""
+        self.started_s[entry.number] = entry.seen.started_s
