@@ -2,8 +2,10 @@
 
 Problem: pods placed by a real scheduler through a real API must use CPU and memory, slow one another and miss objectives as the lab's
 published model says, or a demo of it proves nothing. Choice: the lab's records and compiled laws (`physics.py`), with pods that come and
-go. `speed` simulated seconds pass per real second. The day starts at its trough when the world is created. Limits: all nodes have one size
-(the lab's contention is calibrated for that); work done before a restart is computed from the container's start at full speed.
+go. `speed` simulated seconds pass per real second. The day starts at its trough when the world is created. Rows of services and tenants
+without pods are reused, so memory follows the pods that exist. Limits: all nodes have one size (the lab's contention is calibrated for
+that); work done before a restart is computed from the container's start at full speed; a service that had no pod for a moment draws new
+noise of its load.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from cotenant.lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNREPORTE
 from cotenant.local.nodes import physics
 from cotenant.local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
 from cotenant.local.nodes.observations import Ended, PodUsage, ServiceView, Snapshot
-from cotenant.local.nodes.world_state import FIRST, empty, more_nodes, more_pods, more_services, more_tenants
+from cotenant.local.nodes.world_state import FIRST, NamedRows, empty, more_nodes, more_pods, more_services, more_tenants
 from cotenant.model.arrays import Report
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput
@@ -43,11 +45,10 @@ class LiveWorld:
         self._pod_row: dict[str, int] = {}
         self._uids: list[str] = [""] * FIRST
         self._free = list(range(FIRST - 1, -1, -1))
-        self._service_row: dict[str, int] = {}
-        self._service_names: list[str] = []
-        self._tenant_row: dict[str, int] = {}
-        self._noise = np.zeros(0)
-        self._shape = np.zeros((0, 3))  # peak, swing, phase
+        self._services = NamedRows()
+        self._tenants = NamedRows()
+        self._noise = np.zeros(FIRST)  # by service, as the next
+        self._shape = np.zeros((FIRST, 3))  # peak, swing, phase
         self._state = empty()
         self._next_tick_s = config.tick_s
 
@@ -106,16 +107,17 @@ class LiveWorld:
         return Ended(finished, evicted)
 
     def _change_load(self, t: float) -> None:
-        if not self._service_names:
+        used = len(self._services)
+        if not used:
             return
         config = self.config
-        peak, swing, phase = self._shape.T
+        peak, swing, phase = self._shape[:used].T
         keep = config.load_noise_memory
-        steps = config.load_noise_sd * self._rng.standard_normal(len(peak))
-        self._noise = keep * self._noise + sqrt(1.0 - keep * keep) * steps
+        steps = config.load_noise_sd * self._rng.standard_normal(used)
+        self._noise[:used] = keep * self._noise[:used] + sqrt(1.0 - keep * keep) * steps
         day = t / config.horizon_s
         shape = 1.0 - swing * 0.5 * (1.0 + np.cos(2.0 * np.pi * (day - phase)))
-        self._state.load[: len(peak), 0] = peak * shape * np.exp(self._noise)
+        self._state.load[:used, 0] = peak * shape * np.exp(self._noise[:used])
 
     # --- nodes
 
@@ -195,14 +197,13 @@ class LiveWorld:
 
     def _service(self, behaviour: Behaviour) -> int:
         truth = behaviour.truth
-        row = self._service_row.get(behaviour.service)
-        if row is None:
-            row = self._service_row[behaviour.service] = len(self._service_names)
-            self._service_names.append(behaviour.service)
+        row, is_new = self._services.use(behaviour.service)
+        if is_new:
             if row >= len(self._state.services):
                 self._state = more_services(self._state, 2 * row)
-            self._shape = np.vstack([self._shape, np.zeros((1, 3))])
-            self._noise = np.append(self._noise, self.config.load_noise_sd * self._rng.standard_normal())
+                self._shape = np.concatenate([self._shape, np.zeros((row, 3))])
+                self._noise = np.concatenate([self._noise, np.zeros(row)])
+            self._noise[row] = self.config.load_noise_sd * self._rng.standard_normal()
         s = self._state
         s.services.cores[row] = truth.workers
         s.services.time_s[row] = truth.service_time_s
@@ -221,7 +222,7 @@ class LiveWorld:
         return row
 
     def _tenant(self, name: str) -> int:
-        row = self._tenant_row.setdefault(name, len(self._tenant_row))
+        row, _ = self._tenants.use(name)
         if row >= len(self._state.tenants):
             self._state = more_tenants(self._state, 2 * row)
         return row
@@ -243,6 +244,13 @@ class LiveWorld:
             service = int(self._state.pods.service[p])
             if service >= 0 and self._state.services.objective[service] >= NO_OBJECTIVE:
                 self._state.services.replicas[service] = max(1, int(self._state.services.live[service]))
+            if service >= 0 and self._services.leave(service):
+                self._state.services[service] = 0
+                self._state.load[service, 0] = 0.0
+                self._shape[service] = 0.0
+            tenant = int(self._state.pods.tenant[p])
+            if self._tenants.leave(tenant):
+                self._state.tenants[tenant] = 0
             self._uids[p] = ""
             self._state.pods.status[p] = FUTURE
             self._free.append(p)
@@ -290,7 +298,7 @@ class LiveWorld:
             cpu_cores=float(pod.busy_cores),
             memory_bytes=float(pod.seen_memory),
             slowdown=float(pod.slowdown),
-            service=self._service_names[service] if service >= 0 else "",
+            service=self._services.names[service] if service >= 0 else "",
             p99_ms=float(pod.seen_ratio) * objective_ms if has else 0.0,
             objective_ms=objective_ms,
             violated=bool(pod.seen_violated) if has else False,

@@ -1,4 +1,4 @@
-"""Allocation of the world's records: empty at first, doubled when full."""
+"""Allocation of the world's records: empty at first, doubled when full, rows of names that are no longer used reused."""
 
 from __future__ import annotations
 
@@ -24,6 +24,48 @@ from cotenant.model.arrays import Int, Report
 
 FIRST = 256
 MAX_WORKERS = 128
+
+
+class NamedRows:
+    """Rows by name, each with the number of its users. The row of a name without users is given to the next new name."""
+
+    __slots__ = ("_free", "_rows", "_users", "names")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []  # by row, "" where the row is free
+        self._rows: dict[str, int] = {}
+        self._users: list[int] = []
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        """The rows that are or were in use; every row is below it."""
+        return len(self.names)
+
+    def use(self, name: str) -> tuple[int, bool]:
+        """Add a user of a name. Returns its row, and whether the name is new."""
+        row = self._rows.get(name)
+        if row is not None:
+            self._users[row] += 1
+            return row, False
+        if self._free:
+            row = self._free.pop()
+            self.names[row], self._users[row] = name, 1
+        else:
+            row = len(self.names)
+            self.names.append(name)
+            self._users.append(1)
+        self._rows[name] = row
+        return row, True
+
+    def leave(self, row: int) -> bool:
+        """Remove a user of a row. Returns whether it was the last."""
+        self._users[row] -= 1
+        if self._users[row]:
+            return False
+        del self._rows[self.names[row]]
+        self.names[row] = ""
+        self._free.append(row)
+        return True
 
 
 def empty() -> State:

@@ -168,7 +168,11 @@ class Mirror:
         """A bound pod that has not ended was added or changed."""
         resident = self._residents.get(uid)
         if resident is None:
-            resident = self._residents[uid] = _Resident(node, shape)
+            resident = self._moving.get(uid)  # gone a moment ago, and not yet removed from its row
+            if resident is None:
+                resident = _Resident(node, shape)
+            resident.node, resident.shape = node, shape
+            self._residents[uid] = resident
         elif (resident.node, resident.shape) == (node, shape):
             return
         else:
@@ -186,7 +190,10 @@ class Mirror:
         uids.discard(uid)
         if not uids:
             del self._by_node[resident.node]
-        self._moving[uid] = resident
+        if resident.row < 0:
+            self._moving.pop(uid, None)  # it came and went between two requests, of which there may be none
+        else:
+            self._moving[uid] = resident
 
     def apply(self) -> None:
         """Apply pending changes to the arrays."""

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -140,3 +141,40 @@ def test_the_state_grows_with_nodes_pods_and_services() -> None:
 def test_an_invalid_speed_is_refused(speed: float) -> None:
     with pytest.raises(InvalidInput, match="speed"):
         world(speed=speed)
+
+
+@pytest.mark.slow
+def test_rows_of_services_and_tenants_without_pods_are_reused() -> None:
+    w = world()
+    for at in range(600):
+        w.start(f"pod-{at}", "n0", service(f"default/pod-{at}"), at * 1.0)
+        w.start(f"other-{at}", "n1", replace(service("kept"), tenant=f"team-{at}"), at * 1.0)
+        w.advance(at + 0.5)
+        w.stop(f"pod-{at}", at + 0.5)
+        w.stop(f"other-{at}", at + 0.5)
+    state = w._state
+    assert (len(state.services), len(state.tenants), len(state.pods)) == (256, 256, 256)
+    assert not state.services.live.any()
+    assert not state.load.any()
+    w.start("last", "n0", service("last"), 600.0)
+    w.advance(602.0)
+    assert [each.name for each in w.snapshot().services] == ["last"]
+    usage = w.usage("last")
+    assert usage is not None
+    assert usage.cpu_cores > 0.5
+
+
+def test_a_service_keeps_its_row_while_one_of_its_pods_runs() -> None:
+    w = world()
+    w.start("a", "n0", service(replicas=2), 0.0)
+    w.start("b", "n1", service(replicas=2), 0.0)
+    w.advance(3.0)
+    before = w.usage("b")
+    w.stop("a", 3.0)
+    w.start("other", "n0", service("other"), 3.0)
+    w.advance(6.0)
+    after = w.usage("b")
+    assert before is not None
+    assert after is not None
+    assert after.cpu_cores > 1.6 * before.cpu_cores  # the whole load of its own service
+    assert sorted(each.name for each in w.snapshot().services) == ["other", "s"]

@@ -181,3 +181,26 @@ def test_nothing_drifts(seed: int) -> None:
         if rng.random() < 0.3:
             for each in there:
                 assert requested(mirror, each) == sum(milli for on, milli in truth.values() if on == each)
+
+
+def test_pods_that_come_and_go_without_a_request_leave_nothing() -> None:
+    mirror = Mirror()
+    mirror.node_seen(node("a"))
+    mirror.sync()
+    for at in range(1000):
+        mirror.pod_seen(f"u{at}", "a", shape())
+        mirror.pod_gone(f"u{at}")
+    assert not mirror._moving
+    assert requested(mirror, "a") == 0
+
+
+def test_a_pod_that_is_gone_and_seen_again_before_the_next_request_is_counted_once() -> None:
+    mirror = Mirror()
+    for name in ("a", "b"):
+        mirror.node_seen(node(name))
+    mirror.sync()
+    mirror.pod_seen("u", "a", shape(1000))
+    assert requested(mirror, "a") == 1000
+    mirror.pod_gone("u")
+    mirror.pod_seen("u", "b", shape(2000))
+    assert (requested(mirror, "a"), requested(mirror, "b")) == (0, 2000)

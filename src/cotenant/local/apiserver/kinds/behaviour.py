@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
-from cotenant.local.apiserver.storage.store import Table
 from cotenant.local.apiserver.storage.stored import Stored
+from cotenant.local.apiserver.storage.table import Table
 from cotenant.local.apiserver.verbs import object_meta
 
 

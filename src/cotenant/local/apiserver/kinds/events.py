@@ -12,8 +12,8 @@ from collections import deque
 
 from cotenant.local.apiserver.contract import Cause, Manifest
 from cotenant.local.apiserver.kinds.behaviour import Behaviour
-from cotenant.local.apiserver.storage.store import Table
 from cotenant.local.apiserver.storage.stored import Key, Stored
+from cotenant.local.apiserver.storage.table import Table
 from cotenant.local.apiserver.verbs.errors import shown
 
 

@@ -23,7 +23,7 @@ Selectable = tuple[tuple[str, Callable[[Manifest], str]], ...]
 
 _NO_LABELS: dict[str, str] = {}
 _shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-_SHARED_LIMIT = 65_536
+_SHARED_LIMIT = 8_192
 
 
 def decode(raw: bytes) -> Manifest:
@@ -31,10 +31,12 @@ def decode(raw: bytes) -> Manifest:
     return _decode(raw)
 
 
-def share_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """The shared copy of these labels. Do not modify."""
+def share_labels(labels: Mapping[str, str] | None, before: dict[str, str] | None = None) -> dict[str, str]:
+    """The shared copy of these labels; `before`, those of the object's last version, if they are equal. Do not modify."""
     if not labels:
         return _NO_LABELS
+    if before == labels:
+        return before
     key = tuple(labels.items())
     found = _shared.get(key)
     if found is None:

@@ -15,8 +15,9 @@ from typing import Protocol
 from cotenant.local.apiserver.contract import Admission, Manifest, Resource, Schema, Target
 from cotenant.local.apiserver.kinds.behaviour import Behaviour, CustomBehaviour
 from cotenant.local.apiserver.registry import Registry
-from cotenant.local.apiserver.storage.store import Store, Table
+from cotenant.local.apiserver.storage.store import Store
 from cotenant.local.apiserver.storage.stored import Key, Stored
+from cotenant.local.apiserver.storage.table import Table
 
 _METADATA_FIELDS: dict[str, Callable[[Manifest], str]] = {
     "metadata.name": lambda obj: obj["metadata"].get("name", ""),

@@ -134,7 +134,7 @@ def keep_system_fields(metadata: dict[str, Any], old: dict[str, Any]) -> None:
     metadata["resourceVersion"] = old.get("resourceVersion", "")
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def _key_problem(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _PREFIX_RE.fullmatch(prefix)):
@@ -148,7 +148,7 @@ def _key_problem(key: str) -> str:
     return "" if _NAME_RE.fullmatch(name) else _NAME_MESSAGE
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def _value_problem(value: str) -> str:
     if len(value) > 63:
         return "must be no more than 63 characters"

@@ -15,8 +15,8 @@ from cotenant.local.apiserver.contract import ApiError, Cause, ListOptions, Reso
 from cotenant.local.apiserver.kinds.conversion import converter
 from cotenant.local.apiserver.selectors import FieldSelector, FieldTerm, LabelSelector, parse_fields, parse_labels
 from cotenant.local.apiserver.storage.history import expired
-from cotenant.local.apiserver.storage.store import Table
 from cotenant.local.apiserver.storage.stored import Key, Stored
+from cotenant.local.apiserver.storage.table import Table
 from cotenant.local.apiserver.storage.watching import Convert, Predicate, Watch, bookmark, line
 from cotenant.local.apiserver.verbs import continuation
 from cotenant.local.apiserver.verbs.context import Context

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from cotenant.local.apiserver.contract import Answer, ApiError, Cause, Manifest, Resource, Scope, Target, WriteOptions
 from cotenant.local.apiserver.kinds.behaviour import Behaviour
 from cotenant.local.apiserver.kinds.conversion import inward, outward
-from cotenant.local.apiserver.storage.store import Table
 from cotenant.local.apiserver.storage.stored import Stored, encode
+from cotenant.local.apiserver.storage.table import Table
 from cotenant.local.apiserver.verbs import names, object_meta
 from cotenant.local.apiserver.verbs.context import Context
 from cotenant.local.apiserver.verbs.errors import (

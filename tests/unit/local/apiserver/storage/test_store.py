@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from cotenant.local.apiserver.contract import ApiError
+from cotenant.local.apiserver.storage import stored as stored_module
 from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store, Table
+from cotenant.local.apiserver.storage.store import Store
+from cotenant.local.apiserver.storage.table import Table
 from cotenant.model.errors import InvalidInput, Permanent
 
 THINGS = ("example.com", "things")
@@ -264,6 +266,37 @@ def test_a_write_during_a_commit_waits_for_the_next(tmp_path: Path) -> None:
         assert len(table.history) == 1
         await store.settled(2)
         assert store.published == 2
+        await store.close()
+
+    run(case)
+
+
+def test_names_of_removed_objects_do_not_stay_where_the_table_is_never_listed() -> None:
+    async def case() -> None:
+        store = Store()
+        table = store.table(("", "things"))
+        put(store, table, "kept")
+        for at in range(2_000):
+            put(store, table, f"t{at}")
+            remove(store, table, f"t{at}")
+        names = table._namespaces["ns"]
+        assert len(names._order) + len(names._added) < 300
+        assert [stored.key[1] for stored in table.walk()] == ["kept"]
+        await store.close()
+
+    run(case)
+
+
+def test_a_new_version_keeps_the_labels_of_the_last_where_they_are_equal() -> None:
+    async def case() -> None:
+        store = Store()
+        table = store.table(("", "things"))
+        first = put(store, table, "t", labels={"a": "1"})
+        stored_module._shared.clear()
+        second = put(store, table, "t", labels={"a": "1"})
+        third = put(store, table, "t", labels={"a": "2"})
+        assert second.labels is first.labels
+        assert third.labels == {"a": "2"}
         await store.close()
 
     run(case)
