@@ -21,6 +21,7 @@ from math import inf
 
 import numpy as np
 
+from cotenant.engine.encoding.capacity import Capacity, ResourcesOf
 from cotenant.engine.encoding.columns import EncodedArrays, longer, wider
 from cotenant.engine.encoding.shape_params import write_shape_params
 from cotenant.engine.encoding.taints import TaintBits
@@ -29,7 +30,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod, Shape
 from cotenant.model.cluster.topology import Domains
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import MAX_AMOUNT, ResourceAxis
+from cotenant.model.resources import ResourceAxis
 from cotenant.policy.placement.contribution import contribution
 
 _MAX_CHANGES = 4096  # node changes kept for `changed_since`
@@ -60,7 +61,9 @@ class Encoder:
         self.on_row_changed: Callable[[int], None] = (
             _ignored  # called with a row that changed other than by its Node object
         )
+        self.on_row_tightened: Callable[[int], None] = _ignored  # called with a row whose withheld CPU changed
         self._arrays = EncodedArrays()
+        self._capacity = Capacity(self._arrays)
         self._taints = TaintBits(self._arrays)
         self._demands = self._taints.demands
         self._revision = 0
@@ -74,7 +77,6 @@ class Encoder:
         self._unused_shapes = 0
         self._unsummed: list[int] = []  # rows of shapes whose sums are not computed yet
         self._shape_preferred: list[tuple[Int, Int]] = []  # bits and weights
-        self._unlimited: dict[str, frozenset[str]] = {}  # node's name -> resources that a node rule checks there
 
     # ---- arrays
 
@@ -189,17 +191,25 @@ class Encoder:
         self._free_rows.append(row)
         return row
 
-    def set_unlimited(self, name: str, resources: frozenset[str]) -> None:
+    def set_unlimited(self, name: str, resources: ResourcesOf | None) -> None:
         """Skip the capacity check for resources that a node does not advertise: a node rule checks them. The node need not be known yet."""
-        if self._unlimited.get(name, frozenset()) == resources:
-            return
-        self._unlimited[name] = resources
-        if not resources:
-            del self._unlimited[name]
-        row = self.node_rows.get(name)
-        if row is not None:
-            self._note(row)
-            self._write_capacity(row, self.node(row))
+        if self._capacity.set_unlimited(name, resources):
+            row = self.node_rows.get(name)
+            if row is not None:
+                self._note(row)
+                self._capacity.write(row, self.node(row))
+
+    def set_withheld(self, name: str, cpu_m: int) -> None:
+        """Withhold milli-CPU of a node: residents take that much beside their requests. The node need not be known yet."""
+        if self._capacity.set_withheld(name, cpu_m):
+            row = self.node_rows.get(name)
+            if row is not None:
+                self._capacity.write(row, self.node(row))
+                self.on_row_tightened(row)
+
+    def withheld_m(self) -> Int:
+        """`int64[N]`: withheld milli-CPU."""
+        return self._capacity.withheld_m(self.node_rows, len(self._arrays.row_nodes))
 
     def _row_of(self, name: str) -> int:
         try:
@@ -215,15 +225,8 @@ class Encoder:
         self._note(row)
         self._arrays.row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
-        self._write_capacity(row, node)
+        self._capacity.write(row, node)
         self._arrays.nodes.ready[row] = node.ready
-
-    def _write_capacity(self, row: int, node: Node) -> None:
-        capacity = self.axis.row(node.allocatable)
-        for name in self._unlimited.get(node.name, ()):
-            if name in self.axis.names and name not in node.allocatable:
-                capacity[self.axis.column(name)] = MAX_AMOUNT
-        self._arrays.nodes.capacity[row] = capacity
 
     # ---- pods
 
@@ -421,7 +424,4 @@ class Encoder:
             capacity, requested = (wider(c, len(axis)) for c in (arrays.nodes.capacity, arrays.nodes.requested))
             arrays.nodes = arrays.nodes._replace(capacity=capacity, requested=requested)
             arrays.shapes = arrays.shapes._replace(request=wider(arrays.shapes.request, len(axis)))
-            for name, resources in self._unlimited.items():
-                row = self.node_rows.get(name, -1)
-                if new & resources and row >= 0 and arrays.row_nodes[row] is not None:
-                    self._write_capacity(row, self.node(row))
+            self._capacity.write_new(new, self.node_rows)

@@ -47,6 +47,7 @@ class Assignments:
     ) -> None:
         self.encoder = Encoder(_HALF_NODE_CORES, knobs.pressure_factor)
         self.encoder.on_row_changed = self._touched
+        self.encoder.on_row_tightened = self._touch
         self.narrowing = Narrowing(self.encoder, node_rules)
         self._listening = {hook: overriding(plugins, hook) for hook in _HOOKS}
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
@@ -329,7 +330,7 @@ class Assignments:
 
     def _resize_half_node(self) -> None:
         """Set the unit of own pressure to half of the median node again, after nodes were added, resized or removed."""
-        cpu = self.ledger.nodes.capacity[sorted(self.encoder.node_rows.values()), CPU]
+        cpu = (self.ledger.nodes.capacity[:, CPU] + self.encoder.withheld_m())[sorted(self.encoder.node_rows.values())]
         if not len(cpu):
             return
         half = float(np.median(cpu)) / 2000.0

@@ -12,11 +12,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.cluster.labels import NO_LABELS, Labels
-from cotenant.model.devices.device import Device
+from cotenant.model.cluster.node import Node
+from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.partition import GPU_MODEL, PARTITION_POLICY, PartitionTable, table_of_model
+from cotenant.model.devices.request import NVIDIA, RESOURCES, VENDORS, type_of
 
 LINK_DOMAIN = "cotenant.io/link-domain"  # label of a device: devices with equal values are connected directly
+GPU_VENDOR = "node.koordinator.sh/gpu-vendor"  # label of a Device object or a node
 HONOR = "Honor"  # value of PARTITION_POLICY: only sets of the table may be allocated
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedResources:
+    """The resources of a node's devices, whether advertised or not. Called with the node.
+
+    A resource that names a vendor counts only for devices of that vendor: by the label of the Device object or of the node, else by the vendors that
+    the node advertises, else NVIDIA, as nodes without a label are in Koordinator.
+    """
+
+    types: frozenset[DeviceType]
+    vendor: str  # by the Device object's label; empty = by the node
+
+    def __call__(self, node: Node) -> frozenset[str]:
+        """The resource names."""
+        label = self.vendor or node.labels.get(GPU_VENDOR) or ""
+        advertised = {vendor for name, vendor in VENDORS.items() if node.allocatable.get(name)}
+        vendors = {label.lower()} if label else advertised or {NVIDIA}
+        return frozenset(
+            name for name in RESOURCES if type_of(name) in self.types and VENDORS.get(name) in (None, *vendors)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +52,10 @@ class NodeDevices:
     table: PartitionTable | None = None  # as annotated
     labels: Labels = NO_LABELS
     wrong: tuple[str, ...] = ()  # messages about invalid entries
+
+    def judged_resources(self) -> JudgedResources:
+        """The resources that these devices serve, by the node."""
+        return JudgedResources(frozenset(device.type for device in self.devices), self.labels.get(GPU_VENDOR) or "")
 
     def partitions(self, node_labels: Labels) -> tuple[PartitionTable | None, bool]:
         """The sets of GPUs that can be allocated together, and whether only those may be."""

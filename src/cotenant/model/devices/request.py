@@ -36,6 +36,16 @@ NPU_DVPP = "huawei.com/npu-dvpp"
 
 WHOLE = 100  # percent of a device
 CARDS = (NVIDIA_GPU, AMD_GPU, HYGON_DCU, HYGON_DCU_OLD)  # counted in whole devices
+NVIDIA = "nvidia"
+VENDORS = {  # of resource names that only one vendor's devices serve, as the values of the label gpu-vendor
+    NVIDIA_GPU: NVIDIA,
+    AMD_GPU: "amd",
+    HYGON_DCU: "hygon",
+    HYGON_DCU_OLD: "hygon",
+    NPU_CORE: "huawei",
+    NPU_CPU: "huawei",
+    NPU_DVPP: "huawei",
+}
 _PARTS = (GPU_CORE, NPU_CORE, NPU_CPU, NPU_DVPP)  # divided among the devices without conversion
 _NPU = frozenset((GPU_SHARED, NPU_CORE, NPU_CPU, GPU_MEMORY))
 

@@ -18,7 +18,6 @@ from cotenant.model.arrays import Int
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.inventory import NodeDevices
-from cotenant.model.devices.request import RESOURCES, type_of
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.overlap import overlaps
@@ -70,7 +69,7 @@ class DeviceNodes:
             node.ledger = _ledger(node.facts, node.labels)
             node.form = self._form(node.ledger)
             node.overlaps = ()
-            encoder.set_unlimited(node.name, _judged_here(node.facts))
+            encoder.set_unlimited(node.name, node.facts.judged_resources())
             self._restate(node)
 
     # ---- facts
@@ -83,7 +82,7 @@ class DeviceNodes:
         node.facts = facts
         self._refresh(node)
         if self._encoder is not None:
-            self._encoder.set_unlimited(node.name, _judged_here(facts))
+            self._encoder.set_unlimited(node.name, facts.judged_resources())
         self.touch(node)
 
     def gone(self, name: str) -> None:
@@ -94,7 +93,7 @@ class DeviceNodes:
         node.facts = None
         self._refresh(node)
         if self._encoder is not None:
-            self._encoder.set_unlimited(name, frozenset())
+            self._encoder.set_unlimited(name, None)
         self.touch(node)
         self._drop_if_empty(node)
 
@@ -240,12 +239,6 @@ def _ledger(facts: NodeDevices | None, labels: Labels) -> DeviceLedger:
         return _NOTHING
     table, honor = facts.partitions(labels)
     return DeviceLedger.of(facts.devices, table, honor)
-
-
-def _judged_here(facts: NodeDevices) -> frozenset[str]:
-    """Resources of the device types on the node."""
-    types = {device.type for device in facts.devices}
-    return frozenset(name for name in RESOURCES if type_of(name) in types)
 
 
 def _ignore(what: str) -> None:
