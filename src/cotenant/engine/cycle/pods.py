@@ -254,13 +254,10 @@ class Pods:
         elif entry is not None and entry.state is State.QUEUED:
             self.requeue(entry, now_s)
 
-    def give_back(self, entry: PodInfo, now_s: float, event: str, rests: bool = False) -> None:
-        """Unassign a pod that holds a node without being bound, and queue it again; `rests`: after a back-off, so others may get the node."""
+    def give_back(self, entry: PodInfo, now_s: float, event: str) -> None:
+        """Unassign a pod that holds a node without being bound, and queue it again."""
         self.take_back(entry)
-        if rests:
-            self._rest(entry, now_s)
-        else:
-            self.enter(entry, now_s, event)
+        self.enter(entry, now_s, event)
 
     def _rest(self, entry: PodInfo, now_s: float) -> None:
         entry.failures += 1

@@ -37,6 +37,11 @@ class SchedulingQueue:
         self._judging = False  # between `take` and `settle`
         self.incoming: dict[tuple[str, str], int] = {}  # (event, queue) -> pods, for the metrics
 
+    @property
+    def longest_backoff_s(self) -> float:
+        """A woken group is tried after at most this long."""
+        return self._backoff.most_s
+
     def __len__(self) -> int:
         return len(self._of)
 

@@ -39,10 +39,10 @@ class WaitingPods:
             record = self._records.pop(entry.seen.uid, None) or self._pods.record(entry, "", now_s)
             self._send(entry, record, together, now_s)
 
-    def reject(self, entry: PodInfo, event: str, now_s: float, rests: bool = False) -> None:
-        """The pod gives its node back and waits again; `rests`: after a back-off, so that others may have the node."""
+    def reject(self, entry: PodInfo, event: str, now_s: float) -> None:
+        """The pod gives its node back and waits again."""
         self._records.pop(entry.seen.uid, None)
-        self._pods.give_back(entry, now_s, event, rests=rests)
+        self._pods.give_back(entry, now_s, event)
 
     def preempted(self, uid: str, now_s: float) -> None:
         """A pod is to make room for a more important one: one that only holds its node gives it back, and is not evicted."""

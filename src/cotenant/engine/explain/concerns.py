@@ -143,6 +143,10 @@ def _gang_concern(state: Any, holds: bool, now_s: float) -> Concern:
         lines.append(f"those who hold a node give it back in {max(0.0, state.holds_until_s - now_s):.0f} s")
     if state.stands_back_for:
         lines.append(f"it lets {state.stands_back_for} go first")
+    if state.backs_off_until_s > now_s:
+        lines.append(
+            f"it released its nodes incomplete, and takes nodes only all together for {state.backs_off_until_s - now_s:.0f} s"
+        )
     without = [each.pod for each in state.members if not each.node and each.state not in ("succeeded", "failed")]
     if without:
         more = f" and {len(without) - _MEMBERS_SHOWN} more" if len(without) > _MEMBERS_SHOWN else ""

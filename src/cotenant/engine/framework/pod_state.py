@@ -62,7 +62,6 @@ LEGAL: dict[tuple[State, State], str] = {
     (State.QUEUED, State.WAITING): "found a node, waits for its gang",
     (State.WAITING, State.ASSUMED): "its gang is there",
     (State.WAITING, State.QUEUED): "gave its node back",
-    (State.WAITING, State.HELD): "gave its node back, rests",
     (State.WAITING, State.BLOCKED): "gave its node back, cannot be judged",
     (State.WAITING, State.GATED): "gave its node back, gated",
     (State.WAITING, State.BOUND): "found on a node",

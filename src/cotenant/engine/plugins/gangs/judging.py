@@ -99,6 +99,9 @@ class GangJudging:
                 plan, words = self._plan(entries, now_s)
                 if words:
                     verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
+            back_off = self._gangs.back_off_of(self._keys(entries))
+            if back_off:
+                verdict = replace(verdict, message=f"{verdict.message} The gang backs off: {back_off}.")
             group.shapes = tuple(sorted({entry.shape for entry in entries}))
             self._components.queue.refuse(group, verdict, now_s)
             self._gangs.note(self._keys(entries), verdict.message)

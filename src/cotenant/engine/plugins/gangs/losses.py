@@ -1,7 +1,7 @@
-"""The jobs that Strict gangs are: members on nodes that are of use only together, and how many of them can be spared.
+"""Strict gangs as jobs: members on nodes that are of use only together, and how many of them can be spared.
 
-Problem: preemption must not know gangs, but what is lost with a member (engine/cycle/losses.py). Choice: a bundle of gangs that are placed together counts as one
-job; members that are leaving count neither as placed nor as spared again. Limits: a bundle can spare what the scarcest of its gangs can.
+Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/losses.py). Choice: a bundle of gangs that are placed together is one job; members that
+are leaving count neither as placed nor as spared again. Limits: a bundle can spare what the scarcest of its gangs can.
 """
 
 from __future__ import annotations

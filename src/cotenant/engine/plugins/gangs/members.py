@@ -1,9 +1,9 @@
-"""One gang as a cluster's engine sees it: what it asks, who belongs to it, and who of them sits where.
+"""One gang as the engine sees it: its specification, its members, and which of them have a node.
 
-Problem: every question about a gang is a count of members by where they stand. Choice: one mutable record a gang, changed only by engine/plugins/gangs/plugin.py. A member
-is *placed* (bound, or decided for good), *holding* (NonStrict: keeps a node until the minimum is there), or without a node. Members that have ended
-count as placed while others of the gang still are; where none is, those that succeeded do, as long as they are not all that the gang is said to have: the last
-one's second try needs only itself. Limits: a gang that has run to its end and is filled anew begins anew.
+Problem: every question about a gang is a count of members by state. Choice: one mutable record per gang, changed by engine/plugins/gangs/membership.py only. A member is
+*placed* (bound, or its bind is decided), *holding* (NonStrict: it keeps a node until the minimum is reached), or without a node. Members that have ended count as placed
+while others of the gang still are placed. Where none is, those that succeeded count as long as they are not all of the gang: so the last member's second try needs only
+itself. Limits: a gang that has run to its end and gets new members starts over.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Gang:
     spec: GangSpec | None = None
     problems: tuple[str, ...] = ()  # of the spec
     members: dict[str, PodInfo] = field(default_factory=dict)  # by uid
-    oldest: PodInfo | None = None  # whose annotations count where there is no PodGroup
+    oldest: PodInfo | None = None  # its annotations count where there is no PodGroup
     placed: set[str] = field(default_factory=set)
     holding: dict[str, PodInfo] = field(default_factory=dict)
     ended: dict[str, Phase] = field(default_factory=dict)
     satisfied: bool = False
-    open: bool = False  # as its gate last said
+    open: bool = False  # its gate, when last checked
     held_since_s: float = inf  # since when members hold nodes
-    stands_back_for: str = ""
-    stands_back_until_s: float = inf
-    why: str = ""  # as last refused
-    status: PodGroupStatus | None = None  # what its PodGroup says, or was told last
+    yields_to: str = ""  # the gang that it lets go first
+    yields_until_s: float = inf
+    why: str = ""  # of its last rejection
+    status: PodGroupStatus | None = None  # as read from its PodGroup, or last written
 
     def bound(self) -> int:
         """Members that count as bound."""
@@ -55,7 +55,7 @@ class Gang:
         return len(self.members) - len(self.placed) - len(self.holding)
 
     def tally(self, waiting: int = 0) -> Tally:
-        """Counted, with so many more members that have a node for the moment."""
+        """Its counts; `waiting`: further members that would have a node."""
         return Tally(
             self.key,
             self.spec,
@@ -66,24 +66,28 @@ class Gang:
         )
 
     def goes_alone(self) -> bool:
-        """Whether its members are judged one by one: it was satisfied once.
+        """Whether its members are placed one by one: it was satisfied once.
 
-        Where fewer than the minimum are bound and as many wait as are missing (a scheduler that died between binds), they are still judged together.
+        Where fewer than the minimum are bound and enough wait (a scheduler that died between binds), those are still placed together.
         """
         if self.spec is None or self.spec.match_policy is not MatchPolicy.ONCE_SATISFIED:
             return False
         return self.satisfied or (bool(self.placed) and self.bound() + self.unplaced() < self.spec.min_available)
 
+    def wait_s(self) -> float:
+        """How long a member may hold a node without being bound (Permit); 0 for a gang without a specification."""
+        return self.spec.wait_s if self.spec is not None else 0.0
+
     def is_strict(self) -> bool:
-        """Whether members that found a node give it back when others do not."""
+        """Whether members release their nodes when others find none."""
         return self.spec is None or self.spec.mode is Mode.STRICT
 
     def find_oldest(self) -> PodInfo | None:
-        """The member whose word counts."""
+        """The oldest member: its annotations count."""
         return min(self.members.values(), key=_age, default=None)
 
     def is_older(self, entry: PodInfo) -> bool:
-        """Whether this member's word goes before that of the oldest so far."""
+        """Whether this member is older than the oldest so far."""
         return self.oldest is None or _age(entry) < _age(self.oldest)
 
 

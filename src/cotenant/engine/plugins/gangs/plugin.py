@@ -1,8 +1,8 @@
-"""The gangs plugin: which pods must run together, judged together, held until their gang is complete, and preempted together.
+"""The gangs plugin: the extension points through which gangs take part in scheduling.
 
-Problem: gangs take part in every step of scheduling, and each step has rules of its own. Choice: the directory keeps who belongs to which gang and what each asks
-(engine/plugins/gangs/directory.py); bundles of Strict gangs are judged as one (judging.py), NonStrict members hold their nodes until the rest has one (waiting.py);
-this class is what the scheduling cycle sees of them. Source: Koordinator, pkg/scheduler/plugins/coscheduling. Limits: those of its parts.
+Problem: gangs take part in every step of scheduling, and each step has rules of its own. Choice: one class that the scheduling cycle calls, over parts with one subject
+each: the records (membership.py), the gate, queue keys and permits (directory.py), placement of Strict bundles (judging.py) with preemption (preemption.py), and the nodes
+that NonStrict members hold (waiting.py). Source: Koordinator, pkg/scheduler/plugins/coscheduling. Limits: those of its parts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.judging import GangJudging, of_gang
 from cotenant.engine.plugins.gangs.losses import job_of_bundle
 from cotenant.engine.plugins.gangs.members import Gang
-from cotenant.engine.plugins.gangs.status import words_of
+from cotenant.engine.plugins.gangs.status import progress_of
 from cotenant.engine.plugins.gangs.waiting import GangWaiting
 from cotenant.model.decisions.record import DecisionRecord
 
@@ -29,7 +29,7 @@ class Gangs(GangDirectory):
 
     def __init__(self) -> None:
         super().__init__()
-        self._whole: GangJudging | None = None  # None while it belongs to no engine
+        self._whole: GangJudging | None = None  # None before `join`
         self._waiting: GangWaiting | None = None
 
     def join(self, cycle: Cycle) -> None:
@@ -39,33 +39,33 @@ class Gangs(GangDirectory):
         self._waiting = GangWaiting(cycle, self)
 
     def before_round(self, now_s: float) -> bool:
-        """Members are bound whose gang needs fewer by now, and give back what was held for too long."""
+        """Bind members whose gang needs no more, and release nodes that were held for too long."""
         return self._waiting is not None and self._waiting.expire(now_s)
 
     def judge_whole(self, group: Group, now_s: float) -> None:
-        """A bundle of gangs."""
+        """Place a bundle of gangs."""
         assert self._whole is not None
         self._whole.judge(group, now_s)
 
     def after_judging(self, now_s: float) -> None:
-        """Bundles that were refused wait from now on."""
+        """Queue the bundles that were rejected in this round."""
         if self._whole is not None:
             self._whole.settle(now_s)
 
     def after_round(self, now_s: float) -> None:
-        """Where no NonStrict gang can move, one gives its nodes back."""
+        """Where NonStrict gangs wait for one another, one releases its nodes."""
         if self._waiting is not None:
-            self._waiting.give_way(now_s)
+            self._waiting.end_deadlock(now_s)
 
     def complete_record(self, entry: PodInfo, record: DecisionRecord, together: int) -> DecisionRecord:
-        """With which gang it was placed."""
+        """Add the gang that it was placed with."""
         key = self.key_of(entry.seen.uid)
         return replace(record, gang=key, together=together) if key else record
 
     def complete_verdict(self, entry: PodInfo, verdict: Verdict) -> Verdict:
-        """How the member's gang stands."""
-        words = words_of(self.of(entry.seen.uid))
-        return of_gang(verdict, words) if words else verdict
+        """Add how many members of its gang have a node."""
+        progress = progress_of(self.of(entry.seen.uid))
+        return of_gang(verdict, progress) if progress else verdict
 
     def jobs(self, is_going: IsGoing) -> tuple[Job, ...]:
         """Strict gangs with members on nodes."""
@@ -80,7 +80,7 @@ class Gangs(GangDirectory):
         return tuple(found)
 
     def job_of(self, entry: PodInfo, is_going: IsGoing) -> Job | None:
-        """The Strict gang, with its bundle, that a placed pod is a member of."""
+        """The Strict gang of a placed pod, with its bundle."""
         gang = self._of.get(entry.seen.uid)
         return self._job(gang, is_going) if gang is not None and gang.placed else None
 
@@ -89,7 +89,7 @@ class Gangs(GangDirectory):
         return job_of_bundle(keys, [found for found in map(self.get, keys) if found is not None], is_going)
 
     def placed_with(self, entry: PodInfo) -> tuple[str, ...]:
-        """The gangs that are placed together with that of a pod, its own included."""
+        """The gangs that are placed together with the pod's own, that included."""
         gang = self._of.get(entry.seen.uid)
         return self.bundle_of(gang) if gang is not None else ()
 

@@ -1,8 +1,8 @@
-"""How a gang stands, told: to its PodGroup, and to whoever asks.
+"""The status of a gang: for its PodGroup, and for people.
 
-Problem: a PodGroup is to be told of its gang when that is news and not at every event, and why a gang waits is spread over its record, its gate and other gangs.
-Choice: both are made from the record (engine/plugins/gangs/members.py) when they are due; nothing is decided here. Limits: a PodGroup whose members were cleaned up keeps
-what was counted.
+Problem: a PodGroup's status should be written when it changes and not at every event, and why a gang waits is spread over its record, its gate and other gangs.
+Choice: both are made from the record (engine/plugins/gangs/members.py) when they are due; nothing is decided here. Limits: a PodGroup whose members were deleted keeps
+its last counts.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from cotenant.policy.placement.gangs.phase import Counts, phase_of
 from cotenant.policy.placement.gangs.spec import differences
 
 
-def news_of(gang: Gang) -> PodGroupStatus | None:
-    """What its PodGroup is to be told, and has from now on; None where there is none, or nothing new."""
+def status_update(gang: Gang) -> PodGroupStatus | None:
+    """The status to write to its PodGroup, noted as written; None without a PodGroup, or if nothing changed."""
     if gang.spec is None or gang.group is None:
         return None
     running = sum(entry.seen.phase is Phase.RUNNING for entry in gang.members.values())
@@ -36,8 +36,8 @@ def news_of(gang: Gang) -> PodGroupStatus | None:
     return status
 
 
-def words_of(gang: Gang | None) -> str:
-    """How the gang of a NonStrict member that found no node stands; empty for a pod that goes alone."""
+def progress_of(gang: Gang | None) -> str:
+    """How many members have a node, for a NonStrict member that found none; empty for a pod that is placed alone."""
     if gang is None or gang.spec is None or gang.goes_alone():
         return ""
     has = len(gang.holding) + gang.bound()
@@ -45,9 +45,14 @@ def words_of(gang: Gang | None) -> str:
 
 
 def view_of(
-    gang: Gang, judged_with: tuple[str, ...], needs: tuple[str, ...], closed: str, lacking: Sequence[Tally]
+    gang: Gang,
+    judged_with: tuple[str, ...],
+    needs: tuple[str, ...],
+    closed: str,
+    lacking: Sequence[Tally],
+    backs_off_until_s: float,
 ) -> GangView:
-    """Everything about it. `closed`: why its gate is; `lacking`: gangs that those who hold nodes wait for."""
+    """Everything about it. `closed`: why its gate is closed; `lacking`: gangs that the members with nodes wait for."""
     members = [
         MemberView(entry.seen.pod.key, uid, entry.state.name.lower(), entry.node, entry.last_message)
         for uid, entry in gang.members.items()
@@ -61,7 +66,7 @@ def view_of(
     return GangView(
         key=gang.key,
         spec=gang.spec,
-        problems=(*gang.problems, *_said_otherwise(gang, gang.spec, judged_with)),
+        problems=(*gang.problems, *_contradictions(gang, gang.spec, judged_with)),
         phase=gang.status.phase if gang.status is not None else GangPhase.NONE,
         members=tuple(members),
         judged_with=judged_with,
@@ -72,25 +77,26 @@ def view_of(
         waiting=gang.unplaced(),
         why=why if gang.unplaced() or gang.holding else "",
         holds_until_s=gang.held_since_s + gang.spec.wait_s if gang.spec is not None else inf,
-        stands_back_for=gang.stands_back_for,
+        stands_back_for=gang.yields_to,
+        backs_off_until_s=backs_off_until_s,
     )
 
 
-def _said_otherwise(gang: Gang, spec: GangSpec | None, judged_with: tuple[str, ...]) -> tuple[str, ...]:
+def _contradictions(gang: Gang, spec: GangSpec | None, judged_with: tuple[str, ...]) -> tuple[str, ...]:
     if spec is None:
         return ()
-    by_words: dict[str, list[str]] = {}
+    by_difference: dict[str, list[str]] = {}
     for entry in gang.members.values():
-        words = differences(spec, entry.seen.demands.gang)
-        if words:
-            by_words.setdefault(words, []).append(entry.seen.pod.key)
-    told = [
-        f"pod {pods[0]}{f' and {len(pods) - 1} more' if len(pods) > 1 else ''}: {words}"
-        for words, pods in by_words.items()
+        difference = differences(spec, entry.seen.demands.gang)
+        if difference:
+            by_difference.setdefault(difference, []).append(entry.seen.pod.key)
+    found = [
+        f"pod {pods[0]}{f' and {len(pods) - 1} more' if len(pods) > 1 else ''}: {difference}"
+        for difference, pods in by_difference.items()
     ]
-    told += [
+    found += [
         f"gang {other} is named, and does not name {gang.key} back: it must be satisfied first, by itself"
         for other in spec.groups
         if other != gang.key and other not in judged_with
     ]
-    return tuple(told)
+    return tuple(found)

@@ -1,9 +1,10 @@
-"""Where a bundle of gangs is tried: in each domain that can hold all of it, from its narrowest key to the widest, then everywhere.
+"""The domains in which a bundle of gangs is tried, in order.
 
-Problem: a job whose members talk to one another all the time runs better, or only, inside one rack. Choice: masks of rows to try in order, made by
-policy/placement/gangs/together.py from what is free now; in a domain of a preferred key only all members together will do, so that a job is not torn for a
-narrower place. Where members are placed already, their domain comes first, and is the only one where the key is required. A preemption looks at the domains of
-a required key only, those that lack least first. Limits: `MOST_TRIES` domains a key; the keys of the first gang of a bundle that has some count for all of it.
+Problem: a job whose members communicate a lot runs faster, or only, inside one rack. Choice: masks of rows in the order of trial, made by
+policy/placement/gangs/together.py from the free resources: domains of the narrowest key to those of the widest, then all nodes. In a domain of a preferred key all members
+must fit, so that a job is not split for a narrower domain. Where members are placed already, their domain comes first, and is the only one if the key is required.
+A preemption considers the domains of a required key only, those that lack least first. Limits: `MOST_TRIES` domains per key; the keys of the first gang of a bundle
+that has some count for all of it; NonStrict gangs have no topology.
 """
 
 from __future__ import annotations
@@ -26,23 +27,26 @@ MOST_TRIES = 16
 
 
 class Place(NamedTuple):
-    """Where one transaction is tried."""
+    """The rows of one trial."""
 
     only: Mask
-    name: str = ""  # for people; empty = everywhere
-    all_of_it: bool = False  # the minimum alone is not enough here
+    name: str = ""  # for messages; empty = all nodes
+    all_of_it: bool = False  # all members must fit, not only the minimum
 
 
 def topology_of(gangs: GangDirectory, keys: Iterable[str]) -> GangTopology | None:
-    """Where these want to be together: the word of the first that has one."""
-    specs = (gang.spec for gang in map(gangs.get, keys) if gang is not None)
+    """The topology of the first of these gangs that has one; None if none of them is Strict."""
+    found = [gang for gang in map(gangs.get, keys) if gang is not None]
+    if not any(gang.is_strict() for gang in found):
+        return None
+    specs = (gang.spec for gang in found)
     return next((spec.topology for spec in specs if spec is not None and spec.topology is not None), None)
 
 
 def places(
     assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], entries: list[PodInfo], promised: Mask
 ) -> Iterator[Place]:
-    """In order; the first that works counts. `promised` are rows that members were promised, tried before all others."""
+    """In order of trial. `promised`: rows for which members are nominated, tried first."""
     topology = topology_of(gangs, keys)
     if len(promised) and may_be_together(assignments, gangs, keys, promised):
         yield Place(promised)
@@ -64,26 +68,26 @@ def _domains(
     nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
     found, counts = np.unique(np.array([entry.shape for entry in entries]), return_counts=True)
     free = nodes.capacity - nodes.requested
-    seated = _seated(assignments, gangs, keys)
+    occupied = _occupied(assignments, gangs, keys)
     for key in topology.keys:
         domains = assignments.narrowing.regions.domains(key)
         numbers = with_room(domains, nodes.ready, free, shapes.request[found], counts)
-        own = _own(domains, seated)
+        own = _own(domains, occupied)
         last = topology.required and key == topology.keys[-1]
         if own >= 0:
             numbers = (own,) if last or own in numbers else numbers
-        elif last and seated:
-            continue  # its members sit outside any domain of the key
+        elif last and occupied:
+            continue  # its members are outside all domains of the key
         for number in numbers[:MOST_TRIES]:
             yield Place(rows_of(domains, number), f"{key}={domains.names[number]}", not (last and own >= 0))
-    if topology.required and not seated:
+    if topology.required and not occupied:
         yield from _minimum_only(assignments, topology, free, found, counts, _least(gangs, keys))
 
 
 def places_to_clear(
     assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], priority: int, asked: Int
 ) -> tuple[Place, ...]:
-    """Where evictions of pods below the priority might make room for `asked[R]` in all: everywhere, or the domains of the required key."""
+    """Where evictions of pods below the priority may make room for `asked[R]` in total: all nodes, or domains of the required key."""
     ledger, topology = assignments.ledger, topology_of(gangs, keys)
     nodes = ledger.nodes
     yielding = np.zeros_like(nodes.requested)
@@ -99,24 +103,24 @@ def places_to_clear(
     key = topology.keys[-1]
     domains = assignments.narrowing.regions.domains(key)
     numbers = within_reach(domains, nodes.ready, free, yielding, asked)
-    seated = _seated(assignments, gangs, keys)
-    if seated:
-        own = _own(domains, seated)
+    occupied = _occupied(assignments, gangs, keys)
+    if occupied:
+        own = _own(domains, occupied)
         numbers = tuple(number for number in numbers if number == own)
     return tuple(Place(rows_of(domains, number), f"{key}={domains.names[number]}") for number in numbers[:MOST_TRIES])
 
 
 def may_be_together(assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], rows: Mask) -> bool:
-    """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the members that are placed."""
+    """Whether members may be placed on all of these rows: with a required key they must be in one domain, that of the placed members."""
     topology = topology_of(gangs, keys)
     if topology is None or not topology.required:
         return True
     domains = assignments.narrowing.regions.domains(topology.keys[-1])
-    found = np.unique(domains.of_node[[*np.flatnonzero(rows), *_seated(assignments, gangs, keys)]])
+    found = np.unique(domains.of_node[[*np.flatnonzero(rows), *_occupied(assignments, gangs, keys)]])
     return len(found) == 1 and bool(found[0] >= 0)
 
 
-def _seated(assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...]) -> list[int]:
+def _occupied(assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...]) -> list[int]:
     """Rows on which members are placed."""
     placed = [gang for gang in map(gangs.get, keys) if gang is not None]
     names = (gang.members[uid].node for gang in placed for uid in gang.placed)
@@ -138,7 +142,7 @@ def _minimum_only(
     counts: np.ndarray,
     least: int,
 ) -> Iterator[Place]:
-    """Nowhere is room for all of it, and it may go nowhere else: where at least the minimum may fit."""
+    """No domain of a required key has room for all members: those where the minimum may fit."""
     members = int(counts.sum())
     if least >= members:
         return
@@ -150,8 +154,8 @@ def _minimum_only(
         yield Place(rows_of(domains, number), f"{key}={domains.names[number]}")
 
 
-def _own(domains: Domains, seated: list[int]) -> int:
-    """The domain in which most of the gang sits already, -1 = none."""
-    there = domains.of_node[seated] if seated else np.empty(0, dtype=np.int64)
+def _own(domains: Domains, occupied: list[int]) -> int:
+    """The domain with most of the placed members, -1 = none."""
+    there = domains.of_node[occupied] if occupied else np.empty(0, dtype=np.int64)
     there = there[there >= 0]
     return int(np.bincount(there).argmax()) if len(there) else -1

@@ -1,13 +1,15 @@
-"""Members of NonStrict gangs that hold a node until the rest of their gang has one: holding, release, give-back, and the way out of a deadlock.
+"""Nodes that members of NonStrict gangs hold while their gang is incomplete: binding, release, and the way out of a deadlock.
 
-Problem: what is held by gangs that never get complete is lost to everybody, and two of them may each wait for what the other holds. Choice, in this order:
-(1) the moment every gang that must be satisfied is, all of their members that hold nodes are bound; (2) a gang that holds nodes for longer than its waiting time
-gives all of them back, and lets the other gangs that hold nodes go first, or rests where there is none; (3) when every NonStrict gang that holds nodes is stuck (each of its missing members was
-refused, nothing is being preempted for anybody), at least two hold nodes, and none is held back, the least important one (the youngest of equally important ones)
-gives back at once and stands back for the most important one: its members wait before the gate until that one is complete, gone, or has given back itself, or until its own
-waiting time is over once more. No gang lets one go first that needs it. One gang a round, so that no more is given back than is needed. (policy/placement/gangs/deadlock.py)
+Problem: nodes held by gangs that never complete are lost to all other pods, and two such gangs may each wait for what the other holds. Choice:
+(1) As soon as every gang that must be satisfied is, all of their members that hold nodes are bound.
+(2) A gang that holds nodes for longer than its waiting time releases all of them, with the gangs that are placed together with it. It yields to the most important of the other
+gangs that hold nodes, and backs off: for a time that doubles with every such release it takes nodes only all together (engine/plugins/gangs/back_off.py).
+(3) When every NonStrict gang that holds nodes is stuck (each of its missing members was rejected, and no preemption is in progress), at least two hold nodes, and none is
+held back, the least important one (the youngest among equals) releases its nodes and yields to the most important one: its members wait before the gate until that one is
+complete, gone, or has released its nodes, or until its own waiting time is over once more. No gang yields to one that needs it. One gang per round, so that
+no more is released than needed (policy/placement/gangs/deadlock.py).
 
-Limits: a gang that is alone in being stuck keeps its nodes until its time is over; a member that is preempted gives its node back, and is not evicted.
+Limits: a single gang that is stuck keeps its nodes until its waiting time is over; a member that is preempted releases its node and is not evicted.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from cotenant.policy.placement.gangs.deadlock import Holder, give_way
 
 
 class GangWaiting:
-    """Who holds a node without being bound."""
+    """The members that hold a node without being bound."""
 
     def __init__(self, cycle: CycleAccess, gangs: GangDirectory) -> None:
         self._components = cycle.components
@@ -31,14 +33,14 @@ class GangWaiting:
         self._gangs = gangs
 
     def expire(self, now_s: float) -> bool:
-        """Members are bound whose gang needs fewer by now, and give back what was held for too long. Whether anybody left a node."""
+        """Bind members whose gang needs no more, and release nodes that were held for too long. Whether any pod left a node."""
         moved = False
         gangs = self._gangs.holding()
         for gang in gangs:
-            if gang.stands_back_for:
-                first = self._gangs.get(gang.stands_back_for)
-                if first is None or first.satisfied or not first.holding or gang.stands_back_until_s <= now_s:
-                    self._gangs.come_forward(gang)
+            if gang.yields_to:
+                first = self._gangs.get(gang.yields_to)
+                if first is None or first.satisfied or not first.holding or gang.yields_until_s <= now_s:
+                    self._gangs.stop_yielding(gang)
         for gang in gangs:
             if not gang.holding:
                 continue
@@ -46,12 +48,7 @@ class GangWaiting:
                 members = tuple(gang.holding.values())
                 self._waiting.allow(members, len(members), now_s)
             elif _until_s(gang) <= now_s:
-                others = [
-                    other
-                    for other in gangs
-                    if other is not gang and other.holding and gang.key not in self._gangs.needed_by(other)
-                ]
-                self._give_back(gang, _most_important(others).key if others else "", now_s)
+                self._end_window(gang, now_s)
                 moved = True
         return moved
 
@@ -60,12 +57,12 @@ class GangWaiting:
         soonest = inf
         for gang in self._gangs.holding():
             if gang.holding and not self._gangs.lacking((gang.key,), ()):
-                return -inf  # it needs fewer by now, or others were bound meanwhile
-            soonest = min(soonest, _until_s(gang) if gang.holding else inf, gang.stands_back_until_s)
+                return -inf  # it needs fewer now, or others were bound meanwhile
+            soonest = min(soonest, _until_s(gang) if gang.holding else inf, gang.yields_until_s)
         return soonest
 
-    def give_way(self, now_s: float) -> None:
-        """Where nobody can move, one gang gives back."""
+    def end_deadlock(self, now_s: float) -> None:
+        """Where the gangs that hold nodes wait for one another, one releases its nodes."""
         holders = [gang for gang in self._gangs.holding() if gang.holding]
         if len(holders) < 2 or len(self._components.nominations) or self._pods.answers:
             return
@@ -78,16 +75,32 @@ class GangWaiting:
         if way is not None:
             gives = self._gangs.get(way.gives)
             assert gives is not None
-            self._give_back(gives, way.to, now_s)
+            self._release(gives, way.to, now_s)
 
-    def _give_back(self, gang: Gang, to: str, now_s: float) -> None:
-        if to and gang.spec is not None:
-            self._gangs.stand_back(gang, to, now_s + gang.spec.wait_s)
+    def _end_window(self, gang: Gang, now_s: float) -> None:
+        """The waiting time of a gang is over: it and the gangs that are placed together with it release their nodes and back off."""
+        keys = self._gangs.bundle_of(gang)
+        others = [
+            other
+            for other in self._gangs.holding()
+            if other.holding and other.key not in keys and self._gangs.needed_by(other).isdisjoint(keys)
+        ]
+        to = _most_important(others).key if others else ""
+        self._gangs.back_off(keys, max(gang.wait_s(), 2 * self._components.queue.longest_backoff_s), now_s)
+        for each in map(self._gangs.get, keys):
+            for entry in each.members.values() if each is not None else ():
+                self._pods.requeue(entry, now_s)  # at once: in this round it would take what is released
+            if each is not None:
+                self._release(each, to, now_s)
+
+    def _release(self, gang: Gang, to: str, now_s: float) -> None:
+        if to:
+            self._gangs.start_yielding(gang, to, now_s + gang.wait_s())
         for entry in tuple(gang.holding.values()):
-            self._waiting.reject(entry, "GangGivesBack", now_s, rests=not to)
+            self._waiting.reject(entry, "GangGivesBack", now_s)
 
     def _is_stuck(self, gang: Gang) -> bool:
-        """Whether every gang that it needs lacks members which were all refused."""
+        """Whether every gang that it needs lacks members which were all rejected."""
         for tally in self._gangs.lacking((gang.key,), ()):
             other = self._gangs.get(tally.key)
             if other is None:
@@ -103,7 +116,7 @@ class GangWaiting:
 
 
 def _until_s(gang: Gang) -> float:
-    return gang.held_since_s + gang.spec.wait_s if gang.spec is not None else gang.held_since_s
+    return gang.held_since_s + gang.wait_s()
 
 
 def _priority(gang: Gang) -> int:

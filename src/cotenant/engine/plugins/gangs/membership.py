@@ -1,0 +1,263 @@
+"""Gangs and their members, kept up to date by the events of pods and PodGroups.
+
+Problem: PodGroups and pods arrive, change and leave in any order, and each such event may change whether hundreds of pods may be scheduled. Choice: one record per gang
+(engine/plugins/gangs/members.py), changed by each event; gangs whose gate or key in the queue may have changed, and gangs whose status may have, are noted and
+processed once before the next round (engine/plugins/gangs/directory.py). That a gang was satisfied once is remembered while it has members. After a restart it
+is derived from the members that are bound: at least the minimum, or any where the missing ones no longer exist.
+
+Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go. Limits: a PodGroup has precedence over annotations as a whole, not field by field.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from cotenant.engine.framework.plugin import Host, Plugin
+from cotenant.engine.framework.pod_state import PodInfo, State
+from cotenant.engine.plugins.gangs.back_off import GangBackOffs
+from cotenant.engine.plugins.gangs.gate import why_closed
+from cotenant.engine.plugins.gangs.members import Gang
+from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.groups.gang import PodGroup
+from cotenant.policy.placement.gangs.bundles import reach
+from cotenant.policy.placement.gangs.spec import from_pod, from_pod_group, gang_key
+
+
+class GangMembership(Plugin):
+    """Every gang that this scheduler knows, with its members."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, PodGroup] = {}
+        self._ended: dict[str, tuple[str, Phase]] = {}  # uid of a member that has ended -> gang, phase
+        self._once: set[str] = set()  # gangs that were satisfied once
+        self._back_offs = GangBackOffs()
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        self._gangs: dict[str, Gang] = {}
+        self._of: dict[str, Gang] = {}  # uid -> its gang
+        self._links: dict[str, tuple[str, ...]] = {}  # gangs that name others
+        self._bundles: dict[str, tuple[str, ...]] = {}
+        self._reconsidered: dict[str, None] = {}  # gangs whose waiting members may have another gate or key now
+        self._status_due: dict[str, None] = {}  # gangs whose status may have changed
+        self._grew: dict[str, None] = {}  # gangs that got members and still wait for more
+
+    # ---- PodGroups
+
+    def attach(self, host: Host) -> None:
+        """See `Plugin`. PodGroups, ended members, back-offs and the gangs that were satisfied once are kept."""
+        super().attach(host)
+        self._start_empty()
+        for group in self._groups.values():
+            self._read_spec(self._gang(group.key))
+        for uid, (key, phase) in self._ended.items():
+            self._gang(key).ended[uid] = phase
+
+    def pod_group_seen(self, group: PodGroup, now_s: float) -> None:
+        """A PodGroup was created or changed."""
+        before = self._groups.get(group.key)
+        self._groups[group.key] = group
+        gang = self._gang(group.key)
+        if gang.status != group.status:
+            gang.status = group.status
+            self._status_due[gang.key] = None
+        if before is not None and _asks(before) == _asks(group):
+            gang.group = group
+            return
+        self._read_spec(gang)
+
+    def pod_group_gone(self, key: str, now_s: float) -> None:
+        """A PodGroup was deleted: the annotations of its pods count."""
+        if self._groups.pop(key, None) is None:
+            return
+        gang = self._gang(key)
+        gang.status = None
+        self._read_spec(gang)
+        self._drop_if_empty(gang)
+
+    # ---- pods
+
+    def pod_arrived(self, entry: PodInfo) -> None:
+        """See `Plugin`."""
+        key = gang_key(entry.seen.pod, entry.seen.demands.gang)
+        if not key:
+            return
+        gang = self._gang(key)
+        self._of[entry.seen.uid] = gang
+        gang.members[entry.seen.uid] = entry
+        if gang.is_older(entry):
+            gang.oldest = entry
+            if gang.group is None:
+                self._read_spec(gang)
+        if not gang.open:
+            self._grew[key] = None
+        self._counts_changed(gang)
+
+    def pod_left(self, entry: PodInfo) -> None:
+        """See `Plugin`."""
+        uid = entry.seen.uid
+        gang = self._of.pop(uid, None)
+        if gang is None:
+            return
+        gang.members.pop(uid, None)
+        gang.placed.discard(uid)
+        self._stop_holding(gang, uid)
+        if gang.oldest is entry:
+            gang.oldest = gang.find_oldest()
+            if gang.group is None:
+                self._read_spec(gang)
+        if not gang.members:
+            self._start_over(gang)
+            self._back_offs.forget(gang.key)
+        self._reconsidered[gang.key] = None  # it may have been the member that did not fit
+        self._counts_changed(gang)
+        self._drop_if_empty(gang)
+
+    def reserve(self, entry: PodInfo) -> None:
+        """A member was assigned to a node: it is bound, or waits for its gang there."""
+        gang = self._of.get(entry.seen.uid)
+        if gang is None:
+            return
+        if entry.state is State.WAITING:
+            gang.holding[entry.seen.uid] = entry
+            gang.held_since_s = min(gang.held_since_s, entry.since_s)
+        else:
+            gang.placed.add(entry.seen.uid)
+        self._counts_changed(gang)
+
+    def unreserve(self, entry: PodInfo) -> None:
+        """A member was unassigned."""
+        gang = self._of.get(entry.seen.uid)
+        if gang is None:
+            return
+        gang.placed.discard(entry.seen.uid)
+        self._stop_holding(gang, entry.seen.uid)
+        if gang.satisfied and not gang.placed:  # its binds failed, or all members left: later ones are placed together
+            self._start_over(gang)
+            self._reconsidered[gang.key] = None
+        self._counts_changed(gang)
+
+    def permitted(self, entry: PodInfo) -> None:
+        """A member that held a node is bound."""
+        gang = self._of.get(entry.seen.uid)
+        if gang is None:
+            return
+        self._stop_holding(gang, entry.seen.uid)
+        gang.placed.add(entry.seen.uid)
+        self._counts_changed(gang)
+
+    def pod_updated(self, entry: PodInfo) -> None:
+        """A member changed: it may run now."""
+        gang = self._of.get(entry.seen.uid)
+        if gang is not None and gang.group is not None:
+            self._status_due[gang.key] = None
+
+    def pod_ended(self, seen: ObservedPod) -> None:
+        """A pod has run to its end."""
+        key = gang_key(seen.pod, seen.demands.gang)
+        if key and self._ended.get(seen.uid) != (key, seen.phase):
+            self._ended[seen.uid] = (key, seen.phase)
+            gang = self._gang(key)
+            gang.ended[seen.uid] = seen.phase
+            self._counts_changed(gang)
+
+    def pod_deleted(self, uid: str) -> None:
+        """A pod that may have ended was deleted."""
+        key, _ = self._ended.pop(uid, ("", None))
+        gang = self._gangs.get(key)
+        if gang is not None:
+            gang.ended.pop(uid, None)
+            self._counts_changed(gang)
+            self._drop_if_empty(gang)
+
+    # ---- records
+
+    def _gang(self, key: str) -> Gang:
+        gang = self._gangs.get(key)
+        if gang is None:
+            gang = self._gangs[key] = Gang(key, satisfied=key in self._once)
+            self._bundles.clear()
+        return gang
+
+    def _start_over(self, gang: Gang) -> None:
+        """It no longer counts as satisfied."""
+        gang.satisfied = False
+        self._once.discard(gang.key)
+
+    def _drop_if_empty(self, gang: Gang) -> None:
+        if gang.members or gang.ended or gang.group is not None:
+            return
+        self._gangs.pop(gang.key, None)
+        self._links.pop(gang.key, None)
+        self._once.discard(gang.key)
+        self._back_offs.forget(gang.key)
+        self._grew.pop(gang.key, None)
+        self._bundles.clear()
+
+    def _read_spec(self, gang: Gang) -> None:
+        """Read its specification from the PodGroup, else from the oldest member."""
+        before = gang.spec
+        gang.group = self._groups.get(gang.key)
+        if gang.group is not None:
+            gang.spec, gang.problems = from_pod_group(gang.group)
+            gang.status = gang.status or gang.group.status
+        elif gang.oldest is not None:
+            seen = gang.oldest.seen
+            gang.spec, gang.problems = from_pod(gang.key, seen.pod.labels, seen.demands.gang)
+        else:
+            gang.spec, gang.problems = None, ()
+        if gang.spec == before:
+            return
+        self._bundles.clear()
+        self._links.pop(gang.key, None)
+        if gang.spec is not None and gang.spec.groups:
+            self._links[gang.key] = gang.spec.groups
+        if before is not None:
+            self._back_offs.forget(gang.key)
+        for key in (gang.key, *self._dependents(gang.key)):
+            if key != gang.key or gang.group is not None or len(gang.members) > 1:
+                self._reconsidered[key] = None
+        self._counts_changed(gang)
+
+    def _counts_changed(self, gang: Gang) -> None:
+        """Note whether it is satisfied now, which gates opened or closed, and that its status may have changed."""
+        if gang.group is not None:
+            self._status_due[gang.key] = None
+        if not gang.satisfied and gang.spec is not None and gang.placed and gang.bound() >= gang.spec.min_available:
+            gang.satisfied = True
+            gang.why = ""
+            self._once.add(gang.key)
+            self._back_offs.forget(gang.key)
+            for key in (gang.key, *self._dependents(gang.key)):
+                self._reconsidered[key] = None
+        for key in (gang.key, *self._dependents(gang.key)):
+            other = self._gangs[key]
+            opens = not self._why_closed(other)
+            if opens != other.open:
+                other.open = opens
+                self._reconsidered[key] = None
+                if opens:
+                    self._grew.pop(key, None)
+                    self._opened(key)
+
+    def _opened(self, key: str) -> None:
+        """The gate of a gang opened."""
+
+    def _why_closed(self, gang: Gang) -> str:
+        return why_closed(gang, self._gangs, self._links)
+
+    def _dependents(self, key: str) -> tuple[str, ...]:
+        """Other gangs that need this one."""
+        if not self._links:
+            return ()
+        return tuple(
+            other for other in self._links if other != key and other in self._gangs and key in reach(other, self._links)
+        )
+
+    def _stop_holding(self, gang: Gang, uid: str) -> None:
+        if gang.holding.pop(uid, None) is not None and not gang.holding:
+            gang.held_since_s = inf
+
+
+def _asks(group: PodGroup) -> tuple[object, ...]:
+    return group.uid, group.min_member, group.wait_s, group.notes
