@@ -26,6 +26,7 @@ from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.cycle.score_parts import ScoreListener
+from cotenant.engine.explain.copying import fresh_rng
 from cotenant.engine.explain.explain import Explain
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import Instruction
@@ -34,6 +35,7 @@ from cotenant.engine.framework.plugin import Host
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.measurements import Measurements
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.node import Node
@@ -75,7 +77,17 @@ class Cluster:
         self._measurements = Measurements()
         self._past = DecisionHistory()
         self.why = Explain(
-            self._components, self._pods, self._past, self._budgets, self.plugins, profile, self.settings
+            self._components,
+            self._pods,
+            self._past,
+            self._budgets,
+            self.plugins,
+            profile,
+            self.settings,
+            self._namespaces,
+            (lambda members: Cluster(policy, fresh_rng(), self.settings, members))
+            if isinstance(policy, PlacementProfile)
+            else None,
         )
         self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
         self._host = Host(
@@ -222,6 +234,14 @@ class Cluster:
         assignments.verdict_cache.forget()
         assignments.revise()
 
+    def adopt(self, learned: tuple[Learned, ...], now_s: float) -> None:
+        """Take over what another engine has measured of equal shapes."""
+        if learned:
+            self._components.assignments.write()
+            self._components.assignments.estimates.adopt(learned)
+            nothing = np.zeros(0)
+            self.usage_measured(np.zeros(0, dtype=np.int64), nothing, nothing, now_s)
+
     def latency_measured(self, numbers: Int, p99_ratio: Float, violated: Mask, now_s: float) -> None:
         """The last window of replicas, by number: p99 over objective, and whether it was missed. Those worth moving are evicted (`Evict`), where the profile asks for it."""
         if not self.profile.moves_victims:
@@ -365,7 +385,7 @@ class Cluster:
         for entry, name, victims in nominated:
             self._components.nominations.add(entry, name, victims)
         assignments.write()
-        assignments.estimates.adopt(before.estimates)
+        assignments.estimates.adopt(before.estimates.learned())
         for uid, _ in waiting:
             entry = self._pods.by_uid[uid]
             self._components.queue.add(

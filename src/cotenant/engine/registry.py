@@ -6,7 +6,8 @@ by its name and type, so that the process tells them directly and the engine ask
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
@@ -30,6 +31,11 @@ class PluginRegistry:
     quotas: Quotas = field(default_factory=Quotas)
     reservations: Reservations = field(default_factory=Reservations)
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
+
+    def capture(self) -> Callable[[], PluginRegistry]:
+        """A maker of members with the same facts and no pods, for a copy of the engine; it reads nothing of these members later."""
+        makers = {each.name: getattr(self, each.name).capture() for each in fields(self)}
+        return lambda: replace(self, **{name: make() for name, make in makers.items()})
 
     def in_order(self) -> tuple[Plugin, ...]:
         """Asked in this order before a pod is judged."""

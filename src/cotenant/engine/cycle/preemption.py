@@ -59,6 +59,10 @@ class Budgets:
         """Add or update a budget."""
         self._budgets[budget.namespace, budget.name] = budget
 
+    def all(self) -> tuple[DisruptionBudget, ...]:
+        """Every budget."""
+        return tuple(self._budgets.values())
+
     def remove(self, namespace: str, name: str) -> None:
         """Remove a deleted budget."""
         self._budgets.pop((namespace, name), None)

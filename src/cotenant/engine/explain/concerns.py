@@ -66,6 +66,27 @@ def _quota(plugins: PluginRegistry, entry: PodInfo, pod: Pod) -> Iterator[Concer
     yield Concern("quota", name, concern.holds, concern.words, lines)
 
 
+def quota_room(plugins: PluginRegistry, entry: PodInfo, together: int) -> Amounts:
+    """What the pod's quota and its parents have left for each of so many pods, of the resources that they limit."""
+    left: dict[str, int] = {}
+    name = plugins.quotas.quota_of(entry.seen.uid)[0]
+    seen: set[str] = set()
+    while name and name not in seen:
+        seen.add(name)
+        state = plugins.quotas.describe(name)
+        if state is None:
+            break
+        used = dict(state.used)
+        limits = {share.terms.resource: (share.terms.runtime, share.terms.used) for share in state.shares} or {
+            resource: (most, used.get(resource, 0)) for resource, most in state.maximum
+        }
+        for resource, (most, has) in limits.items():
+            room = max(0, most - has) // together
+            left[resource] = min(left.get(resource, room), room)
+        name = state.parent
+    return Amounts.of(left)
+
+
 def _over(state: Any, requests: Amounts) -> Mapping[str, int]:
     """By how much the pod would exceed the quota, by resource."""
     over = {}
@@ -101,8 +122,6 @@ def _quota_concern(state: Any, over: Mapping[str, int], holds: bool) -> Concern:
         lines.append(str(share.reason.text))
         terms = [f"{term.name} {_term(share.terms.resource, term)}" for term in share.reason.terms]
         lines.append("    " + ", ".join(terms))
-    if state.over_since_s is not None:
-        lines.append("it uses more than its runtime: its least important pods are evicted after the delay")
     if state.kept_for:
         lines.append(f"what comes free is kept for {state.kept_for}")
     return Concern("quota", state.name, holds, words, tuple(lines))

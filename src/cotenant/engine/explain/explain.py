@@ -1,12 +1,16 @@
 """Answers questions to a cluster's engine: why a pod waits, why it is on its node, and what if its spec were different.
 
 Problem: an explanation pieced together from logs is outdated and incomplete, and one computed by separate code disagrees with the scheduler. Choice: the
-questions go to the code that decides (filters, rules, node rules, scores, preemption, the queue, the newest decisions), over a copy of its state that may be
-changed without affecting the original (engine/explain/what_if.py). Nothing is computed before a question is asked. Limits: an answer is about the moment of
-the question; placements older than what engine/cycle/history.py keeps are in the pod's annotation only.
+questions go to the code that decides (filters, rules, node rules, scores, preemption, the queue, the newest decisions), over a copy of its arrays that may be
+changed without affecting the original (what_if.py); whether the pod is placed, and with which changes, is tried in a copy of the whole engine
+(question.py). Nothing is computed before a question is asked. Limits: an answer is about the moment of the question; placements older than what
+engine/cycle/history.py keeps are in the pod's annotation only.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,19 +20,24 @@ from cotenant.engine.cycle.ordering import obstacle
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.preemption import Budgets, preempt
 from cotenant.engine.cycle.score_parts import Ranking, ranking
-from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern
+from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern, quota_room
+from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.nodes import node_answer
-from cotenant.engine.explain.remedies import helps, least_priority
+from cotenant.engine.explain.notes import notes
+from cotenant.engine.explain.priorities import least_priority, levels_above
+from cotenant.engine.explain.question import Question, Revocation, listed, revoked
+from cotenant.engine.explain.remedies import proposals
 from cotenant.engine.explain.retry import retry
-from cotenant.engine.explain.what_if import View, viewed
+from cotenant.engine.explain.trial import Change
+from cotenant.engine.explain.what_if import View, apply, viewed
 from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.ledger import Ledger
+from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.decisions.answers import (
     NO_WHAT_IF,
     Concern,
-    Help,
     NodeAnswer,
     NodeVerdict,
     PodAnswer,
@@ -45,7 +54,6 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 BEST = 5
 _NEAREST = 4
-_NAMED = 8
 _RESERVED = "node(s) reserve their free resources for nominated pods"
 
 
@@ -61,7 +69,10 @@ class Explain:
         plugins: PluginRegistry,
         profile: PlacementProfile,
         settings: Settings,
+        namespaces: Mapping[str, NamespaceFacts],
+        make: Make | None,
     ) -> None:
+        """`make` builds an engine of the same kind without facts; None = this kind of engine cannot be copied, and nothing is tried."""
         self.past = past
         self._components = components
         self._pods = pods
@@ -69,9 +80,16 @@ class Explain:
         self._plugins = plugins
         self._profile = profile
         self._settings = settings
+        self._namespaces = namespaces
+        self._make = make
 
     def pod(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
         """The answer about a pod by namespace/name, None if it is unknown. Raises `InvalidInput` for an unknown node or invalid amounts."""
+        question = self.ask(key, now_s, what_if)
+        return question.answer() if question is not None else None
+
+    def ask(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> Question | None:
+        """The first step of `pod`: what is left to do reads nothing of this engine, so it may be done in another thread. Raises as `pod` does."""
         entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
         if entry is None:
             return None
@@ -79,28 +97,43 @@ class Explain:
         if what_if.node and what_if.node not in assignments.encoder.node_rows:
             raise InvalidInput("--if node", what_if.node, "a node that this scheduler knows", "see kubectl get nodes")
         waits = entry.state not in ASSIGNED
+        question = Question(self._placed_answer(entry, what_if, now_s))
         with viewed(assignments, entry, what_if, self._profile, self._plugins.reservations) as view:
             ranks = self._ranking(view, now_s)
             about = _about(view, what_if.node, ranks) if what_if.node else None
             held = concerns(self._plugins, entry, view.pod, now_s)
             waiting = self._waiting(entry, view, what_if, ranks, held, now_s) if waits or what_if.changes else None
-            shown = _shown(entry, ranks)
+            draft = replace(
+                question.draft,
+                headline=_headline(entry, waiting, what_if, self._settings.schedulers),
+                priority=view.pod.priority,
+                requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
+                waiting=waiting,
+                candidates=_shown(entry, ranks),
+                asked_about=about,
+                concerns=held,
+            )
+            if waiting is None or not self._may_be_tried(entry):
+                draft = replace(draft, candidates=() if waits else draft.candidates)
+                return self._with_revocation(replace(question, draft=draft), entry, now_s)
+            question = self._to_try(replace(question, draft=draft), entry, view, what_if, len(ranks), now_s)
+        return self._with_revocation(question, entry, now_s)
+
+    def _placed_answer(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
+        """What needs no evaluation."""
+        key = entry.seen.pod.key
         return PodAnswer(
             pod=key,
             uid=entry.seen.uid,
             at_s=now_s,
             state=entry.state.name.lower(),
-            headline=_headline(entry, what_if, waiting, ranks, self._settings.schedulers),
-            priority=view.pod.priority,
-            requests=tuple((name, format_amount(name, amount)) for name, amount in view.pod.requests),
+            headline="",
+            priority=entry.seen.pod.priority,
+            requests=(),
             node=entry.node,
             promised=self._components.nominations.node_of(entry.seen.uid),
             supposed=what_if.words(),
-            waiting=waiting,
-            record=None if waits else self.past.record(entry.seen.uid),
-            candidates=shown,
-            asked_about=about,
-            concerns=held,
+            record=None if entry.state not in ASSIGNED else self.past.record(entry.seen.uid),
             preemptions=self.past.about(key),
             story=_story(entry),
         )
@@ -113,9 +146,13 @@ class Explain:
         """Whether there is such a node."""
         return name in self._components.assignments.encoder.node_rows
 
-    def quota(self, name: str) -> Concern | None:
+    def quota(self, name: str, now_s: float) -> Concern | None:
         """A quota with every term of its runtime, None if it is unknown."""
-        return quota_concern(self._plugins, name)
+        concern = quota_concern(self._plugins, name)
+        revocation = self._revocation(name)
+        if concern is None or revocation is None or self._make is None:
+            return concern
+        return replace(concern, lines=(*concern.lines, revoked(self._captured(None, now_s), revocation)))
 
     def gang(self, key: str, now_s: float) -> Concern | None:
         """A gang by namespace/name, None if it is unknown."""
@@ -128,6 +165,79 @@ class Explain:
         return ranking(
             self._profile, nodes, shapes, view.shape, rows, now_s, preferences, self._components.assignments.names
         )
+
+    # ---- what is to be tried in copies
+
+    def _may_be_tried(self, entry: PodInfo) -> bool:
+        """Whether the scheduler evaluates the pod at all: no scheduling gate and no obstacle holds it."""
+        return self._make is not None and entry.state not in (State.GATED, State.BLOCKED)
+
+    def _to_try(
+        self, question: Question, entry: PodInfo, view: View, what_if: WhatIf, passing: int, now_s: float
+    ) -> Question:
+        gangs, assignments = self._plugins.gangs, self._components.assignments
+        together = gangs.lacks(entry)
+        captured = self._captured(entry, now_s)
+        own = [seen for seen in captured.waiting if seen.uid not in captured.ahead]
+        own.sort(key=lambda seen: seen.uid != entry.seen.uid)
+        mine = entry.seen.pod.requests
+        alike = [seen for seen in own if together > 1 or seen.uid == entry.seen.uid]
+        as_assumed = {
+            seen.uid: replace(seen, pod=apply(seen.pod, what_if)) if seen.pod.requests == mine else seen
+            for seen in alike
+        }
+        waits = question.draft.waiting
+        assert waits is not None
+        for_each = f" for each of {len(alike)} pods" if what_if.changes and len(alike) > 1 else ""
+        nodes = waits.nodes
+        return replace(
+            question,
+            draft=replace(question.draft, supposed=f"{question.draft.supposed}{for_each}"),
+            captured=captured,
+            assumed=Change(as_assumed) if what_if.changes else Change(),
+            members=tuple(as_assumed.values()),
+            gang=gangs.key_of(entry.seen.uid) if together > 1 else "",
+            proposals=tuple(
+                proposals(view, assignments.names, self._plugins, together, quota_room(self._plugins, entry, together))
+            ),
+            levels=self._levels(entry, view),
+            guess=self._least_priority(entry, view) if together == 1 and not passing else None,
+            passes=f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt",
+        )
+
+    def _captured(self, about: PodInfo | None, now_s: float) -> Captured:
+        assert self._make is not None
+        return capture(
+            self._components,
+            self._pods,
+            self._plugins,
+            self._namespaces.values(),
+            self._budgets.all(),
+            self._make,
+            about,
+            now_s,
+        )
+
+    def _with_revocation(self, question: Question, entry: PodInfo, now_s: float) -> Question:
+        """The question, and whether the pod's quota loses pods because it uses too much."""
+        name = next((each.name for each in question.draft.concerns if each.kind == "quota"), "")
+        revocation = self._revocation(name) if name and self._make is not None else None
+        if revocation is None:
+            return question
+        captured = question.captured
+        return replace(question, revocation=revocation, captured=captured or self._captured(None, now_s))
+
+    def _revocation(self, name: str) -> Revocation | None:
+        quotas = self._plugins.quotas
+        state = quotas.describe(name)
+        if state is None or state.over_since_s is None:
+            return None
+        pods = frozenset(
+            entry.seen.pod.key
+            for uid, entry in self._pods.by_uid.items()
+            if entry.node and quotas.quota_of(uid)[0] == name
+        )
+        return Revocation(name, pods, state.over_since_s, quotas.settings.revoke_after_s)
 
     # ---- why it waits
 
@@ -145,9 +255,6 @@ class Explain:
         if len(view.allowed):
             kept = int((view.checked.here & (view.checked.misses == 0) & ~view.allowed).sum())
             rejections = (*rejections, Rejection("Nominated", _RESERVED, kept)) if kept else rejections
-        preemption, found = "", tuple[Help, ...]()
-        if len(ranks) == 0:
-            preemption, found = self._preemption(entry, view)
         group = self._components.queue.group_of(entry.seen.uid)
         refused = group.verdict.record.waiting_because if group is not None and group.verdict is not None else ""
         holding = next((each.words for each in held if each.holds), "")
@@ -160,52 +267,62 @@ class Explain:
         else:
             because = refused or holding
         held_back = bool(because)
-        if not because:
-            because = (
-                explanation.headline()
-                if len(ranks) == 0
-                else f"{len(ranks)} of {explanation.nodes} nodes would take it"
-            )
+        if not because and len(ranks) == 0:
+            because = explanation.headline()
+        elif not because and self._make is None:
+            because = f"{len(ranks)} of {explanation.nodes} nodes would take it"
+        none = len(ranks) == 0
         return Waiting(
             because=because,
             held=held_back,
             nodes=explanation.nodes,
             rejections=rejections,
-            nearest=tuple(str(each) for each in view.checked.nearest()[:_NEAREST]) if len(ranks) == 0 else (),
+            nearest=tuple(str(each) for each in view.checked.nearest()[:_NEAREST]) if none else (),
             passing=len(ranks),
-            helps=(*helps(view, self._components.assignments.names), *found) if len(ranks) == 0 else (),
-            preemption=preemption,
+            notes=notes(view, self._components.assignments, self._namespaces.values()) if none else (),
+            preemption=self._no_preemption(entry, view, held) if none or held_back else "",
             retry=retry(entry, group, bool(self._nominated_node(entry)), self._settings, now_s),
         )
 
     def _nominated_node(self, entry: PodInfo) -> str:
         return self._components.nominations.node_of(entry.seen.uid)
 
-    def _preemption(self, entry: PodInfo, view: View) -> tuple[str, tuple[Help, ...]]:
-        """Whether preemption would make a node feasible, at the pod's priority or at a higher one: in words, and what would help."""
+    def _no_preemption(self, entry: PodInfo, view: View, held: tuple[Concern, ...]) -> str:
+        """What is known of preemption for a pod that is not placed: the node it is nominated for, or why nothing is evicted."""
         node = self._nominated_node(entry)
         if node:
             leaving = self._names(self._components.nominations.victims_of(entry.seen.uid))
-            return f"it is promised {node}" + (f" and waits for {leaving} to go" if leaving else ""), ()
+            return f"{node} is its nominated node" + (f"; it waits for {leaving} to terminate" if leaving else "")
         if not entry.seen.preempts:
-            return "its preemptionPolicy is Never: nobody is evicted for it", ()
+            return "its preemptionPolicy is Never: no pod is evicted for it"
         priorities = self._components.assignments.pods.priorities
         assigned = np.flatnonzero(view.ledger.row >= 0)  # includes pods with a nominated node, which yield as well
-        if (priorities[assigned] < view.pod.priority).any():
-            attempt = self._attempt(entry, view, view.pod.priority)
-            if attempt.row >= 0:
-                return self._evicting(attempt), ()
-            words = attempt.headline(int(view.checked.here.sum()))
-        else:
-            words = f"nobody of a priority below {view.pod.priority} is placed"
-        wanted = least_priority(
-            view.pod.priority, priorities[assigned], lambda priority: self._attempt(entry, view, priority).row >= 0
+        if not (priorities[assigned] < view.pod.priority).any():
+            return f"no pod of a priority below {view.pod.priority} is on a node"
+        holder = next((each for each in held if each.holds), None)
+        if holder is not None:
+            return f"no pod is evicted for it while {holder.kind} {holder.name} holds it back"
+        attempt = self._attempt(entry, view, view.pod.priority)
+        if attempt.row >= 0:
+            return "no pod is evicted for it now"
+        return attempt.headline(int(view.checked.here.sum()))
+
+    def _levels(self, entry: PodInfo, view: View) -> tuple[int, ...]:
+        """Priorities at which one more pod on a node, or in the queue before it, would be less important."""
+        if not entry.seen.preempts:
+            return ()
+        assigned = np.flatnonzero(view.ledger.row >= 0)
+        return levels_above(view.pod.priority, self._components.assignments.pods.priorities[assigned])
+
+    def _least_priority(self, entry: PodInfo, view: View) -> int | None:
+        if not entry.seen.preempts or self._nominated_node(entry):
+            return None
+        assigned = np.flatnonzero(view.ledger.row >= 0)
+        return least_priority(
+            view.pod.priority,
+            self._components.assignments.pods.priorities[assigned],
+            lambda priority: self._attempt(entry, view, priority).row >= 0,
         )
-        if wanted is None:
-            return words, ()
-        attempt = self._attempt(entry, view, wanted)
-        would = f"priority {wanted} or more (it has {view.pod.priority}): {self._evicting(attempt)}"
-        return words, (Help("priority", would, attempt.possible),)
 
     def _attempt(self, entry: PodInfo, view: View, priority: int) -> Preemption:
         assignments, preempting = self._components.assignments, self._components.preempting
@@ -242,17 +359,9 @@ class Explain:
         ledger.remove(np.array(nominated, dtype=np.int64))
         return ledger
 
-    def _evicting(self, found: Preemption) -> str:
-        assignments = self._components.assignments
-        keys = [assignments.pods.by_number[number].seen.pod.key for number in found.victims]
-        broken = f", {found.violations} of them beyond their disruption budgets" if found.violations else ""
-        going = _listed(keys) if keys else "nobody"
-        with_them = f", with {len(found.rest)} more of their gangs, which go whole" if found.rest else ""
-        return f"{going} would be evicted on {assignments.names[found.row]}{with_them}{broken}"
-
     def _names(self, uids: frozenset[str]) -> str:
         pods = self._pods.by_uid
-        return _listed(sorted(pods[uid].seen.pod.key for uid in uids if uid in pods))
+        return listed(sorted(pods[uid].seen.pod.key for uid in uids if uid in pods))
 
 
 # ---- values
@@ -284,13 +393,9 @@ def _about(view: View, node: str, ranks: Ranking) -> NodeVerdict:
     return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
 
 
-def _headline(
-    entry: PodInfo, what_if: WhatIf, waiting: Waiting | None, ranks: Ranking, schedulers: tuple[str, ...]
-) -> str:
+def _headline(entry: PodInfo, waiting: Waiting | None, what_if: WhatIf, schedulers: tuple[str, ...]) -> str:
     if what_if.changes and waiting is not None:
-        if waiting.passing == 0 or waiting.held:
-            return f"with {what_if.words()} it would wait: {waiting.because}"
-        return f"with {what_if.words()}, {waiting.passing} of {waiting.nodes} nodes would take it, {ranks.best(1)[0].node} first"
+        return f"with {what_if.words()} it would wait: {waiting.because}"
     if entry.state is State.BOUND:
         by = "" if entry.seen.scheduler in schedulers else f", placed by {entry.seen.scheduler}"
         return f"it is on {entry.node}{by}"
@@ -307,8 +412,3 @@ def _story(entry: PodInfo) -> tuple[tuple[float, str], ...]:
         lines.append((at_s, LEGAL.get((before, after), after.name.lower())))
         before = after
     return tuple(lines)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

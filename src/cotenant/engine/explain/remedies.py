@@ -1,175 +1,202 @@
-"""Changes that would let a pod be placed: lower requests, a label, a toleration, an uncordoned node, a higher priority. Each is computed, none is guessed.
+"""Changes that may let a pod, or its whole gang, be placed: to a node, to the pod's constraints, or to its requests.
 
-Problem: "0 of 5,000 nodes" does not tell which of a dozen changes would help. Choice: the result of every filter on every node is available, so
-nodes that only one filter rejects show which change is needed; what a higher priority would evict comes from the preemption search itself. Limits:
-one kind of change at a time (all resources count as one); it is evaluated on the current state, and quotas and gangs may still hold the pod back.
+Problem: "0 of 5,000 nodes" does not tell which of a dozen changes would help. Choice: every filter was evaluated on every node, so nodes that only one filter
+rejects show what to change. The changes found here are proposals: each is tried in a copy of the engine (question.py), and only those with which the pod is placed are
+reported. The order is that in which people look: cordons, labels and selectors, taints, readiness, requests. Limits: one kind of change at a time (all requests count
+as one).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cotenant.engine.cycle.rejections import FIT, Check
+from cotenant.engine.explain.label_changes import (
+    as_labels,
+    as_requirements,
+    relabelled,
+    unmet,
+    without_requirements,
+)
+from cotenant.engine.explain.requests import lower_requests
 from cotenant.engine.explain.what_if import View
+from cotenant.engine.registry import PluginRegistry
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.cluster.affinity import NodeSelectorTerm
-from cotenant.model.cluster.labels import Operator, Requirement
+from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT, Requirement
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.pod import Pod
-from cotenant.model.decisions.answers import Help
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.taints import Match, Taint, Toleration, tolerated
 from cotenant.model.decisions.reasons import NOT_READY
-from cotenant.model.resources import PODS_NAME, format_amount
+from cotenant.model.resources import Amounts, format_amount
 
-_MAX_COMPARED = 200  # nodes whose labels are compared
+_MAX_COMPARED = 200  # nodes that are compared with the pod one by one
+_MAX_NODES = 8  # in one proposal
+_MAX_SORTS = 3  # sets of labels or taints, most nodes first
 _NAMED = 3
-_HIGHEST = 2**31  # priority of a pod; above it are stand-ins of reservations, which are never evicted
+_OF_CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")  # taints set by controllers
 
 
-def helps(view: View, names: list[str]) -> tuple[Help, ...]:
-    """What would help besides preemption, sorted by number of nodes. For a pod without a feasible node."""
-    found = [*_lower_requests(view, names), *_single_filter(view, names)]
-    found.sort(key=lambda each: -each.nodes)
-    return tuple(found)
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One change. `on_node` changes each of `nodes`; `on_pod` changes the pod and, as far as it applies, the waiting members of its gang."""
+
+    what: str  # request | label | selector | taint | node
+    verb: str  # the change in words
+    nodes: tuple[str, ...]  # that would become feasible for the pod alone
+    more: int = 0  # further ones like them
+    on_node: Callable[[Node], Node] | None = None
+    on_pod: Callable[[ObservedPod], ObservedPod] | None = None
 
 
-def _lower_requests(view: View, names: list[str]) -> Iterator[Help]:
-    """The smallest reduction of requests that would help, on nodes that only NodeResourcesFit rejects."""
-    short = [check for check in view.checked.checks if check.plugin == FIT and check.missing is not None]
-    others = np.zeros(len(view.checked.here), dtype=np.bool_)
-    for check in view.checked.checks:
-        if check.plugin != FIT or check.missing is None:
-            others |= check.fails
-    near = view.checked.here & ~others & (view.checked.misses > 0)
-    if len(view.allowed):
-        near &= view.allowed
-    rows = np.flatnonzero(near)
-    if len(rows) == 0:
-        return
-    left = np.ones(len(rows))  # share of the pod's requests that fits, for the scarcest resource
-    rooms: dict[str, Int] = {}
-    for check in short:
-        missing = np.maximum(0, check.missing[rows]) if check.missing is not None else np.zeros(len(rows), np.int64)
-        asked = view.pod.requests.get(check.resource)
-        if check.resource == PODS_NAME or asked == 0:
-            left[missing > 0] = -1.0  # lower requests would not help
-            continue
-        rooms[check.resource] = asked - missing
-        left = np.minimum(left, rooms[check.resource] / asked)
-    best = int(np.argmax(left))
-    if left[best] <= 0:
-        return
-    wanted = {name: int(room[best]) for name, room in rooms.items() if room[best] < view.pod.requests.get(name)}
-    enough = left > 0
-    for name, most in wanted.items():
-        enough &= rooms[name] >= most
-    for name, room in rooms.items():
-        if name not in wanted:
-            enough &= room >= view.pod.requests.get(name)
+def proposals(view: View, names: list[str], plugins: PluginRegistry, together: int, most: Amounts) -> list[Proposal]:
+    """Proposals in order of report. `together`: how many pods like this one must be placed at once; `most`: what the quota has left for each of them."""
+    found = [*_single_filter(view, names)]
+    lower = lower_requests(view, plugins, names, together, most)
+    if lower is not None:
+        found.append(_request(view, lower.amounts, tuple(names[row] for row in lower.rows.tolist()), together))
+    order = ("cordon", "label", "selector", "taint", "node", "request")
+    found.sort(key=lambda each: (order.index(each.what), -len(each.nodes) - each.more))
+    return [replace(each, what="node") if each.what == "cordon" else each for each in found]
+
+
+def _request(view: View, amounts: Mapping[str, int], nodes: tuple[str, ...], together: int) -> Proposal:
     text = " and ".join(
         f"{format_amount(name, most)} {name} instead of {format_amount(name, view.pod.requests.get(name))}"
-        for name, most in wanted.items()
+        for name, most in amounts.items()
     )
-    fitting = rows[enough]
-    yield Help("request", f"ask for {text}: {_nodes(fitting, names)} then", len(fitting))
+    each = f" for each of {together} pods" if together > 1 else ""
+
+    def ask_less(seen: ObservedPod) -> ObservedPod:
+        lower = {name: most for name, most in amounts.items() if seen.pod.requests.get(name) > most}
+        return replace(seen, pod=replace(seen.pod, requests=seen.pod.requests.replaced(Amounts.of(lower))))
+
+    return Proposal("request", f"ask for {text}{each}", nodes, on_pod=ask_less)
 
 
-def _single_filter(view: View, names: list[str]) -> Iterator[Help]:
-    """Nodes that only one filter rejects, by what that filter requires; resources are handled by `_lower_requests`."""
+def _single_filter(view: View, names: list[str]) -> Iterator[Proposal]:
+    """Nodes that only one filter rejects, by what that filter requires."""
     near = view.checked.here & (view.checked.misses == 1)
     if len(view.allowed):
         near &= view.allowed
+    tainted = np.zeros(len(near), dtype=np.bool_)
     for check in view.checked.checks:
         only = near & check.fails
         if (check.plugin == FIT and check.missing is not None) or not only.any():
             continue
-        yield from _by_plugin(check, only, view, names)
+        if check.plugin == "TaintToleration":
+            tainted |= only  # one check for each taint
+        else:
+            yield from _by_plugin(check, only, view, names)
+    yield from _taints(np.flatnonzero(tainted), view, names)
 
 
-def _by_plugin(check: Check, only: Mask, view: View, names: list[str]) -> Iterator[Help]:
+def _by_plugin(check: Check, only: Mask, view: View, names: list[str]) -> Iterator[Proposal]:
     rows = np.flatnonzero(only)
-    fit = _nodes(rows, names)
     if check.plugin == "NodeAffinity":
         yield from _labels(rows, view, names)
-    elif check.plugin == "TaintToleration":
-        taint = check.reason.partition(" taint ")[2] or check.reason
-        yield Help("taint", f"tolerate the taint {taint}: {fit} then", len(rows))
     elif check.plugin == "NodeUnschedulable":
-        yield Help("node", f"uncordon: {fit} then", len(rows))
+        yield _on_nodes("cordon", "uncordon", rows, names, _uncordoned)
     elif check.reason == NOT_READY:
-        yield Help("node", f"wait for nodes to be ready: {fit} then", len(rows))
-    else:
-        yield Help("other", f"{fit} but for: {check.reason}", len(rows))
+        yield _on_nodes("node", "wait for nodes to be ready", rows, names, _ready)
 
 
-def _labels(rows: Int, view: View, names: list[str]) -> Iterator[Help]:
-    """The labels missing most often, on nodes where only labels are missing."""
-    if view.pod.pinned is not None:
-        yield Help(
-            "label", f"its affinity names the node {view.pod.pinned}; {_nodes(rows, names)} otherwise", len(rows)
-        )
-        return
-    wanted: Counter[tuple[str, ...]] = Counter()
+def _on_nodes(what: str, verb: str, rows: Int, names: list[str], change: Callable[[Node], Node]) -> Proposal:
+    named = tuple(names[row] for row in rows[:_MAX_NODES].tolist())
+    return Proposal(what, verb, named, len(rows) - len(named), on_node=change)
+
+
+def _uncordoned(node: Node) -> Node:
+    taints = tuple(each for each in node.taints if each.key != UNSCHEDULABLE_TAINT)
+    return replace(node, unschedulable=False, taints=taints)
+
+
+def _ready(node: Node) -> Node:
+    taints = tuple(each for each in node.taints if not _is_of_a_condition(each))
+    return replace(node, ready=True, taints=taints)
+
+
+def _is_of_a_condition(taint: Taint) -> bool:
+    return taint.key.startswith(_OF_CONDITIONS) and taint.key != UNSCHEDULABLE_TAINT
+
+
+# ---- taints
+
+
+def _taints(rows: Int, view: View, names: list[str]) -> Iterator[Proposal]:
+    """All taints of a node that repel the pod must be tolerated, or go."""
+    sorts: dict[tuple[Taint, ...], list[int]] = {}
     for row in rows[:_MAX_COMPARED].tolist():
-        wanted[missing_labels(view.pod, view.encoder.node(row))] += 1
-    for labels, times in wanted.most_common(_NAMED):
-        some = [
-            row for row in rows[:_MAX_COMPARED].tolist() if missing_labels(view.pod, view.encoder.node(row)) == labels
-        ]
-        cut = " or more" if len(rows) > _MAX_COMPARED else ""
-        yield Help("label", f"label {' and '.join(labels)}: {_nodes(np.array(some), names)}{cut} then", times)
+        taints = view.encoder.node(row).effective_taints
+        repelling = tuple(each for each in taints if each.repels and not tolerated(each, view.pod.tolerations))
+        sorts.setdefault(repelling, []).append(row)
+    for repelling, some in sorted(sorts.items(), key=lambda pair: -len(pair[1]))[:_MAX_SORTS]:
+        words = ", ".join(map(str, repelling))
+        if any(map(_is_of_a_condition, repelling)):
+            if all(map(_is_of_a_condition, repelling)):
+                keys = ", ".join(each.key for each in repelling)
+                yield _on_nodes("node", f"wait for nodes to lose the taint {keys}", np.array(some), names, _ready)
+            continue
+        word = "taint" if len(repelling) == 1 else "taints"
+        yield _on_pod("taint", f"tolerate the {word} {words}", some, names, _tolerating(repelling))
 
 
-def missing_labels(pod: Pod, node: Node) -> tuple[str, ...]:
-    """The labels that a node lacks for the pod's selector and the required affinity term with the fewest misses; empty if none."""
-    lacking = [f"{key}={value}" for key, value in pod.node_selector if node.labels.get(key) != value]
-    affinity = pod.node_affinity
-    if affinity is not None and affinity.required is not None and not affinity.required.matches(node.name, node.labels):
-        per_term = [_unmet(term, node) for term in affinity.required.terms]
-        fewest: list[str] = min(per_term, key=len) if per_term else ["a term in its node affinity"]
-        lacking += fewest
-    return tuple(lacking)
+def _tolerating(taints: tuple[Taint, ...]) -> Callable[[ObservedPod], ObservedPod]:
+    more = tuple(
+        Toleration(each.key, Match.EQUAL, each.value) if each.value else Toleration(each.key, Match.EXISTS)
+        for each in taints
+    )
+    return lambda seen: replace(seen, pod=replace(seen.pod, tolerations=(*seen.pod.tolerations, *more)))
 
 
-def _unmet(term: NodeSelectorTerm, node: Node) -> list[str]:
-    unmet = [_text(each) for each in term.expressions if not each.matches(node.labels)]
-    if not unmet:
-        unmet = [_text(each) for each in term.fields]
-    return unmet or ["what its node affinity asks"]
+def _on_pod(
+    what: str, verb: str, rows: list[int], names: list[str], change: Callable[[ObservedPod], ObservedPod]
+) -> Proposal:
+    return Proposal(what, verb, tuple(names[row] for row in rows), on_pod=change)
 
 
-def _text(requirement: Requirement) -> str:
-    values = ", ".join(requirement.values)
-    match requirement.operator:
-        case Operator.IN:
-            return f"{requirement.key}={values}" if len(requirement.values) == 1 else f"{requirement.key} in ({values})"
-        case Operator.NOT_IN:
-            return f"{requirement.key} not in ({values})"
-        case Operator.EXISTS:
-            return f"{requirement.key} (any value)"
-        case Operator.DOES_NOT_EXIST:
-            return f"no {requirement.key}"
-    return f"{requirement.key} {requirement.operator} {values}"
+# ---- labels and selectors
 
 
-def _nodes(rows: Int, names: list[str]) -> str:
+def _labels(rows: Int, view: View, names: list[str]) -> Iterator[Proposal]:
+    """Labels that nodes lack, and requirements about what a node is, which only the pod can give up."""
+    if view.pod.pinned is not None:
+        return  # a DaemonSet's pod: it is for one node
+    to_label: dict[tuple[Requirement, ...], list[int]] = {}
+    to_drop: dict[tuple[Requirement, ...], list[int]] = {}
+    for row in rows[:_MAX_COMPARED].tolist():
+        lacks = unmet(view.pod, view.encoder.node(row))
+        if lacks.fixed or not lacks.requirements:
+            continue
+        if not lacks.has_identity:
+            to_label.setdefault(lacks.requirements, []).append(row)
+        elif lacks.is_identity:
+            to_drop.setdefault(lacks.requirements, []).append(row)
+    for requirements, some in _most(to_label):
+        change = _labelling(requirements)
+        yield _on_nodes("label", as_labels(requirements), np.array(some), names, change)
+    for requirements, some in _most(to_drop):
+        verb = f"drop its requirement {as_requirements(requirements)}"
+        yield _on_pod("selector", verb, some, names, _dropping(requirements))
+
+
+def _most(sorts: Mapping[tuple[Requirement, ...], list[int]]) -> list[tuple[tuple[Requirement, ...], list[int]]]:
+    return sorted(sorts.items(), key=lambda pair: -len(pair[1]))[:_MAX_SORTS]
+
+
+def _labelling(requirements: tuple[Requirement, ...]) -> Callable[[Node], Node]:
+    return lambda node: relabelled(node, requirements)
+
+
+def _dropping(requirements: tuple[Requirement, ...]) -> Callable[[ObservedPod], ObservedPod]:
+    return lambda seen: replace(seen, pod=without_requirements(seen.pod, requirements))
+
+
+def fitting(nodes: tuple[str, ...], more: int = 0) -> str:
     """`node-1 fits`, `3 nodes fit (a, b, c)`."""
-    if len(rows) == 1:
-        return f"{names[int(rows[0])]} fits"
-    some = ", ".join(names[int(row)] for row in rows[:_NAMED])
-    return f"{len(rows)} nodes fit ({some}{', ...' if len(rows) > _NAMED else ''})"
-
-
-def least_priority(above: int, priorities: Int, works: Callable[[int], bool]) -> int | None:
-    """The lowest priority above `above` for which `works`, given the priorities of pods that could be evicted; None if there is none. `works` must be monotonic."""
-    steps = np.unique(priorities[(priorities >= above) & (priorities < _HIGHEST)]) + 1
-    low, high = 0, len(steps)
-    while low < high:
-        middle = (low + high) // 2
-        if works(int(steps[middle])):
-            high = middle
-        else:
-            low = middle + 1
-    return int(steps[low]) if low < len(steps) else None
+    if len(nodes) + more == 1:
+        return f"{nodes[0]} fits"
+    some = ", ".join(nodes[:_NAMED])
+    return f"{len(nodes) + more} nodes fit ({some}{', ...' if len(nodes) + more > _NAMED else ''})"

@@ -63,6 +63,11 @@ class Plugin:
 
     # ---- belonging
 
+    def capture(self) -> Callable[[], Plugin]:
+        """A maker of a plugin with the same facts and no pods, for a copy of the engine (engine/explain/copying.py). To be overridden by a plugin that has facts
+        other than pods; what is returned must read nothing of this plugin when it is called."""
+        return type(self)
+
     def attach(self, host: Host) -> None:
         """Begin anew: no pod is known; facts of other kinds stay."""
         self.host = host

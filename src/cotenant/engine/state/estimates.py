@@ -10,13 +10,14 @@ so it is raised by measurement and never lowered; the progress of a running pod 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Param
-from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.pod import Pod, Shape
 from cotenant.policy.overcommit.prediction import calibrate, predict
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.knobs import Knobs
@@ -25,6 +26,14 @@ from cotenant.policy.placement.order import allowance
 _LEAST_LEFT = (
     0.15  # of a stage's estimated duration: estimates are inexact, so a stage is never assumed to be nearly done
 )
+
+
+class Learned(NamedTuple):
+    """What was measured of one shape: CPU cores and memory bytes in use (0 = never), and when its first pod started (NaN = none yet)."""
+
+    shape: Shape
+    measured: Float
+    started_s: float
 
 
 class Estimates:
@@ -134,14 +143,19 @@ class Estimates:
             table.request[shapes], table.params[shapes], self._encoder.half_node_cores, self._knobs.pressure_factor
         )
 
-    def adopt(self, before: Estimates) -> None:
-        """Copy measurements of equal shapes, after the arrays were rebuilt."""
+    def learned(self) -> tuple[Learned, ...]:
+        """The measurements of every shape, for other arrays."""
+        rows = np.flatnonzero(self._known).tolist()
+        return tuple(Learned(self._encoder.shape(k), self._measured[k].copy(), float(self._started_s[k])) for k in rows)
+
+    def adopt(self, learned: Iterable[Learned]) -> None:
+        """Take over measurements of equal shapes, after the arrays were rebuilt."""
         self._read_new()
-        for k in np.flatnonzero(before._known).tolist():
-            row = self._encoder.shape_row(before._encoder.shape(k))
+        for each in learned:
+            row = self._encoder.shape_row(each.shape)
             if row >= 0 and row < len(self._known) and self._known[row]:
-                self._measured[row] = before._measured[k]
-                self._started_s[row] = before._started_s[k]
+                self._measured[row] = each.measured
+                self._started_s[row] = each.started_s
 
     def _read_new(self) -> None:
         """Read the declared values of new shapes; their rows of `params` are as the encoder wrote them."""

@@ -95,13 +95,16 @@ class NodeVerdict:
     candidate: Candidate | None = None  # None = rejected
     place: int = 0  # rank, 1 = the best feasible node
     of: int = 0  # number of feasible nodes
+    alone: bool = (
+        False  # no filter rejects it, and yet the pod would not be placed: its gang, its quota or pods before it decide
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """A change that would let the pod be placed, computed on the current state."""
+    """A change with which the pod, and its gang as a whole, is placed: each was tried in a copy of the engine."""
 
-    what: str  # request | label | taint | node | priority | other
+    what: str  # request | label | selector | taint | node | priority
     words: str
     nodes: int = 0  # that would become feasible
 
@@ -147,7 +150,10 @@ class Waiting:
     held: bool = False  # by its gates, a quota, a gang or the like, whatever the nodes
     rejections: tuple[Rejection, ...] = ()
     nearest: tuple[str, ...] = ()
-    passing: int = 0  # nodes that no filter rejects
+    passing: int = 0  # nodes that no filter rejects for the pod alone
+    notes: tuple[
+        str, ...
+    ] = ()  # what reasons do not name: reservations, affinity rules and their pods, resources that no node has
     helps: tuple[Help, ...] = ()
     preemption: str = ""  # why no pod is preempted for it, or which pods are
     retry: Retry | None = None
@@ -170,7 +176,9 @@ class PodAnswer:
     leads: bool = True  # whether the answering scheduler holds the lease
     waiting: Waiting | None = None
     record: DecisionRecord | None = None  # of its placement, as it was decided
-    candidates: tuple[Candidate, ...] = ()  # the best nodes now, without the pod itself, with the terms of their scores
+    candidates: tuple[
+        Candidate, ...
+    ] = ()  # the best nodes now, without the pod itself, with the terms of their scores; none where it would not be placed
     asked_about: NodeVerdict | None = None
     concerns: tuple[Concern, ...] = ()
     preemptions: tuple[Preempted, ...] = ()

@@ -96,7 +96,7 @@ def test_a_waiting_pod_is_explained_as_text(served: Scheduler, capsys: pytest.Ca
     assert "It requests 4 cpu, 100Mi memory; priority 0; state queued." in text
     assert "2 NodeResourcesFit Insufficient cpu" in text
     assert "nearest: 1 node fits but for " in text
-    assert "what would help: - ask for " in text
+    assert "what would help: - wait for nodes to be ready: c fits then - ask for " in text
     assert (
         "next attempt: when a node has room and labels for it, at 00:05:00Z at the latest (state: unschedulable)"
         in text

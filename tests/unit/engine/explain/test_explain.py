@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.questions import carry_out, cluster, node, pod
 
 from cotenant.engine.cycle.history import DecisionHistory
-from cotenant.engine.explain.remedies import least_priority
+from cotenant.engine.explain.priorities import least_priority
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.taints import Effect, Taint
@@ -92,11 +92,11 @@ def test_priority_that_would_evict_is_computed_with_its_victims() -> None:
     c.pod_seen(pod("x", 3000), 0.0)
     (wanted,) = [each for each in waiting(explain(c)).helps if each.what == "priority"]
     assert wanted.words == "priority 8 or more (it has 0): default/low would be evicted on a"
-    assert waiting(explain(c)).preemption == "nobody of a priority below 0 is placed"
+    assert waiting(explain(c)).preemption == "no pod of a priority below 0 is on a node"
     why = waiting(explain(c, "x", "priority=101"))
     assert why.preemption == "default/low would be evicted on a"
     c.pod_seen(pod("never", 3000, preempts=False), 0.0)
-    assert waiting(explain(c, "never")).preemption == "its preemptionPolicy is Never: nobody is evicted for it"
+    assert waiting(explain(c, "never")).preemption == "its preemptionPolicy is Never: no pod is evicted for it"
 
 
 def test_past_preemptions_are_shown_with_their_rule() -> None:
@@ -106,7 +106,7 @@ def test_past_preemptions_are_shown_with_their_rule() -> None:
     c.decide(0.0)
     answer = explain(c)
     assert answer.promised == "a"
-    assert waiting(answer).preemption == "it is promised a and waits for default/low to go"
+    assert waiting(answer).preemption == "a is its nominated node; it waits for default/low to terminate"
     (done,) = answer.preemptions
     assert (done.preemptor, done.victims, done.node, done.rule) == (
         "default/x",
@@ -124,7 +124,7 @@ def test_a_nominated_pod_is_not_listed_as_a_victim() -> None:
     c.decide(0.0)
     c.pod_seen(pod("x", 3000), 0.0)
     (wanted,) = [each for each in waiting(explain(c)).helps if each.what == "priority"]
-    assert wanted.words == "priority 6 or more (it has 0): default/low would be evicted on a"
+    assert wanted.words == "priority 6 or more (it has 0): it would wait for default/low to terminate on a"
     c.validate()
 
 

@@ -7,6 +7,7 @@ that NonStrict members hold (waiting.py). Source: Koordinator, pkg/scheduler/plu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from cotenant.engine.cycle.access import CycleAccess
@@ -31,6 +32,17 @@ class Gangs(GangDirectory):
         super().__init__()
         self._whole: GangJudging | None = None  # None before `join`
         self._waiting: GangWaiting | None = None
+
+    def capture(self) -> Callable[[], Gangs]:
+        """A maker of gangs with the same PodGroups and ended members, and no pods, for a copy of the engine; it reads nothing of these later."""
+        groups, ended, once = dict(self._groups), dict(self._ended), set(self._once)
+
+        def make() -> Gangs:
+            made = Gangs()
+            made._groups, made._ended, made._once = groups.copy(), ended.copy(), once.copy()
+            return made
+
+        return make
 
     def join(self, cycle: Cycle) -> None:
         """See `Plugin`."""

@@ -44,7 +44,7 @@ class Upkeep:
 
     def __init__(self, records: Mapping[str, Record], kept_s: float) -> None:
         self._records = records
-        self._kept_s = kept_s
+        self.kept_s = kept_s  # an ended reservation is deleted after this time
         self._dirty: dict[str, None] = {}  # uids of reservations to be looked at
         self._due: list[tuple[float, str]] = []  # heap of when to look again, by uid; only what `_due_s` says counts
         self._due_s: dict[str, float] = {}
@@ -193,7 +193,7 @@ class Upkeep:
         reservation = record.reservation
         at_s = inf
         if reservation.phase.is_final:
-            at_s = collect_at_s(reservation, record.ended_s, self._kept_s)
+            at_s = collect_at_s(reservation, record.ended_s, self.kept_s)
             if at_s <= now_s:
                 self._host.say(DeleteReservation(reservation.name, reservation.uid))
                 at_s = now_s + 2 * TOLD_AGAIN_S

@@ -13,7 +13,7 @@ Limits: an owner draws from one reservation; the lab's engine knows none; a rese
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -54,6 +54,19 @@ class Reservations(Plugin):
         self._upkeep = Upkeep(self._records, kept_s)
         self._owners = OwnersFirst(self._records, self._waiters, self._upkeep)
         self.for_gangs = GangDraws(self._waiters, self._upkeep)
+
+    def capture(self) -> Callable[[], Reservations]:
+        """A maker of the reservations that hold something, without pods, for a copy of the engine; it reads nothing of these later."""
+        kept_s = self._upkeep.kept_s
+        found = tuple(record.as_written() for record in self._records.values() if not record.over)
+
+        def make() -> Reservations:
+            made = Reservations(kept_s)
+            for each in found:
+                made.seen(each, 0.0)
+            return made
+
+        return make
 
     def join(self, cycle: Cycle) -> None:
         """See `Plugin`."""

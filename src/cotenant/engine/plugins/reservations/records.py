@@ -94,6 +94,13 @@ class Record:
             and not (self.reservation.allocate_once and (self.drawers or self.drafts))
         )
 
+    def as_written(self) -> Reservation:
+        """The reservation as the API server will have it once the node that was found for it is written."""
+        if not self.node or self.reservation.node:
+            return self.reservation
+        holds = self.entry.holds if self.entry is not None else NO_HOLDINGS
+        return replace(self.reservation, node=self.node, phase=Phase.AVAILABLE, holds=holds)
+
     def stands_for(self, scheduler: str) -> ObservedPod | None:
         """The pod that holds its room now; None where it holds none. `scheduler` is the name of ours."""
         if self.over:

@@ -15,7 +15,7 @@ reserved for a nominated pod; its request is.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -92,6 +92,18 @@ class Cpus:
         self._versions: Int = np.zeros(0, dtype=np.int64)
         self._at: dict[int, Node] = {}  # row -> node, as last looked at
         self._revision = -1
+
+    def capture(self) -> Callable[[], Cpus]:
+        """A maker of rules with the same topologies and no pods, for a copy of the engine; it reads nothing of these later."""
+        reported = tuple(each.reported for each in self._accounts.values() if each.reported is not None)
+
+        def make() -> Cpus:
+            made = Cpus()
+            for each in reported:
+                made.topology_seen(each, 0.0)
+            return made
+
+        return make
 
     # ---- facts about nodes
 

@@ -19,7 +19,7 @@ Source: Koordinator, DeviceShare.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -78,6 +78,18 @@ class DeviceRules:
         self._host: NumaHost | None = None
 
     # ---- facts about nodes
+
+    def capture(self) -> Callable[[], DeviceRules]:
+        """A maker of rules with the same devices and no pods, for a copy of the engine; it reads nothing of these later."""
+        settings, found = self.settings, tuple(each.facts for each in self.nodes.by_name.values() if each.facts)
+
+        def make() -> DeviceRules:
+            made = DeviceRules(settings)
+            for each in found:
+                made.seen(each)
+            return made
+
+        return make
 
     def seen(self, facts: NodeDevices, now_s: float = 0.0) -> None:
         """Record a Device object."""

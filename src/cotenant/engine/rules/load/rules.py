@@ -79,6 +79,17 @@ class LoadAware:
         self._estimates: dict[Hashable, Ask] = {}
         self.attach(Encoder(1.0))
 
+    def capture(self) -> Callable[[], LoadAware]:
+        """A maker of the same rule with the same figures and no pods, for a copy of the engine; it reads nothing of this one later."""
+        settings, facts, now_s = self.settings if self.is_on else None, dict(self._facts), self._now_s
+
+        def make() -> LoadAware:
+            made = LoadAware(settings)
+            made._facts, made._now_s = facts.copy(), now_s
+            return made
+
+        return make
+
     # ---- facts about nodes
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:

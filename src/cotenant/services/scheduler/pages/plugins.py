@@ -75,7 +75,7 @@ def routes(cluster: Cluster, now: Callable[[], float]) -> tuple[Route, ...]:
     found = [Route("GET", each.pattern, _page(cluster, each, member)) for each, member in pages(cluster.plugins)]
 
     def quota(asked: PageRequest) -> Answer:
-        return _concern(cluster.why.quota(asked.names[0]), "quota", asked.names)
+        return _concern(cluster.why.quota(asked.names[0], now()), "quota", asked.names)
 
     def gang(asked: PageRequest) -> Answer:
         return _concern(cluster.why.gang("/".join(asked.names), now()), "gang", asked.names)

@@ -192,7 +192,9 @@ def test_why_says_that_a_gang_would_go_whole() -> None:
     answer = c.why.pod("default/vip", 1.0)
     assert answer is not None
     assert answer.waiting is not None
-    assert any("with 1 more of their gangs, which go whole" in each.words for each in answer.waiting.helps)
+    assert any(
+        "would be evicted on n" in each.words and ", with default/old-" in each.words for each in answer.waiting.helps
+    )
 
 
 # ---- a gang that preempts, and others' gangs

@@ -1,0 +1,212 @@
+"""A copy of the engine, made from its facts, in which a change may be carried out.
+
+Problem: whether a change helps a pod depends on everything that decides: gangs, quotas, reservations, preemption, and the pods before it in the queue. A formula
+about one pod and one node is wrong as soon as one of them matters. Choice: the facts (nodes, pods with their nodes, budgets, objects of plugins, reports, learned
+estimates) are captured, and a second engine is built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is built later and
+reads nothing of the original, so it can be built and run in another thread. Limits: back-offs begin again; pods that come after the pod in question in the queue
+are left out; a pod that holds its node for its gang counts as bound there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.ordering import rank
+from cotenant.engine.cycle.pods import Pods
+from cotenant.engine.framework.instructions import Instruction
+from cotenant.engine.framework.plugin import overriding
+from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo
+from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.state.estimates import Learned
+from cotenant.model.arrays import Float
+from cotenant.model.cluster.demands import NO_HOLDINGS
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, ObservedPod
+
+_MOST_AHEAD = 512  # waiting pods that come before the pod in question
+
+
+class Engine(Protocol):
+    """What is used of an engine's copy."""
+
+    def node_seen(self, node: Node) -> None:
+        """See `Cluster`."""
+        ...
+
+    def namespace_seen(self, facts: NamespaceFacts) -> None:
+        """See `Cluster`."""
+        ...
+
+    def budget_seen(self, budget: DisruptionBudget) -> None:
+        """See `Cluster`."""
+        ...
+
+    def report_all(self, nodes: Sequence[str], values: Float) -> None:
+        """See `Cluster`."""
+        ...
+
+    def adopt(self, learned: tuple[Learned, ...], now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+    def pod_gone(self, uid: str, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+    def sending(self, uid: str, now_s: float) -> bool:
+        """See `Cluster`."""
+        ...
+
+    def bound(self, uid: str, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+    def decide(self, now_s: float) -> tuple[Instruction, ...]:
+        """See `Cluster`."""
+        ...
+
+    def next_s(self) -> float:
+        """See `Cluster`."""
+        ...
+
+
+Make = Callable[[PluginRegistry], Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The facts of an engine at one moment."""
+
+    now_s: float
+    make: Make
+    plugins: Callable[[], PluginRegistry]
+    nodes: tuple[Node, ...]
+    reports: Float  # `float64[len(nodes), len(Report)]`
+    namespaces: tuple[NamespaceFacts, ...]
+    budgets: tuple[DisruptionBudget, ...]
+    learned: tuple[Learned, ...]
+    placed: tuple[ObservedPod, ...]
+    waiting: tuple[ObservedPod, ...]  # the pod in question, its gang, and the pods before it, in any order
+    ahead: frozenset[str]  # UIDs of those of `waiting` that are neither the pod nor of its gang
+    cut: bool = False  # whether there are more pods before it
+
+    def node(self, name: str) -> Node:
+        """A node by name."""
+        return next(each for each in self.nodes if each.name == name)
+
+    def build(
+        self, pods: Mapping[str, ObservedPod], nodes: Mapping[str, Node], without: frozenset[str] = frozenset()
+    ) -> Engine:
+        """A copy in which these pods (by UID) and nodes (by name) are as given, and the waiting pods `without` are absent."""
+        made = self.make(self.plugins())
+        for node in self.nodes:
+            made.node_seen(nodes.get(node.name, node))
+        for facts in self.namespaces:
+            made.namespace_seen(facts)
+        for budget in self.budgets:
+            made.budget_seen(budget)
+        made.report_all([node.name for node in self.nodes], self.reports)
+        for seen in self.placed:
+            made.pod_seen(pods.get(seen.uid, seen), self.now_s)
+        for seen in self.waiting:
+            if seen.uid not in without:
+                made.pod_seen(pods.get(seen.uid, seen), self.now_s)
+        made.adopt(self.learned, self.now_s)
+        return made
+
+
+def capture(
+    components: Components,
+    pods: Pods,
+    plugins: PluginRegistry,
+    namespaces: Iterable[NamespaceFacts],
+    budgets: Iterable[DisruptionBudget],
+    make: Make,
+    about: PodInfo | None,
+    now_s: float,
+) -> Captured:
+    """The facts of an engine for a question about this pod, or with every waiting pod where there is no `about`."""
+    assignments, profile = components.assignments, components.profile
+    rows = assignments.encoder.node_rows
+    learns = profile.measures_use or profile.weighs_slack
+    going = {uid for _, _, victims in components.nominations.all() for uid in victims}
+    gang = _gang(plugins, about) if about is not None else frozenset()
+    evicting = overriding(plugins.in_order(), "is_leaving")
+    placed: list[ObservedPod] = []
+    own: list[ObservedPod] = []
+    others: list[PodInfo] = []
+    for entry in pods.by_uid.values():
+        if entry.seen.reservation:
+            continue  # made anew from the reservation
+        if entry.state in ASSIGNED and entry is not about:
+            is_going = entry.seen.uid in going or any(each.is_leaving(entry.seen.uid) for each in evicting)
+            placed.append(_placed(entry, is_going, now_s))
+        elif entry is about or entry.seen.uid in gang:
+            own.append(_waiting(entry, components))
+        elif about is None or _is_before(entry, about, components):
+            others.append(entry)
+    others.sort(key=lambda each: (-each.seen.pod.priority, rank(each.seen, profile)))
+    ahead = [_waiting(entry, components) for entry in others[:_MOST_AHEAD]]
+    return Captured(
+        now_s,
+        make,
+        plugins.capture(),
+        tuple(assignments.encoder.node(row) for row in rows.values()),
+        assignments.encoder.nodes().report[list(rows.values())].copy(),
+        tuple(namespaces),
+        tuple(budgets),
+        assignments.estimates.learned() if learns else (),
+        tuple(placed),
+        (*own, *ahead),
+        frozenset(each.uid for each in ahead),
+        len(others) > _MOST_AHEAD,
+    )
+
+
+def _placed(entry: PodInfo, is_going: bool, now_s: float) -> ObservedPod:
+    """The pod as the API server will have it once everything that is on its way is written."""
+    seen = entry.seen
+    if seen.node != entry.node:
+        seen = replace(seen, node=entry.node)
+    if seen.holds == NO_HOLDINGS and entry.holds != NO_HOLDINGS:
+        seen = replace(seen, holds=entry.holds)
+    return replace(seen, ends_s=now_s) if is_going and not seen.terminating else seen
+
+
+def _waiting(entry: PodInfo, components: Components) -> ObservedPod:
+    seen, nominated = entry.seen, components.nominations.node_of(entry.seen.uid)
+    if seen.node:  # the question is about a placed pod, as if it were not there yet
+        seen = replace(seen, node="", holds=NO_HOLDINGS)
+    return seen if seen.nominated_node == nominated else replace(seen, nominated_node=nominated)
+
+
+def _is_before(entry: PodInfo, about: PodInfo, components: Components) -> bool:
+    """Whether a waiting pod may take room before this one: it comes first in the queue, or has a nominated node."""
+    if entry.seen.uid in components.nominations:
+        return True
+    mine, its = about.seen, entry.seen
+    if its.pod.priority != mine.pod.priority:
+        return its.pod.priority > mine.pod.priority
+    profile = components.profile
+    return rank(its, profile) <= rank(mine, profile)
+
+
+def _gang(plugins: PluginRegistry, about: PodInfo) -> frozenset[str]:
+    """UIDs of the pods that are placed together with this one."""
+    keys = plugins.gangs.placed_with(about)
+    found = (plugins.gangs.get(key) for key in keys)
+    return frozenset(uid for gang in found if gang is not None for uid in gang.members)
+
+
+def fresh_rng() -> np.random.Generator:
+    """The random generator of a copy: decisions of the original draw nothing from it."""
+    return np.random.default_rng(0)

@@ -1,0 +1,138 @@
+"""Runs the scheduling cycle in a copy of the engine, and says what became of one pod.
+
+Problem: a sentence such as "tolerate this taint: node-1 fits then" is true only if the scheduler then places the pod. Choice: the change is made in a copy
+(copying.py), the copy decides until it has nothing to do, every bind and eviction succeeds at once, and the outcome is read from the instructions. Limits: the
+copy runs for a few seconds of its own time; evicted pods are not created anew by their owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cotenant.engine.explain.copying import Captured, Engine
+from cotenant.engine.framework.instructions import Bind, Evict, Preempt, Unschedulable
+from cotenant.engine.plugins.quotas.revocation import REASON as REVOKED
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
+
+_MOST_ROUNDS = 64
+_WITHIN_S = 15.0  # longer than the longest back-off
+_NO_PODS: Mapping[str, ObservedPod] = {}
+_NO_NODES: Mapping[str, Node] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Pods (by UID) and nodes (by name) as they would be."""
+
+    pods: Mapping[str, ObservedPod] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+
+    def and_then(self, other: Change) -> Change:
+        """Both; where both change an object, `other` has the last word."""
+        return Change({**self.pods, **other.pods}, {**self.nodes, **other.nodes})
+
+
+NO_CHANGE = Change()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the pod in the copy."""
+
+    node: str = ""  # where it was placed; empty = nowhere
+    preempted: tuple[str, ...] = ()  # namespace/name of pods evicted from `nominated` for it or its gang
+    mates: tuple[str, ...] = ()  # pods on other nodes that go with them, because their gang goes whole
+    nominated: tuple[str, ...] = ()  # the nodes that it, or its gang, is nominated for
+    beyond_budgets: int = 0  # of `preempted`
+    terminated: tuple[str, ...] = ()  # pods on those nodes that were terminating before
+    evicted: tuple[str, ...] = ()  # evicted within a quota for a more important pod
+    message: str = ""  # why it waits, as last reported
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it was placed and no pod was evicted."""
+        return bool(self.node) and not self.nominated and not self.evicted
+
+
+def run(captured: Captured, uid: str, change: Change = NO_CHANGE, without: frozenset[str] = frozenset()) -> Outcome:
+    """Build a copy with this change and run it until the pod is placed or nothing more happens."""
+    engine = captured.build(change.pods, change.nodes, without)
+    own = {each.uid for each in captured.waiting} - captured.ahead
+    preempted: list[str] = []
+    nominated: list[str] = []
+    evicted: list[str] = []
+    terminated: list[str] = []
+    node, message, beyond = "", "", 0
+    now_s = captured.now_s
+    for _ in range(_MOST_ROUNDS):
+        given = engine.decide(now_s)
+        for each in given:
+            if isinstance(each, Bind):
+                _carry_out(engine, each.uid, now_s)
+                node = each.node if each.uid == uid else node
+            elif isinstance(each, Preempt):
+                if each.uid in own:
+                    preempted += [victim.key for victim in each.victims]
+                    nominated.append(each.node)
+                    beyond += each.breaks_budgets
+                    for seen in captured.placed:  # those that are terminating already are gone by then as well
+                        if seen.terminating and seen.node == each.node:
+                            terminated.append(seen.pod.key)
+                            engine.pod_gone(seen.uid, now_s)
+                for victim in each.victims:
+                    engine.pod_gone(victim.uid, now_s)
+            elif isinstance(each, Evict):
+                if each.reason != REVOKED:
+                    evicted.append(each.victim.key)
+                engine.pod_gone(each.victim.uid, now_s)
+            elif isinstance(each, Unschedulable) and each.uid == uid:
+                message = each.message
+        if node:
+            break
+        if not given:
+            next_s = engine.next_s()
+            if next_s > captured.now_s + _WITHIN_S:
+                break
+            now_s = max(now_s, next_s)
+    at = {seen.pod.key: seen.node for seen in captured.placed} if preempted else {}
+    return Outcome(
+        node,
+        tuple(key for key in _once(preempted) if at.get(key, "") in nominated),
+        tuple(key for key in _once(preempted) if at.get(key, "") not in nominated),
+        _once(nominated),
+        beyond,
+        _once(terminated),
+        _once(evicted),
+        message,
+    )
+
+
+def evictions_until(captured: Captured, until_s: float) -> tuple[str, ...]:
+    """The pods that plugins evict from now until then if nothing else changes, namespace/name."""
+    engine = captured.build(_NO_PODS, _NO_NODES)
+    found: list[str] = []
+    now_s = captured.now_s
+    for _ in range(4 * _MOST_ROUNDS):
+        given = engine.decide(now_s)
+        for each in given:
+            if isinstance(each, Bind):
+                _carry_out(engine, each.uid, now_s)
+            elif isinstance(each, Evict):
+                found.append(each.victim.key)
+        if not given:
+            next_s = engine.next_s()
+            if next_s > until_s:
+                break
+            now_s = max(now_s, next_s)
+    return tuple(dict.fromkeys(found))
+
+
+def _once(names: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _carry_out(engine: Engine, uid: str, now_s: float) -> None:
+    if engine.sending(uid, now_s):
+        engine.bound(uid, now_s)
