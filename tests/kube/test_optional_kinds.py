@@ -14,6 +14,7 @@ from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict, NotFound
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 
@@ -173,3 +174,24 @@ def test_an_undecodable_object_does_not_hide_the_others(gadgets: Gadgets) -> Non
         assert heard.story[1] == "?good"
 
     following(gadgets, scenario)
+
+
+def test_a_status_is_written_where_the_definition_has_no_status_subresource(gadgets: Gadgets) -> None:
+    """As Koordinator's own PodGroup and ElasticQuota: `/status` is 404 there, as for an object that is gone."""
+
+    async def main() -> None:
+        async with Client(load_access(gadgets.kube.kubeconfig), qps=1000, burst=1000, in_flight=4) as client:
+            uid = gadgets.kube.get(f"{gadgets.path}/a")["metadata"]["uid"]
+            for used in ("1", "2"):
+                await client.set_status(gadgets.kind, "", "a", uid, {"used": {"cpu": used}})
+            await client.set_status(gadgets.kind, "", "a", uid, {"phase": "Full"}, keeps=True)
+            with pytest.raises(Conflict):
+                await client.set_status(gadgets.kind, "", "a", "another", {"phase": "x"})
+            with pytest.raises(NotFound):
+                await client.set_status(gadgets.kind, "", "gone", uid, {"phase": "x"})
+
+    gadgets.install()
+    gadgets.make("a", size=1)
+    asyncio.run(main())
+    stored = gadgets.kube.get(f"{gadgets.path}/a")
+    assert (stored["status"], stored["size"]) == ({"used": {"cpu": "2"}, "phase": "Full"}, 1)

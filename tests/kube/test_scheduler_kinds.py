@@ -100,7 +100,7 @@ class Scheduler:
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
         options = Options(
-            self.name,
+            (self.name,),
             listen=Address("127.0.0.1", 0),
             load_aware=LoadAwareSettings(),
             quotas=QuotaSettings(revoke_after_s=1.0, status_every_s=0.2),

@@ -144,6 +144,59 @@ def test_parts_of_a_status_then_a_first_one(talking: Any) -> None:
     assert whole[1:] == [{"op": "add", "path": "/status", "value": {"phase": "x"}}]
 
 
+def test_a_status_without_its_subresource_is_patched_into_the_object(
+    talking: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(exchange: Any) -> None:
+        if exchange.request.path.endswith("/status"):
+            await exchange.status(404, "NotFound", "no")  # as for an object that is gone
+        else:
+            (_, change) = json.loads(exchange.request.body)
+            await exchange.answer({"metadata": {"uid": "u1"}, "status": change["value"]})
+
+    async def question(client: Client) -> None:
+        for phase in "xy":
+            await client.set_status(NODES, "", "n", "u1", {"phase": phase})
+
+    with caplog.at_level("INFO"):
+        server, _ = ask(talking, handler, question)
+    assert [each.path.rpartition("/")[2] for each in server.requests] == ["status", "n", "n"]
+    assert [json.loads(each.body)[0]["value"] for each in server.requests] == ["u1"] * 3
+    assert sum("has no status subresource" in each.message for each in caplog.records) == 1
+
+
+def test_a_status_subresource_that_comes_later_is_noticed(talking: Any) -> None:
+    has_it = False
+
+    async def handler(exchange: Any) -> None:
+        own = exchange.request.path.endswith("/status")
+        (_, change) = json.loads(exchange.request.body)
+        if own and not has_it:
+            await exchange.status(404, "NotFound", "no")
+        elif own or not has_it:
+            await exchange.answer({"status": change["value"]})
+        else:
+            await exchange.answer({"status": {"phase": "x"}})  # a change of the status is ignored there
+
+    async def question(client: Client) -> None:
+        nonlocal has_it
+        await client.set_status(NODES, "", "n", "u1", {"phase": "x"})
+        has_it = True
+        for phase in "yz":
+            await client.set_status(NODES, "", "n", "u1", {"phase": phase})
+
+    server, _ = ask(talking, handler, question)
+    assert [each.path.rpartition("/")[2] for each in server.requests] == ["status", "n", "n", "status", "status"]
+
+
+def test_a_status_of_an_object_that_is_gone(talking: Any) -> None:
+    async def refuse(exchange: Any) -> None:
+        await exchange.status(404, "NotFound", "no")
+
+    with pytest.raises(errors.NotFound):
+        ask(talking, refuse, lambda c: c.set_status(NODES, "", "n", "u1", {"phase": "x"}))
+
+
 def test_connection_cut_after_a_write_may_have_taken_effect(talking: Any) -> None:
     async def cut(exchange: Any) -> None:
         exchange.cut()

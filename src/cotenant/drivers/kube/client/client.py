@@ -32,6 +32,7 @@ from cotenant.drivers.kube.client.errors import (
     UNREADABLE,
     Conflict,
     Invalid,
+    NotFound,
     StreamTimeout,
     Unauthorized,
     Unavailable,
@@ -110,6 +111,7 @@ class Client:
         self._headers = [("Accept", JSON), ("User-Agent", user_agent), *access.headers]  # a name may come twice
         self._secure = access.server.startswith("https:")
         self._credential: Credential | None = None
+        self._without_status: set[str] = set()  # paths of kinds whose definition has no status subresource
         self._sent: dict[str, list[tuple[str, str]]] = {}  # by content type: headers of the current credential
         self._heads: dict[str, bytes] = {}  # the same, encoded
         self._connections: ConnectionPool | None = None
@@ -222,20 +224,40 @@ class Client:
         """Write a custom object's status, only if it still is the one of `uid`: `Conflict` otherwise. `keeps`: fields that are not named stay.
 
         A merge patch that names the UID will not do: servers take a custom object's metadata from the stored one before they compare.
+        Definitions without the status subresource (Koordinator's own PodGroup and ElasticQuota) answer 404 for it, as for an object that is gone. The
+        object itself is patched then, which needs the verb `patch` on it; a server with the subresource ignores the status there, and that is noticed.
         """
-        path, own = kind.path(namespace, name, "status"), {"op": "test", "path": "/metadata/uid", "value": uid}
+        if kind.path("", "") not in self._without_status:
+            try:
+                await self._write_status(kind.path(namespace, name, "status"), uid, status, keeps)
+                return
+            except NotFound:
+                pass
+        stored = msgspec.json.decode(await self._write_status(kind.path(namespace, name), uid, status, keeps))
+        had = stored.get("status") if isinstance(stored, dict) else None
+        if isinstance(had, dict) and any(had.get(field) == value for field, value in status.items()):
+            if kind.path("", "") not in self._without_status:
+                self._without_status.add(kind.path("", ""))
+                _log.info(
+                    "%s has no status subresource on this server: statuses are patched into the objects", kind.name
+                )
+        else:
+            self._without_status.discard(kind.path("", ""))
+            await self._write_status(kind.path(namespace, name, "status"), uid, status, keeps)
+
+    async def _write_status(self, path: str, uid: str, status: Mapping[str, object], keeps: bool) -> bytes:
+        own = {"op": "test", "path": "/metadata/uid", "value": uid}
         if keeps:
             parts = [{"op": "add", "path": f"/status/{field}", "value": value} for field, value in status.items()]
             try:
-                await self._change([own, *parts], path)
-                return
+                return await self._change([own, *parts], path)
             except Conflict:
                 pass  # or it has no status yet
-        await self._change([own, {"op": "add", "path": "/status", "value": status}], path)
+        return await self._change([own, {"op": "add", "path": "/status", "value": status}], path)
 
-    async def _change(self, operations: Sequence[Mapping[str, object]], path: str) -> None:
+    async def _change(self, operations: Sequence[Mapping[str, object]], path: str) -> bytes:
         try:
-            await self.request("PATCH", path, self._encoder.encode(operations), content_type=JSON_PATCH)
+            return await self.request("PATCH", path, self._encoder.encode(operations), content_type=JSON_PATCH)
         except Invalid as error:
             if error.code != 422 or any(cause.field for cause in error.causes):
                 raise  # the resulting object is invalid
