@@ -8,6 +8,7 @@ task that hangs is not ended.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -25,6 +26,8 @@ from cotenant.model.errors import CotenantError, InvalidInput
 
 Task = TypeVar("Task")
 
+# A run creates millions of values and hardly a cycle: collecting at the default rate costs a twentieth of it.
+_GARBAGE = (50_000, 20, 50)
 # Runs are parallel already; libraries that start a thread per core in each of them would only compete.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", "NUMBA_NUM_THREADS")
 
@@ -125,6 +128,7 @@ def _serve(pipe: Connection, function: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     for name in _ONE_THREAD:
         os.environ.setdefault(name, "1")
+    gc.set_threshold(*_GARBAGE)
     while True:
         try:
             task = pipe.recv()

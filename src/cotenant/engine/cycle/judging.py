@@ -30,6 +30,7 @@ from cotenant.model.decisions.record import DecisionRecord
 _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
+_EVERYTHING = frozenset({EVERYTHING})
 
 
 class _Refusal(NamedTuple):
@@ -61,6 +62,7 @@ class Judging:
         self._permitting_with = overriding(components.plugins, "permitted_with")
         self._recording = overriding(components.plugins, "complete_record")
         self._withdrawing = overriding(components.plugins, "withdraw")
+        self._completing = overriding(components.plugins, "complete_verdict")
         self._woken_s = 0.0
         self._corrects = profile.measures_use or profile.weighs_slack
         self._placed: list[int] = []  # shapes placed in this round, if the profile weighs slack
@@ -114,9 +116,13 @@ class Judging:
         if self._components.queue.unschedulable_groups():
             event = min(happened, default=Event.NODE_CHANGED)
             by_row: list[Group] = []
+            hinted: dict[frozenset[str], bool] = {}
             for group in self._components.queue.unschedulable():
-                filters = group.verdict.filters if group.verdict is not None else frozenset({EVERYTHING})
-                if any(helping(name) & happened for name in filters - ROW_LOCAL) and self._may_help(group, filters):
+                filters = group.verdict.filters if group.verdict is not None else _EVERYTHING
+                may = hinted.get(filters)  # thousands of groups wait for the same few reasons
+                if may is None:
+                    may = hinted[filters] = any(helping(name) & happened for name in filters - ROW_LOCAL)
+                if may and self._may_help(group, filters):
                     self._components.queue.wake(group, now_s, event.value)
                 elif filters & ROW_LOCAL or not filters:
                     by_row.append(group)
@@ -289,7 +295,7 @@ class Judging:
                 continue  # all of them preempt, or more may preempt in the next round: the group stays active
             if words:
                 verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
-            for plugin in self._components.plugins:
+            for plugin in self._completing:
                 verdict = plugin.complete_verdict(first, verdict)
             self._components.queue.refuse(group, verdict, now_s)
             for uid in group.pods:

@@ -58,6 +58,7 @@ class Mark(NamedTuple):
     rng_state: Mapping[str, object] | None  # None if the profile makes no random choices
 
 
+_MOST_BRIEF = 4096
 CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # a pod whose rules exclude all rows: filters were not evaluated
 
 
@@ -76,6 +77,7 @@ class Placing:
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling continues
         self._rejector = Rejector(assignments.encoder, assignments.narrowing, profile)
         self.witness: ScoreListener | None = None  # called for every pod; pods are then evaluated one by one
+        self._brief: dict[bytes, tuple[tuple[Rejection, ...], frozenset[str]]] = {}  # by the counts of a judgement
         self._calls = 0  # of `place`; no event is processed between a call and the verdicts that follow it
 
     def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
@@ -310,14 +312,21 @@ class Placing:
 
     def _brief_verdict(self, entry: PodInfo, counts: Int, now_s: float) -> Verdict:
         """Which filters turned nodes down, by the counts of its judgement: what waking needs, without names of resources and taints."""
-        found = tuple(
-            Rejection(plugin, reason, count)
-            for count, (plugin, reason) in zip(counts[1:].tolist(), _REPORTED, strict=True)
-            if count
-        )
+        key = counts.tobytes()
+        known = self._brief.get(key)
+        if known is None:
+            found = tuple(
+                Rejection(plugin, reason, count)
+                for count, (plugin, reason) in zip(counts[1:].tolist(), _REPORTED, strict=True)
+                if count
+            )
+            if len(self._brief) >= _MOST_BRIEF:
+                self._brief.clear()
+            known = self._brief[key] = found, frozenset(each.filter for each in found)
+        found, filters = known
         there = len(self._assignments.encoder.node_rows)
         record = DecisionRecord(entry.seen.pod.key, now_s, there, None, found, policy=self.profile.name)
-        return Verdict(record, "no node passes the filters", frozenset(each.filter for each in found))
+        return Verdict(record, "no node passes the filters", filters)
 
 
 def _both(left: Mask, right: Mask) -> Mask:

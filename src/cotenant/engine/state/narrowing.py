@@ -326,7 +326,7 @@ class Narrowing:
         if self._expected or not self._node_rules_of.keys().isdisjoint(numbers) or self.volumes.known(numbers):
             return False
         kinds = {self._pods[number] for number in numbers}
-        return not any(self.terms.has_required(kind) or self.terms.has_preferred(kind, k) for kind, k in kinds)
+        return not any(self.terms.is_constrained(kind, k) for kind, k in kinds)
 
     def is_narrowed(self, number: int) -> bool:
         """Whether some rule may make a node infeasible for the pod."""

@@ -63,6 +63,14 @@ class TermRules:
             return True
         return any(count.total and not _is_forbidding(count) for count in self._pod_counts.terms_selecting(kind))
 
+    def is_constrained(self, kind: PodKind, k: int) -> bool:
+        """Whether `has_required` or `has_preferred`, in one look."""
+        rules = self.of(kind)
+        if rules.has_required or rules.has_preferred or self._encoder.has_preferences(k):
+            return True
+        terms = self._pod_counts.terms_selecting(kind)
+        return bool(terms) and any(count.total for count in terms)
+
     def selects_itself(self, kind: PodKind) -> bool:
         """Whether a kind's required affinity terms all select pods of the kind, so the first one needs no other pod."""
         count = self.of(kind).affinity

@@ -95,6 +95,18 @@ class World:
         self._now_s = 0.0
         self._outages = 0  # outages so far
         self._touched = np.zeros(config.nodes, np.int64)
+        pods, outages = self._state.pods, self._state.outages
+        # plain views of columns: reading one through a record array costs more than most calls of `advance`
+        self._ready_s, self._finished_s, self._evicted_s = (
+            np.asarray(pods[name]) for name in ("ready_s", "finished_s", "evicted_s")
+        )
+        self._hold_until_s, self._cause, self._evicted_memory = (
+            np.asarray(pods[name]) for name in ("hold_until_s", "evicted_cause", "evicted_memory")
+        )
+        self._status = np.asarray(pods["status"])
+        self._outage_s, self._outage_row, self._outage_up = (
+            np.asarray(outages[name]) for name in ("at_s", "row", "up")
+        )
 
     @property
     def now_s(self) -> float:
@@ -126,18 +138,19 @@ class World:
         )
         for name in ("ready", "finished", "evicted"):
             s.run[name] = 0
-        s.pods.status[evicted] = state.READY
-        at, row, up = s.outages.at_s[outages:begun], s.outages.row[outages:begun], s.outages.up[outages:begun]
+        self._status[evicted] = state.READY
+        at, row = self._outage_s[outages:begun], self._outage_row[outages:begun]
+        up = self._outage_up[outages:begun]
         return WorldEvents(
             ready=ready,
-            ready_s=s.pods.ready_s[ready],
+            ready_s=self._ready_s[ready],
             finished=finished,
-            finished_s=s.pods.finished_s[finished],
+            finished_s=self._finished_s[finished],
             evicted=evicted,
-            evicted_s=s.pods.evicted_s[evicted],
-            hold_until_s=s.pods.hold_until_s[evicted],
-            cause=s.pods.evicted_cause[evicted],
-            evicted_memory_bytes=s.pods.evicted_memory[evicted],
+            evicted_s=self._evicted_s[evicted],
+            hold_until_s=self._hold_until_s[evicted],
+            cause=self._cause[evicted],
+            evicted_memory_bytes=self._evicted_memory[evicted],
             nodes_down=row[~up],
             nodes_down_s=at[~up],
             nodes_up=row[up],
