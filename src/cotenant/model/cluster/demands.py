@@ -28,6 +28,7 @@ class Demands:
     joint_devices: JointAllocation | None = None
     partition: PartitionSpec | None = None
     reservation_affinity: ReservationAffinity | None = None
+    exact_match: tuple[str, ...] = ()  # resources of which it only uses reservations of exactly its request
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A pod's annotations and labels about reservations, with their names.
 
 Problem: a pod may require reservations or exclude them, and records from which it drew once it is bound; all of it is JSON under names that
-Koordinator's users already write. Choice: two frozen values and the names; a driver parses the JSON. Limits: `exact-match-reservation` is not read.
+Koordinator's users already write. Choice: frozen values and the names; a driver parses the affinity's JSON.
 
 Source: Koordinator, apis/extension/reservation.go.
 """
@@ -21,6 +21,7 @@ PREFIX = "scheduling.koordinator.sh/"
 AFFINITY = PREFIX + "reservation-affinity"  # on pods: JSON
 ALLOCATED = PREFIX + "reservation-allocated"  # on pods, by a scheduler: JSON with name and uid
 RESTRICTED_OPTIONS = PREFIX + "reservation-restricted-options"  # on reservations: JSON
+EXACT_MATCH = PREFIX + "exact-match-reservation"  # on pods: JSON with resourceNames
 IGNORED = PREFIX + "reservation-ignored"  # label of pods
 ORDER = PREFIX + "reservation-order"  # label of reservations: lower values first, 0 or below = none
 
@@ -54,3 +55,12 @@ class Allocated:
     def format(self) -> str:
         """Format the annotation."""
         return json.dumps({"name": self.name, "uid": self.uid}, separators=(",", ":"))
+
+
+def parse_exact_match(text: str) -> tuple[str, ...]:
+    """The resources of which a pod only uses reservations that reserve exactly its request. Raises `InvalidInput`."""
+    field, expected = f"annotation {EXACT_MATCH}", 'a JSON object such as {"resourceNames": ["cpu", "memory"]}'
+    found = json_object(field, text, expected).get("resourceNames") or []
+    if not isinstance(found, list) or not all(isinstance(name, str) and name for name in found):
+        raise InvalidInput(field, text, expected)
+    return tuple(dict.fromkeys(found))

@@ -209,5 +209,26 @@ def test_a_taint_of_a_reservation_keeps_owners_away_unless_it_is_tolerated_or_on
     assert not obstacle(held(taints=(preferred,)), seen())
 
 
+@pytest.mark.parametrize(
+    ("names", "cpu", "fits"),
+    [
+        (("cpu",), 4000, True),
+        (("cpu",), 3999, False),  # less than reserved is no match either
+        (("cpu", "memory"), 4000, True),
+        (("gpu", "cpu"), 3999, False),  # neither has a gpu: the next resource still counts
+        (("gpu", "cpu"), 4000, True),
+        (("storage",), 4000, False),  # the pod requests it, and nothing of it is reserved
+        ((), 1, True),
+    ],
+)
+def test_an_exact_match_wants_equal_amounts_of_each_named_resource(
+    names: tuple[str, ...], cpu: int, fits: bool
+) -> None:
+    requests = Amounts.of({"cpu": cpu, "memory": 100, "storage": 5})
+    found = obstacle(held(), seen(requests=requests, demands=Demands(exact_match=names)))
+    assert bool(found) is not fits
+    assert fits or found.endswith("its exact-match-reservation requires equal amounts")
+
+
 def test_nothing_is_drawn_from_a_reservation_that_is_marked_unschedulable() -> None:
     assert obstacle(held(unschedulable=True), seen()) == "reservation r is marked unschedulable"

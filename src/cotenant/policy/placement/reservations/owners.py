@@ -3,7 +3,8 @@
 Problem: an owner is given as one object, as the pods of a controller, or by labels, and a cluster has many pods and reservations. Choice: all criteria of one
 entry must match, and one matching entry is enough; the pod's own reservation-affinity narrows the result. `keys_of` and `keys_for` return keys such that
 owner and pod share one wherever they can match, to avoid comparing every pod with every reservation. Limits: labels
-select in every namespace, as upstream; only an object and a controller have one.
+select in every namespace, as upstream; only an object and a controller have one. Of exact matches, a resource that neither the pod nor the reservation
+has counts as equal; upstream then skips the resources after it.
 Source: Koordinator, pkg/util/reservation.
 """
 
@@ -16,6 +17,7 @@ from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.taints import tolerated
 from cotenant.model.groups.reservation import ControllerOwner, ObjectOwner, Owner, Reservation
 from cotenant.model.groups.reservation_notes import IGNORED, ReservationAffinity
+from cotenant.model.resources import format_amount
 
 ANYBODY: Hashable = ("anybody",)
 
@@ -67,6 +69,19 @@ def obstacle(reservation: Reservation, seen: ObservedPod) -> str:
             return f"reservation {reservation.name} has the taint {taint}, which the pod's reservation affinity does not tolerate"
     if affinity is not None and not selects(affinity, reservation):
         return f"the pod's reservation affinity does not select reservation {reservation.name}"
+    return _mismatch(reservation, seen)
+
+
+def _mismatch(reservation: Reservation, seen: ObservedPod) -> str:
+    """The first resource of the pod's exact match that the reservation does not reserve in exactly the requested amount."""
+    reserved, requests = reservation.reserved, seen.pod.requests
+    for name in seen.demands.exact_match:
+        has, asks = reserved.get(name), requests.get(name)
+        if (name in reserved, has) != (name in requests, asks):
+            return (
+                f"reservation {reservation.name} has {format_amount(name, has)} of {name}, the pod requests {format_amount(name, asks)}, "
+                "and its exact-match-reservation requires equal amounts"
+            )
     return ""
 
 

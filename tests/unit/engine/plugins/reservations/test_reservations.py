@@ -81,6 +81,22 @@ def test_what_is_left_shrinks_and_grows_with_its_owners() -> None:
     assert w.reservations.describe("r").left == size(3000)  # type: ignore[union-attr]
 
 
+def test_an_exact_match_uses_only_the_reservation_of_its_size() -> None:
+    exact, insists = Demands(exact_match=("cpu",)), ReservationAffinity()
+    w = World(node("a", 8000), node("b", 8000))
+    w.see(reservation("three", 3000, allocate_once=False), reservation("two", 2000, allocate_once=False))
+    w.go()
+    w.see(web("x", 2000, demands=exact), web("y", 2500, demands=exact))
+    binds = {each.key: each.holds.reservation for each in w.go() if isinstance(each, Bind)}
+    assert binds == {"default/x": Allocated("two", "uid-two"), "default/y": None}  # "three" has room for both
+    w.see(web("z", 2500, demands=replace(exact, reservation_affinity=insists)))
+    refused = _told(w.go())["z"]
+    assert "has 3 of cpu, the pod requests 2500m, and its exact-match-reservation requires equal amounts" in refused
+    w.see(web("z", 3000, demands=replace(exact, reservation_affinity=insists)))
+    (bind,) = (each for each in w.go(20.0) if isinstance(each, Bind))
+    assert bind.holds.reservation == Allocated("three", "uid-three")
+
+
 def test_an_owner_takes_the_rest_from_the_node_unless_restricted() -> None:
     for policy, fits in (
         (AllocatePolicy.ALIGNED, True),

@@ -180,7 +180,7 @@ class ReservationReader:
             taints=attempt((), lambda: read_taints(spec.taints or (), "spec.taints")),
             labels=Labels.of(meta.labels or {}),
             order=attempt(0, lambda: _order(meta.labels)),
-            demands=replace(seen.demands, gang=None, reservation_affinity=None)
+            demands=replace(seen.demands, gang=None, reservation_affinity=None, exact_match=())
             if seen.demands != NO_DEMANDS
             else NO_DEMANDS,
             holds=_holdings(meta.annotations, wrong if status.node_name else []),

@@ -17,7 +17,7 @@ from cotenant.model.cluster import annotations as names
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.devices.hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
-from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED
+from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, EXACT_MATCH
 
 
 class PodAnnotations(GangAnnotations, frozen=True):
@@ -38,6 +38,7 @@ class PodAnnotations(GangAnnotations, frozen=True):
     gpu_partition_spec: Text = field(default=None, name=PARTITION_SPEC)
     device_allocated: Text = field(default=None, name=DEVICE_ALLOCATED)
     reservation_affinity: Text = field(default=None, name=AFFINITY)
+    exact_match_reservation: Text = field(default=None, name=EXACT_MATCH)
     reservation_allocated: Text = field(default=None, name=ALLOCATED)
 
 

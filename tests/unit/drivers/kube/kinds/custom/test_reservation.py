@@ -22,7 +22,7 @@ from cotenant.drivers.kube.kinds.custom.reservation import (
 from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings, written_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject
-from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
+from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import OwnedBy
 from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
@@ -38,7 +38,7 @@ from cotenant.model.groups.reservation import (
     Phase,
     Reservation,
 )
-from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, RESTRICTED_OPTIONS, Allocated
+from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, EXACT_MATCH, RESTRICTED_OPTIONS, Allocated
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.reservations.migration import reservation_for
 
@@ -203,6 +203,10 @@ def test_what_pods_say_about_reservations() -> None:
     assert told.required is not None
     assert told.required.matches("r", Labels.of({"a": "b"}))
     assert wrong == []
+    exact = '{"resourceNames": ["cpu", "nvidia.com/gpu", "cpu"]}'
+    assert read_demands(PodAnnotations(exact_match_reservation=exact), wrong).exact_match == ("cpu", "nvidia.com/gpu")
+    assert read_demands(PodAnnotations(exact_match_reservation="{}"), wrong) is NO_DEMANDS
+    assert wrong == []
     holds = Holdings(reservation=Allocated("r", "u"))
     assert read_holdings(PodAnnotations(reservation_allocated=written_holdings(holds)[ALLOCATED]), wrong) == holds
     stale = written_holdings(NO_HOLDINGS, has=holds)  # a copied note is emptied with the bind
@@ -211,6 +215,10 @@ def test_what_pods_say_about_reservations() -> None:
         read_demands(PodAnnotations(reservation_affinity=text), wrong)
         read_holdings(PodAnnotations(reservation_allocated=text), wrong)
     assert [sentence.split(":")[0] for sentence in wrong] == [f"annotation {AFFINITY}", f"annotation {ALLOCATED}"] * 3
+    wrong.clear()
+    for text in ("[", '{"resourceNames": "cpu"}', '{"resourceNames": [1]}'):
+        read_demands(PodAnnotations(exact_match_reservation=text), wrong)
+    assert [sentence.split(":")[0] for sentence in wrong] == [f"annotation {EXACT_MATCH}"] * 3
 
 
 def test_a_moved_pod_s_reservation_as_a_manifest() -> None:
