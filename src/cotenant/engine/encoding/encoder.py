@@ -226,7 +226,7 @@ class Encoder:
         self._arrays.row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
         self._capacity.write(row, node)
-        self._arrays.nodes.ready[row] = node.ready
+        self._arrays.nodes.ready[row] = node.takes_pods
 
     # ---- pods
 

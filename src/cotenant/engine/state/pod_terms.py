@@ -64,7 +64,8 @@ def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
         return pod_counts.acquire_count(SelectedPods(bare, pod.namespace))
 
     def spread(constraint: SpreadConstraint) -> tuple[SpreadConstraint, Count]:
-        term = PodTerm(_ANY_KEY, constraint.selector, (pod.namespace,))
+        selector = constraint.selector if constraint.selector is not None and constraint.selector.requirements else None
+        term = PodTerm(_ANY_KEY, selector, (pod.namespace,))
         return constraint, pod_counts.acquire_count(SelectedPods((term,), pod.namespace, skip_terminating=True))
 
     required = [term for term in pod.affinity if term.weight is None]

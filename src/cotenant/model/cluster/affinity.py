@@ -135,7 +135,10 @@ class NodePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """Counts of selected pods differ by at most `max_skew` between the domains of a topology key. No selector counts no pod."""
+    """Counts of selected pods differ by at most `max_skew` between the domains of a topology key.
+
+    Neither no selector nor an empty one counts a pod: kube-scheduler skips the count for a selector without requirements.
+    """
 
     topology_key: str
     selector: LabelSelector | None
@@ -159,4 +162,4 @@ class SpreadConstraint:
 
     def selects(self, labels: Labels) -> bool:
         """Whether a pod with these labels is counted."""
-        return self.selector is not None and self.selector.matches(labels)
+        return self.selector is not None and bool(self.selector.requirements) and self.selector.matches(labels)

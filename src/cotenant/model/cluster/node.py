@@ -20,7 +20,11 @@ _CORDONED = Taint(UNSCHEDULABLE_TAINT, "", Effect.NO_SCHEDULE)
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. `ready` is its Ready condition; `unschedulable` is set by cordoning."""
+    """One node. `ready` is its Ready condition; `unschedulable` is set by cordoning.
+
+    With `taints_decide`, only taints and cordoning exclude pods, as in kube-scheduler: the node controller taints a node that is not ready, and a pod that
+    tolerates those taints (a network agent) may be placed there. Without it, a node that is not ready takes no pod.
+    """
 
     name: str
     allocatable: Amounts
@@ -28,6 +32,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+    taints_decide: bool = False  # whether `ready` has no effect on placement
     annotations: Labels = NO_LABELS  # only those that a scheduler uses (model/cluster/annotations.py, ON_NODES)
 
     def __post_init__(self) -> None:
@@ -44,6 +49,11 @@ class Node:
         if PODS_NAME not in self.allocatable:
             slots = Amounts.of({PODS_NAME: KUBELET_MAX_PODS})
             object.__setattr__(self, "allocatable", self.allocatable + slots)
+
+    @property
+    def takes_pods(self) -> bool:
+        """Whether pods that tolerate its taints may be placed on it."""
+        return self.ready or self.taints_decide
 
     @property
     def effective_taints(self) -> tuple[Taint, ...]:

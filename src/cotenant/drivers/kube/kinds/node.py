@@ -52,7 +52,7 @@ def read_node(obj: NodeObject) -> Node:
     """A node. `InvalidInput` names what of it is wrong: without knowing its size, nothing can be placed on it."""
     meta, spec, status = obj.metadata, obj.spec or NodeSpec(), obj.status or NodeStatus()
     where = f"node {meta.name}"
-    # A node without any Ready condition has not reported yet.
+    # Without a Ready condition the kubelet has not reported yet. The taints of the node controller decide about placement, not this.
     ready = any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions or ())
     return Node(
         name=meta.name or "",
@@ -61,6 +61,7 @@ def read_node(obj: NodeObject) -> Node:
         taints=read_taints(spec.taints or (), f"{where}: taints"),
         unschedulable=bool(spec.unschedulable),
         ready=ready,
+        taints_decide=True,
         annotations=_known_annotations(meta.annotations),
     )
 
