@@ -13,10 +13,16 @@ pytestmark = pytest.mark.slow
 G = "gang.scheduling.koordinator.sh/"
 
 
-def member(name: str, /, cpu: str = "100m", group: str = "", **notes: str) -> dict[str, Any]:
+SIGS = ("scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io")  # API group and label
+CURRENT = ("scheduling.x-k8s.io", "scheduling.x-k8s.io/pod-group")
+
+
+def member(
+    name: str, /, cpu: str = "100m", group: str = "", label: str = "pod-group.scheduling.sigs.k8s.io", **notes: str
+) -> dict[str, Any]:
     made = pod(name, cpu)
     if group:
-        made["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = group
+        made["metadata"]["labels"][label] = group
     made["metadata"]["annotations"] = {G + key.replace("_", "-"): value for key, value in notes.items()}
     return made
 
@@ -26,26 +32,30 @@ def waits(api: Client, path: str) -> str:
     return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def test_a_pod_group_is_placed_once_it_is_complete(up: Up, api: Client, namespace: str) -> None:
+@pytest.mark.parametrize(("api_group", "label"), [SIGS, CURRENT])
+def test_a_pod_group_is_placed_once_it_is_complete(
+    up: Up, api: Client, namespace: str, api_group: str, label: str
+) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    groups = f"/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
+    groups = f"/apis/{api_group}/v1alpha1/namespaces/{namespace}/podgroups"
     api.create(
         groups,
-        {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "train"}, "spec": {"minMember": 3}},
+        {"apiVersion": f"{api_group}/v1alpha1", "kind": "PodGroup", "metadata": {"name": "train"}, "spec": {"minMember": 3}},
     )  # fmt: skip
     for i in range(2):
-        api.create(pods, member(f"train-{i}", group="train"))
+        api.create(pods, member(f"train-{i}", group="train", label=label))
     words = f"gang {namespace}/train has 2 of 3 members; waits for 1 more"
     eventually("the first two are told", lambda: waits(api, f"{pods}/train-1") == words)
-    api.create(pods, member("train-2", group="train"))
+    api.create(pods, member("train-2", group="train", label=label))
     eventually("all run", lambda: len([each for each in api.items(pods) if is_running(each)]) == 3)
 
     def told() -> Any:
         status = api.get(f"{groups}/train").get("status", {})
         return status if status.get("phase") == "Running" and status.get("running") == 3 else None
 
-    assert eventually("the PodGroup says so", told)["scheduled"] == 3
-    assert "Running" in kubectl(up, "get", "podgroups", "-n", namespace)
+    status = eventually("the PodGroup says so", told)
+    assert status.get("scheduled") == (3 if api_group == SIGS[0] else None)
+    assert "Running" in kubectl(up, "get", f"podgroups.{api_group}", "-n", namespace)
 
 
 def test_a_gang_that_does_not_fit_is_not_placed_in_part_and_reports_why(api: Client, namespace: str) -> None:

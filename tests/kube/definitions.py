@@ -20,7 +20,7 @@ def collection(plural: str, namespace: str = "") -> str:
     spec = _DEFINITIONS[plural]["spec"]
     base = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"
     inner = f"/namespaces/{namespace}" if namespace and spec["scope"] == "Namespaced" else ""
-    return f"{base}{inner}/{plural}"
+    return f"{base}{inner}/{spec['names']['plural']}"
 
 
 @contextmanager

@@ -98,6 +98,8 @@ SPECS: dict[str, dict[str, Any]] = {
         }
     },
     "podgroups": {"minMember": 3, "minResources": AMOUNTS, "scheduleTimeoutSeconds": 10},
+    "podgroups.scheduling.x-k8s.io": {"minMember": 3, "minResources": AMOUNTS, "scheduleTimeoutSeconds": 10},
+    "elasticquotas.scheduling.x-k8s.io": {"min": AMOUNTS, "max": AMOUNTS},
     "reservations": {
         "template": TEMPLATE,
         "owners": [
@@ -133,6 +135,8 @@ STATUSES: dict[str, dict[str, Any]] = {
         "hostApplicationMetric": [{"name": "n/p", "usage": USE, **LISTED}],
     },
     "podgroups": {"phase": "Running", "scheduled": 3, "running": 1, "succeeded": 1, "failed": 1, "occupiedBy": "j"},
+    "podgroups.scheduling.x-k8s.io": {"phase": "Running", "running": 1, "succeeded": 1, "failed": 1, "occupiedBy": "j"},
+    "elasticquotas.scheduling.x-k8s.io": {"used": AMOUNTS},
     "reservations": {
         "phase": "Available",
         "nodeName": "n",

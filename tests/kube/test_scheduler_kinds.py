@@ -168,11 +168,20 @@ def waits(obj: Any) -> str:
     return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def test_a_gang_is_bound_when_all_members_exist(kube: Any, pods: str, namespace: str, here: dict[str, Any]) -> None:
-    groups = collection("podgroups", namespace)
-    head = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
+@pytest.mark.parametrize(
+    ("plural", "api_group", "label"),
+    [
+        ("podgroups", "scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io"),
+        ("podgroups.scheduling.x-k8s.io", "scheduling.x-k8s.io", "scheduling.x-k8s.io/pod-group"),
+    ],
+)
+def test_a_gang_is_bound_when_all_members_exist(
+    kube: Any, pods: str, namespace: str, here: dict[str, Any], plural: str, api_group: str, label: str
+) -> None:
+    groups = collection(plural, namespace)
+    head = {"apiVersion": f"{api_group}/v1alpha1", "kind": "PodGroup"}
     kube.create(groups, {**head, "metadata": {"name": "train"}, "spec": {"minMember": 3}})
-    labels = {"pod-group.scheduling.sigs.k8s.io": "train"}
+    labels = {label: "train"}
     for i in range(2):
         kube.create(pods, pod(f"w{i}", here, labels=labels))
     words = f"gang {namespace}/train has 2 of 3 members; waits for 1 more"
@@ -181,7 +190,10 @@ def test_a_gang_is_bound_when_all_members_exist(kube: Any, pods: str, namespace:
     kube.create(pods, pod("w2", here, labels=labels))
     for i in range(3):
         kube.eventually(f"{pods}/w{i}", lambda obj: obj["spec"].get("nodeName"))
-    kube.eventually(f"{groups}/train", lambda obj: obj["status"].get("scheduled") == 3)
+    counted = (
+        {"scheduled": 3} if plural == "podgroups" else {"phase": "Scheduling"}
+    )  # the newer group has no such count
+    kube.eventually(f"{groups}/train", lambda obj: obj["status"].items() >= counted.items())
     for i in range(3):
         kube.patch(f"{pods}/w{i}/status", {"status": {"phase": "Running"}})
     kube.eventually(f"{groups}/train", lambda obj: (obj["status"]["phase"], obj["status"]["running"]) == ("Running", 3))
@@ -221,6 +233,19 @@ def test_borrowed_quota_is_reclaimed(kube: Any, pods: str, namespace: str, here:
     events = f"/api/v1/namespaces/{namespace}/events"
     page = kube.eventually(events, lambda page: sum(e["reason"] == "QuotaOverused" for e in page["items"]) == 2)
     assert f"quota {one} has used 4 cpu" in next(e["message"] for e in page["items"] if e["reason"] == "QuotaOverused")
+
+
+def test_a_quota_of_scheduler_plugins_limits_its_namespace(
+    kube: Any, pods: str, namespace: str, here: dict[str, Any]
+) -> None:
+    path = collection("elasticquotas.scheduling.x-k8s.io", namespace)
+    head = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "any"}}
+    kube.create(path, {**head, "spec": {"min": {"cpu": "2"}, "max": {"cpu": "2"}}})
+    kube.eventually(f"{path}/any", lambda obj: obj.get("status", {}).get("used") == {"cpu": "0"})
+    for i in range(3):
+        kube.create(pods, pod(f"p{i}", here))
+    kube.eventually(f"{path}/any", lambda obj: obj["status"]["used"] == {"cpu": "2"})
+    kube.eventually(f"{pods}/p2", lambda obj: f"quota {namespace}" in waits(obj))
 
 
 def test_a_reservation_holds_capacity_for_its_owner(

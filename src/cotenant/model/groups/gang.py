@@ -5,13 +5,16 @@ for a gang's specification (`GangSpec`), one for what a single object declares (
 the PodGroup itself with its status. policy/placement/gangs/spec.py merges them into a spec. Limits: an invalid value falls back to its default;
 the notes keep a message about it.
 
-Source: Koordinator, apis/extension/coscheduling.go; PodGroup of scheduling.sigs.k8s.io/v1alpha1.
+Source: Koordinator, apis/extension/coscheduling.go; PodGroup of scheduling.sigs.k8s.io/v1alpha1 (Koordinator, older scheduler-plugins) and of
+scheduling.x-k8s.io/v1alpha1 (scheduler-plugins since 0.24).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from cotenant.model.resources import NOTHING, Amounts
 
 PREFIX = "gang.scheduling.koordinator.sh/"
 NAME = PREFIX + "name"
@@ -23,13 +26,20 @@ GROUPS = PREFIX + "groups"  # JSON list of "namespace/name"
 MATCH_POLICY = PREFIX + "match-policy"
 TOPOLOGY = "cotenant.io/gang-topology"  # JSON: {"keys": [label keys of nodes, narrowest first], "required": false}
 
+# --- API groups that have PodGroups
+SIGS_GROUP = "scheduling.sigs.k8s.io"
+X_GROUP = "scheduling.x-k8s.io"
+POD_GROUP_APIS = (X_GROUP, SIGS_GROUP)  # of two PodGroups of one name, that of the first group counts
+
 # --- labels of pods
-POD_GROUP = "pod-group.scheduling.sigs.k8s.io"  # names a PodGroup
+X_POD_GROUP = "scheduling.x-k8s.io/pod-group"  # names a PodGroup
+POD_GROUP = "pod-group.scheduling.sigs.k8s.io"  # likewise
 LIGHT_NAME = "pod-group.scheduling.sigs.k8s.io/name"
 LIGHT_MIN_AVAILABLE = "pod-group.scheduling.sigs.k8s.io/min-available"
 LIGHT_MATCH_POLICY = "pod-group.scheduling.sigs.k8s.io/match-policy"
 
-WAIT_S = 600.0
+WAIT_S = 600.0  # default of Koordinator
+X_WAIT_S = 60.0  # default of scheduler-plugins
 
 
 class Mode(StrEnum):
@@ -86,6 +96,7 @@ class GangSpec:
     groups: tuple[str, ...] = ()
     declared: bool = False  # by a PodGroup rather than by its pods
     topology: GangTopology | None = None
+    min_resources: Amounts = NOTHING  # the cluster must have this much free before any member is placed
 
 
 class GangPhase(StrEnum):
@@ -113,7 +124,12 @@ class PodGroupStatus:
     running: int = 0
     succeeded: int = 0
     failed: int = 0
-    kind: str = "PodGroup"
+    api_group: str = SIGS_GROUP
+
+    @property
+    def kind(self) -> str:
+        """The kind, with the API group where two groups have it."""
+        return "PodGroup" if self.api_group == SIGS_GROUP else f"PodGroup.{self.api_group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +143,5 @@ class PodGroup:
     wait_s: float | None  # spec.scheduleTimeoutSeconds
     notes: GangNotes
     status: PodGroupStatus
+    min_resources: Amounts = NOTHING  # spec.minResources
+    api_group: str = SIGS_GROUP

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject
 from cotenant.drivers.kube.kinds.custom.device import DEVICES, read_devices
-from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, read_quota
+from cotenant.drivers.kube.kinds.custom.elastic_quota import (
+    ELASTIC_QUOTAS,
+    X_ELASTIC_QUOTAS,
+    read_quota,
+    read_x_quota,
+    x_key,
+)
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
-from cotenant.drivers.kube.kinds.custom.pod_group import POD_GROUPS, read_pod_group
+from cotenant.drivers.kube.kinds.custom.pod_group import POD_GROUPS, X_POD_GROUPS, read_pod_group
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.cluster import Cluster
+from cotenant.model.groups.gang import X_GROUP
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.services.kube_process.watches import ObjectHandler
 
@@ -48,9 +56,21 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
         CustomKind(NODE_TOPOLOGIES, read_node_topology, plugins.cpus.topology_seen, plugins.cpus.topology_gone),
         CustomKind(DEVICES, read_devices, plugins.devices.seen, plugins.devices.gone),
         CustomKind(ELASTIC_QUOTAS, read_quota, plugins.quotas.quota_seen, plugins.quotas.quota_gone),
+        CustomKind(
+            X_ELASTIC_QUOTAS,
+            read_x_quota,
+            plugins.quotas.quota_seen,
+            lambda key, now_s: plugins.quotas.quota_gone(x_key(key), now_s),
+        ),
         CustomKind(RESERVATIONS, ReservationReader().read, plugins.reservations.seen, plugins.reservations.gone),
         *_metrics(cluster),
         CustomKind(POD_GROUPS, read_pod_group, plugins.gangs.pod_group_seen, plugins.gangs.pod_group_gone),
+        CustomKind(
+            X_POD_GROUPS,
+            partial(read_pod_group, api_group=X_GROUP),
+            plugins.gangs.pod_group_seen,
+            partial(plugins.gangs.pod_group_gone, api_group=X_GROUP),
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from cotenant.engine.plugins.gangs.back_off import GangBackOffs
 from cotenant.engine.plugins.gangs.gate import why_closed
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.model.cluster.observed import ObservedPod, Phase
-from cotenant.model.groups.gang import PodGroup
+from cotenant.model.groups.gang import POD_GROUP_APIS, SIGS_GROUP, PodGroup, PodGroupStatus
 from cotenant.policy.placement.gangs.bundles import reach
 from cotenant.policy.placement.gangs.spec import from_pod, from_pod_group, gang_key
 
@@ -27,7 +27,7 @@ class GangMembership(Plugin):
     """Every gang that this scheduler knows, with its members."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, PodGroup] = {}
+        self._groups: dict[str, dict[str, PodGroup]] = {}  # namespace/name -> API group -> PodGroup
         self._ended: dict[str, tuple[str, Phase]] = {}  # uid of a member that has ended -> gang, phase
         self._once: set[str] = set()  # gangs that were satisfied once
         self._back_offs = GangBackOffs()
@@ -48,30 +48,34 @@ class GangMembership(Plugin):
         """See `Plugin`. PodGroups, ended members, back-offs and the gangs that were satisfied once are kept."""
         super().attach(host)
         self._start_empty()
-        for group in self._groups.values():
-            self._read_spec(self._gang(group.key))
+        for key in self._groups:
+            self._read_spec(self._gang(key))
         for uid, (key, phase) in self._ended.items():
             self._gang(key).ended[uid] = phase
 
     def pod_group_seen(self, group: PodGroup, now_s: float) -> None:
         """A PodGroup was created or changed."""
-        before = self._groups.get(group.key)
-        self._groups[group.key] = group
+        groups = self._groups.setdefault(group.key, {})
+        before = groups.get(group.api_group)
+        groups[group.api_group] = group
         gang = self._gang(group.key)
-        if gang.status != group.status:
-            gang.status = group.status
-            self._status_due[gang.key] = None
         if before is not None and _asks(before) == _asks(group):
-            gang.group = group
+            if gang.group is before:
+                gang.group = group
+                self._note_status(gang, group.status)
             return
         self._read_spec(gang)
+        if gang.group is group:
+            self._note_status(gang, group.status)
 
-    def pod_group_gone(self, key: str, now_s: float) -> None:
-        """A PodGroup was deleted: the annotations of its pods count."""
-        if self._groups.pop(key, None) is None:
+    def pod_group_gone(self, key: str, now_s: float, api_group: str = SIGS_GROUP) -> None:
+        """A PodGroup was deleted: that of the other API group counts, or the annotations of its pods."""
+        groups = self._groups.get(key, {})
+        if groups.pop(api_group, None) is None:
             return
+        if not groups:
+            del self._groups[key]
         gang = self._gang(key)
-        gang.status = None
         self._read_spec(gang)
         self._drop_if_empty(gang)
 
@@ -196,16 +200,23 @@ class GangMembership(Plugin):
 
     def _read_spec(self, gang: Gang) -> None:
         """Read its specification from the PodGroup, else from the oldest member."""
-        before = gang.spec
-        gang.group = self._groups.get(gang.key)
+        before, group = gang.spec, gang.group
+        groups = self._groups.get(gang.key, {})
+        gang.group = next((groups[each] for each in POD_GROUP_APIS if each in groups), None)
+        if gang.group is None or group is None or gang.group.uid != group.uid:
+            gang.status = gang.group.status if gang.group is not None else None
         if gang.group is not None:
             gang.spec, gang.problems = from_pod_group(gang.group)
-            gang.status = gang.status or gang.group.status
+            if len(groups) > 1:
+                other = next(each for each in groups if each != gang.group.api_group)
+                gang.problems += (f"the PodGroup of {other} does not count beside that of {gang.group.api_group}",)
         elif gang.oldest is not None:
             seen = gang.oldest.seen
             gang.spec, gang.problems = from_pod(gang.key, seen.pod.labels, seen.demands.gang)
         else:
             gang.spec, gang.problems = None, ()
+        if gang.group is not None and gang.group is not group:
+            self._status_due[gang.key] = None
         if gang.spec == before:
             return
         self._bundles.clear()
@@ -240,6 +251,12 @@ class GangMembership(Plugin):
                     self._grew.pop(key, None)
                     self._opened(key)
 
+    def _note_status(self, gang: Gang, status: PodGroupStatus) -> None:
+        """The status as its PodGroup has it now: what differs from the gang's is written again."""
+        if gang.status != status:
+            gang.status = status
+            self._status_due[gang.key] = None
+
     def _opened(self, key: str) -> None:
         """The gate of a gang opened."""
 
@@ -260,4 +277,4 @@ class GangMembership(Plugin):
 
 
 def _asks(group: PodGroup) -> tuple[object, ...]:
-    return group.uid, group.min_member, group.wait_s, group.notes
+    return group.uid, group.min_member, group.wait_s, group.notes, group.min_resources

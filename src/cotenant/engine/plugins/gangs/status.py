@@ -15,7 +15,7 @@ from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.model.cluster.observed import Phase
 from cotenant.model.groups.gang import GangPhase, GangSpec, PodGroupStatus
 from cotenant.policy.placement.gangs.permit import Tally
-from cotenant.policy.placement.gangs.phase import Counts, phase_of
+from cotenant.policy.placement.gangs.phase import Counts, in_api_group, phase_of
 from cotenant.policy.placement.gangs.spec import differences
 
 
@@ -29,7 +29,10 @@ def status_update(gang: Gang) -> PodGroupStatus | None:
     counts = Counts(len(gang.members) + len(gang.ended), len(gang.placed) + len(gang.ended), running, succeeded, failed)
     before = gang.status.phase if gang.status is not None else GangPhase.NONE
     phase = phase_of(before, gang.spec.min_available, counts)
-    status = PodGroupStatus(gang.key, gang.group.uid, phase, counts.scheduled, running, succeeded, failed)
+    api_group = gang.group.api_group
+    status = in_api_group(
+        PodGroupStatus(gang.key, gang.group.uid, phase, counts.scheduled, running, succeeded, failed, api_group)
+    )
     if (phase is before and counts.members == 0) or status == gang.status:
         return None
     gang.status = status

@@ -3,14 +3,14 @@
 Problem: users and controllers read the phase, and it must not go back because finished pods were deleted. Choice: upstream's order of phases; Finished and
 Failed stay once the members are gone. Limits: OccupiedBy and scheduleStartTime are not maintained.
 
-Source: PodGroup controller of sigs.k8s.io/scheduler-plugins, scheduling.sigs.k8s.io/v1alpha1.
+Source: PodGroup controller of sigs.k8s.io/scheduler-plugins, scheduling.sigs.k8s.io/v1alpha1 and scheduling.x-k8s.io/v1alpha1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cotenant.model.groups.gang import GangPhase
+from cotenant.model.groups.gang import X_GROUP, GangPhase, PodGroupStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +39,11 @@ def phase_of(before: GangPhase, minimum: int, counts: Counts) -> GangPhase:
     if counts.members < minimum:
         return GangPhase.PENDING
     return GangPhase.SCHEDULING if counts.scheduled else GangPhase.PRE_SCHEDULING
+
+
+def in_api_group(status: PodGroupStatus) -> PodGroupStatus:
+    """The status with the fields and phases of its API group: scheduling.x-k8s.io has no `scheduled`, and Scheduling for all between Pending and Running."""
+    if status.api_group != X_GROUP:
+        return status
+    between = status.phase in (GangPhase.PRE_SCHEDULING, GangPhase.SCHEDULED)
+    return replace(status, phase=GangPhase.SCHEDULING if between else status.phase, scheduled=0)

@@ -1,7 +1,7 @@
 """A gang's specification, from a PodGroup or from the annotations and labels of its pods.
 
 Problem: the same gang may be named by a label, by another label and by an annotation, and its size given differently by a PodGroup and by each pod. Choice: one
-precedence, upstream's (names: PodGroup label, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for absent
+precedence, upstream's (names: PodGroup labels, `scheduling.x-k8s.io/pod-group` first, lightweight label, annotation; sizes: the PodGroup if there is one, else the oldest pod), defaults for absent
 or invalid values, and a message for everything that was not used as written. Limits: a minimum has no default: without a valid one
 there is no spec, and the gang's pods wait with that reason.
 
@@ -11,6 +11,7 @@ Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go and apis/ex
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
@@ -22,14 +23,16 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 
 def gang_key(pod: Pod, notes: GangNotes | None) -> str:
     """namespace/name of the pod's gang, empty if it is in none."""
-    by_group = light = ""
+    current = by_group = light = ""
     for key, value in pod.labels.items:
         if key.startswith(gang.POD_GROUP):
             if key == gang.POD_GROUP:
                 by_group = value
             elif key == gang.LIGHT_NAME:
                 light = value
-    name = by_group or light or (notes.name if notes is not None else "")
+        elif key == gang.X_POD_GROUP:
+            current = value
+    name = current or by_group or light or (notes.name if notes is not None else "")
     return f"{pod.namespace}/{name}" if name else ""
 
 
@@ -41,7 +44,10 @@ def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
         messages.append(f"spec.minMember is {least if least is not None else 'missing'}: 1 counts")
         least = 1
     wait_s = group.wait_s if group.wait_s is not None and group.wait_s > 0 else notes.wait_s
-    return _spec(group.key, least, notes, wait_s, messages, declared=True), tuple(messages)
+    if wait_s is None and group.api_group == gang.X_GROUP:
+        wait_s = gang.X_WAIT_S
+    spec = _spec(group.key, least, notes, wait_s, messages, declared=True)
+    return replace(spec, min_resources=group.min_resources), tuple(messages)
 
 
 def from_pod(key: str, labels: Labels, notes: GangNotes | None) -> tuple[GangSpec | None, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, written_annotations, written_levels
+from cotenant.drivers.kube.kinds.custom.elastic_quota import place_of, written_annotations, written_levels
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 
 _log = logging.getLogger(__name__)
@@ -18,12 +18,12 @@ _log = logging.getLogger(__name__)
 
 async def write_quota_status(client: Client, status: QuotaStatus) -> None:
     """Write the status of one quota."""
-    namespace, _, name = status.key.partition("/")
+    kind, namespace, name = place_of(status.key)
     if status.problem:
         _log.warning("ElasticQuota %s: %s", status.key, status.problem)
     annotations = written_annotations(
         status.runtime, status.request, status.child_request, status.allocated, status.guaranteed, status.problem
     )
     body: dict[str, object] = {"metadata": {"uid": status.uid, "annotations": annotations}}
-    await client.patch(ELASTIC_QUOTAS, namespace, name, body)
-    await client.set_status(ELASTIC_QUOTAS, namespace, name, status.uid, {"used": written_levels(status.used)})
+    await client.patch(kind, namespace, name, body)
+    await client.set_status(kind, namespace, name, status.uid, {"used": written_levels(status.used)})

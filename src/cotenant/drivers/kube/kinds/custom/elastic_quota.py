@@ -5,19 +5,24 @@ would be unlimited. Choice: whatever cannot be read becomes a sentence, and the 
 be (upstream's defaults are the largest integer, divided) is no limit. What schedulers write as results is not read. Limits: two requests for a status whose
 annotations and `used` both changed: a server ignores the one where the other is written.
 
-Source: scheduler-plugins, apis/scheduling/v1alpha1 (ElasticQuota); Koordinator, apis/extension/elastic_quota.go.
+An ElasticQuota of scheduling.x-k8s.io (scheduler-plugins since 0.24) without Koordinator's labels is that of its namespace, and has its name: scheduler-plugins knows no
+others. Its key ends with the API group, since both groups may have a quota of one name.
+
+Source: scheduler-plugins, apis/scheduling/v1alpha1 (ElasticQuota) and pkg/capacityscheduling; Koordinator, apis/extension/elastic_quota.go.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Strings
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups import quota as names
+from cotenant.model.groups.gang import SIGS_GROUP, X_GROUP
 from cotenant.model.groups.quota import NO_LIMIT, Levels, Quota, QuotaObject
 from cotenant.model.json_object import json_object
 from cotenant.model.quantities import NANO, parse_quantity
@@ -51,13 +56,35 @@ class ElasticQuotaSpec(ApiStruct, frozen=True):
 
 
 class ElasticQuota(ApiStruct, frozen=True):
-    """scheduling.sigs.k8s.io/v1alpha1 ElasticQuota, without its status: that is written, never read."""
+    """An ElasticQuota, without its status: that is written, never read."""
 
     metadata: QuotaMeta = QuotaMeta()
     spec: ElasticQuotaSpec | None = None
 
 
-ELASTIC_QUOTAS = Kind("ElasticQuota", "scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas", True, ElasticQuota)
+ELASTIC_QUOTAS = Kind("ElasticQuota", SIGS_GROUP, "v1alpha1", "elasticquotas", True, ElasticQuota)
+X_ELASTIC_QUOTAS = Kind("ElasticQuota", X_GROUP, "v1alpha1", "elasticquotas", True, ElasticQuota)
+
+_OF_X_GROUP = f" ({X_GROUP})"
+
+
+def x_key(key: str) -> str:
+    """The engine's key of a quota of scheduling.x-k8s.io."""
+    return key + _OF_X_GROUP
+
+
+def place_of(key: str) -> tuple[Kind[ElasticQuota], str, str]:
+    """Kind, namespace and name of the quota with this key."""
+    namespace, _, name = key.removesuffix(_OF_X_GROUP).partition("/")
+    return (X_ELASTIC_QUOTAS if key.endswith(_OF_X_GROUP) else ELASTIC_QUOTAS), namespace, name
+
+
+def read_x_quota(obj: ElasticQuota) -> QuotaObject:
+    """A quota of scheduling.x-k8s.io; what of it cannot be read is in `wrong`. `InvalidInput` only where it has no name."""
+    read = read_quota(obj)
+    if any(label.startswith(names.PREFIX) for label in obj.metadata.labels or ()):
+        return replace(read, key=x_key(read.key))
+    return replace(read, key=x_key(read.key), quota=replace(read.quota, name=obj.metadata.namespace or "default"))
 
 
 def read_quota(obj: ElasticQuota) -> QuotaObject:

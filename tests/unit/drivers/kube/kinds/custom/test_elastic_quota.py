@@ -8,9 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.kinds.custom.elastic_quota import ElasticQuota, read_quota, written_annotations
+from cotenant.drivers.kube.kinds.custom.elastic_quota import (
+    ElasticQuota,
+    place_of,
+    read_quota,
+    read_x_quota,
+    written_annotations,
+)
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.quota import NO_LIMIT, PREFIX, PROBLEM, ROOT_QUOTA, Quota, QuotaObject
+from cotenant.model.groups.quota import NO_LIMIT, PARENT, PREFIX, PROBLEM, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 
 HUGE = str((2**63 - 1) // 5)
@@ -105,3 +111,22 @@ def test_what_is_written_back() -> None:
     assert found[PREFIX + "guaranteed"] is None
     assert found[PROBLEM] is None
     assert written_annotations((), (), (), (), (), "cycle")[PROBLEM] == "cycle"
+
+
+def test_a_quota_of_scheduler_plugins_is_that_of_its_namespace() -> None:
+    read = read_x_quota(quota_object({"name": "any", "namespace": "team-a", "uid": "u"}))
+    assert (read.quota.name, read.key) == ("team-a", "team-a/any (scheduling.x-k8s.io)")
+    kind, namespace, name = place_of(read.key)
+    assert (kind.group, namespace, name) == ("scheduling.x-k8s.io", "team-a", "any")
+    kind, namespace, name = place_of("team-a/any")
+    assert (kind.group, namespace, name) == ("scheduling.sigs.k8s.io", "team-a", "any")
+
+
+def test_a_quota_of_scheduler_plugins_with_koordinators_labels_keeps_its_name() -> None:
+    meta = {"name": "any", "namespace": "team-a", "uid": "u", "labels": {PARENT: "root-a"}}
+    read = read_x_quota(quota_object(meta))
+    assert (read.quota.name, read.quota.parent) == ("any", "root-a")
+
+
+def quota_object(meta: dict[str, Any]) -> ElasticQuota:
+    return msgspec.convert({"metadata": meta, "spec": {"min": {"cpu": 1}, "max": {"cpu": 2}}}, ElasticQuota)

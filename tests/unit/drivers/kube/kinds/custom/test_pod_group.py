@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,8 @@ from cotenant.drivers.kube.kinds.custom.pod_group import PodGroupObject, read_po
 from cotenant.drivers.kube.kinds.pod.gang import read_gang
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.gang import GangPhase, GangTopology, MatchPolicy, Mode, PodGroup, PodGroupStatus
+from cotenant.model.groups.gang import X_GROUP, GangPhase, GangTopology, MatchPolicy, Mode, PodGroup, PodGroupStatus
+from cotenant.model.resources import Amounts
 
 G = "gang.scheduling.koordinator.sh/"
 
@@ -87,6 +89,26 @@ def test_a_phase_that_nobody_knows_is_unknown_and_a_pod_group_has_a_name() -> No
         read_pod_group(msgspec.convert({"metadata": {"namespace": "x"}}, PodGroupObject))
 
 
+def test_a_pod_group_of_the_newer_api_group() -> None:
+    meta = {"name": "train", "namespace": "ml", "uid": "u1"}
+    obj = {
+        "metadata": meta,
+        "spec": {"minMember": 8, "minResources": {"cpu": "8", "memory": "1Gi"}},
+        "status": {"running": 2},
+    }
+    group = read_pod_group(msgspec.convert(obj, PodGroupObject), X_GROUP)
+    assert (group.api_group, group.status.api_group) == (X_GROUP, X_GROUP)
+    assert group.min_resources == Amounts.of({"cpu": 8000, "memory": 1 << 30})
+    assert group.status.running == 2
+
+
+def test_resources_that_cannot_be_parsed_are_reported() -> None:
+    group = read({"minMember": 2, "minResources": {"cpu": "many", "memory": "1Gi"}})
+    assert group.min_resources == Amounts.of({"memory": 1 << 30})
+    (message,) = group.notes.wrong
+    assert "spec.minResources.cpu" in message
+
+
 def test_the_status_is_written_for_that_object_only() -> None:
     written: list[Any] = []
 
@@ -100,3 +122,7 @@ def test_the_status_is_written_for_that_object_only() -> None:
     assert (kind.name, namespace, name, uid) == ("PodGroup", "ml", "train", "u1")
     assert told == {"phase": "Running", "scheduled": 8, "running": 7, "succeeded": 1, "failed": 0}
     assert more == {"keeps": True}  # occupiedBy is others'
+    asyncio.run(write_pod_group(Writes(), replace(status, api_group=X_GROUP)))  # type: ignore[arg-type]
+    ((kind, _, _, _, fields), _) = written[1]
+    assert kind.group == "scheduling.x-k8s.io"
+    assert fields == {"phase": "Running", "running": 7, "succeeded": 1, "failed": 0}
