@@ -24,7 +24,7 @@ from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.state.pod_counts import PodKind
 from cotenant.engine.state.term_rules import REASON_PORTS
 from cotenant.engine.state.volumes import REASON_EXCLUSIVE
-from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.arrays import CPU, Float, Int, Mask
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget
 from cotenant.model.cluster.pod import Pod
@@ -175,7 +175,7 @@ def preempt(
         if not rule.yields:
             helpable &= rule.left
     columns = (
-        *_resource_columns(encoder, ledger, profile, shape, lower),
+        *_resource_columns(encoder, ledger, profile, shape, lower, narrowing.surplus_m(lower)),
         *_rule_columns(narrowing, number, narrowing.shape_of(number), lower, candidates.row),
     )
     return find_victims(narrowing.regions.known(), helpable, columns, candidates, _exact(narrowing, number))
@@ -189,13 +189,17 @@ def row_masks(encoder: Encoder, k: int) -> Mask:
 
 
 def _resource_columns(
-    encoder: Encoder, ledger: Ledger, profile: PlacementProfile, k: int, pods: Int
+    encoder: Encoder, ledger: Ledger, profile: PlacementProfile, k: int, pods: Int, surplus_m: Int
 ) -> Iterator[Column]:
-    """The profile's fit, resource by resource, then the group limit and the load limit."""
+    """The profile's fit, resource by resource, then the group limit and the load limit. `surplus_m`: milli-CPU that a pod frees beside its request."""
     shapes, of_pod = ledger.shapes, ledger.shape[pods]
     for demand in demands(encoder.axis.names, ledger.nodes, shapes, k, profile):
         if demand.resource >= 0:
             weight = shapes.request[:, demand.resource][of_pod]
+            if demand.resource == CPU and surplus_m.any():
+                withheld_m = encoder.withheld_m()
+                yield Column(demand.reason, demand.held + withheld_m, demand.limit + withheld_m, weight + surplus_m)
+                continue
         elif demand.estimate is not None:
             weight = ledger.added(pods, demand.estimate)
         else:

@@ -19,11 +19,12 @@ from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.engine.state.pod_counts import PodKind
-from cotenant.model.arrays import Int, Mask
+from cotenant.model.arrays import CPU, Int, Mask
 from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT
 from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.decisions.reasons import NOT_READY, Rejection, no_node_line
 from cotenant.model.resources import format_amount
+from cotenant.policy.placement.cpus.amplification import INSUFFICIENT_AMPLIFIED
 from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.profiles import PlacementProfile
 
@@ -177,7 +178,15 @@ class Rejector:
                 yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
         for demand in demands(encoder.axis.names, nodes, shapes, k, self._profile):
             missing = demand.held - demand.limit
-            yield Check(demand.plugin, demand.reason, missing > 0, demand.name, missing)
+            fails = missing > 0
+            if demand.resource == CPU and (withheld_m := encoder.withheld_m()).any():
+                by_others = fails & (missing <= withheld_m)  # exclusive CPUs of residents count amplified
+                fails &= ~by_others
+                for rule in rules:
+                    if rule.reason == INSUFFICIENT_AMPLIFIED:
+                        by_others &= rule.left  # else the rule says so, with its own figures
+                yield Check(demand.plugin, INSUFFICIENT_AMPLIFIED, by_others, demand.name, missing)
+            yield Check(demand.plugin, demand.reason, fails, demand.name, missing)
         for rule in rules:
             if rule.plugin not in _ORDER:
                 yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)

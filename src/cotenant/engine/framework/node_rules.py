@@ -108,6 +108,24 @@ class Vacating(Protocol):
         ...
 
 
+@runtime_checkable
+class Widening(Protocol):
+    """For node rules that begin to apply to pods which were added before, as when a first node gets a policy for all pods."""
+
+    def widened(self) -> bool:
+        """Whether `add_pod` must be called again for the pods to which the rule did not apply. True once."""
+        ...
+
+
+@runtime_checkable
+class Surplus(Protocol):
+    """For node rules by which residents take more of a node's CPU than they request (`Encoder.set_withheld`)."""
+
+    def surplus_m(self, pods: Int) -> Int:
+        """`int64[V]`: milli-CPU that each of these pods takes beside its request."""
+        ...
+
+
 class Lent(NamedTuple):
     """What a reservation holds on one row for a pod that may use it."""
 

@@ -299,6 +299,7 @@ class Assignments:
         if self._sizes_changed:
             self._sizes_changed = False
             self._resize_half_node()
+        self._offer_again()
         if not self._moved:
             return
         moved = [entry for entry in self._moved.values() if entry.row != entry.wanted]
@@ -327,6 +328,15 @@ class Assignments:
             for entry in coming:
                 self.narrowing.assign(entry.number, entry.wanted)
                 entry.row = entry.wanted
+
+    def _offer_again(self) -> None:
+        """Offer all pods to node rules that now apply to more of them."""
+        for rule in self.narrowing.widened():
+            for number, entry in enumerate(self.pods.by_number):
+                if entry.number == number:
+                    seen = entry.seen
+                    holds = seen.holds if seen.holds != NO_HOLDINGS else entry.holds
+                    self.narrowing.offer(rule, number, seen.pod, seen.demands, holds)
 
     def _resize_half_node(self) -> None:
         """Set the unit of own pressure to half of the median node again, after nodes were added, resized or removed."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.framework.node_rules import NodeRules, Repeating, Rule, introduce
+from cotenant.engine.framework.node_rules import NodeRules, Repeating, Rule, Surplus, Widening, introduce
 from cotenant.engine.state.pod_counts import PodCounts, PodKind
 from cotenant.engine.state.term_rules import TermRules
 from cotenant.engine.state.topology import Regions
@@ -46,6 +46,7 @@ class Narrowing:
         self.terms = TermRules(encoder, self.pod_counts, self.regions)
         self.volumes = Volumes(self.regions)
         self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
+        self._widening = tuple(each for each in node_rules if isinstance(each, Widening))
         self._node_rules_of: dict[int, tuple[NodeRules, ...]] = {}  # number -> node rules that apply to the pod
         self._demands_of: dict[int, tuple[Demands, Amounts]] = {}  # of these pods
         self._pods: dict[int, tuple[PodKind, int]] = {}  # number -> kind, shape's row
@@ -78,6 +79,28 @@ class Narrowing:
         if applying:
             self._node_rules_of[number] = applying
             self._demands_of[number] = (demands, pod.limits)
+
+    def widened(self) -> tuple[NodeRules, ...]:
+        """Node rules that now apply to more pods; each pod must be offered to them (`offer`)."""
+        return tuple(each for each in self._widening if each.widened())
+
+    def offer(self, rule: NodeRules, number: int, pod: Pod, demands: Demands, holds: Holdings) -> None:
+        """Add a pod to a node rule that did not apply to it before."""
+        applying = self._node_rules_of.get(number, ())
+        if number not in self._pods or rule in applying or not rule.add_pod(number, pod, demands, holds):
+            return
+        self._node_rules_of[number] = tuple(each for each in self.node_rules if each is rule or each in applying)
+        self._demands_of[number] = (demands, pod.limits)
+        if number in self._rows:
+            rule.assign(number, self._rows[number])
+
+    def surplus_m(self, numbers: Int) -> Int:
+        """`int64[V]`: milli-CPU that these pods take of their nodes beside their requests."""
+        found = np.zeros(len(numbers), dtype=np.int64)
+        for each in self.node_rules:
+            if isinstance(each, Surplus):
+                found += each.surplus_m(numbers)
+        return found
 
     def update_volumes(self, number: int, volumes: tuple[VolumeNeed, ...]) -> None:
         """A pod's claims changed: one was bound, or another volume appeared."""

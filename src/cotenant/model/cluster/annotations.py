@@ -37,5 +37,8 @@ VIOLATION = "cotenant.io/violation"  # share of the node's services that missed 
 # --- on nodes, for schedulers: Koordinator's names
 USAGE_THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"  # JSON: load thresholds of this node alone
 RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"  # JSON: what the node had before it was amplified
+AMPLIFICATION_RATIO = (
+    "node.koordinator.sh/resource-amplification-ratio"  # JSON: {"cpu": 1.5}; also on its NodeResourceTopology
+)
 
-ON_NODES = (USAGE_THRESHOLDS, RAW_ALLOCATABLE)  # the node annotations that a scheduler keeps
+ON_NODES = (USAGE_THRESHOLDS, RAW_ALLOCATABLE, AMPLIFICATION_RATIO)  # the node annotations that a scheduler keeps

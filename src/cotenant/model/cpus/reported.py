@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.model.cpus.amplification import PPM
 from cotenant.model.cpus.spec import NodeBindPolicy, NumaStrategy, TopologyPolicy
 from cotenant.model.cpus.topology import CpuTopology
 
@@ -20,9 +21,6 @@ CPU_SHARED_POOLS = "node.koordinator.sh/cpu-shared-pools"  # JSON: what remains 
 KUBELET_CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"  # JSON: policy, options, reservedCPUs
 NODE_RESERVATION = "node.koordinator.sh/reservation"  # JSON: reservedCPUs
 SYSTEM_QOS_RESOURCE = "node.koordinator.sh/system-qos-resource"  # JSON: cpuset, cpusetExclusive
-AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"  # JSON: {"cpu": 1.5}
-
-PPM = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,8 @@ class NodeTopology:
     strategy: NumaStrategy | None = None  # by the kubelet's options
     policy: TopologyPolicy = TopologyPolicy.NONE  # of the kubelet's topology manager
     zones: tuple[NumaZone, ...] = ()
-    ratio_ppm: int = PPM  # amplified (advertised) CPU to physical CPU
+    ratio_ppm: int = PPM  # amplified (advertised) CPU to physical CPU, where the Node object does not say
+    memory_ratio_ppm: int = PPM  # the same of memory
 
     @property
     def reserved(self) -> int:

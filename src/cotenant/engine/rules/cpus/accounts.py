@@ -10,14 +10,17 @@ CPU is not free either way.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.node import Node
+from cotenant.model.cpus.amplification import NOT_AMPLIFIED, PPM, Ratios, amplified
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.cpus.reported import NodeTopology
 from cotenant.model.cpus.spec import ExclusivePolicy, NumaAmount, ResourceStatus, TopologyPolicy
 from cotenant.model.cpus.topology import mask_of, numbers_in
-from cotenant.model.errors import Permanent
+from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.node_fit import AS_USUAL, CpuNode, Given, NodeOptions, node_options
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts
@@ -57,6 +60,8 @@ class CpuAccount:
     def __init__(self) -> None:
         self.reported: NodeTopology | None = None
         self.labels: Labels = NO_LABELS
+        self.annotation: str | None = None  # the node's ratios
+        self.ratios = NOT_AMPLIFIED
         self.claims: dict[int, Claim] = {}
         self._standing: _Derived | None = None
 
@@ -80,17 +85,46 @@ class CpuAccount:
         """Whether no topology is reported and no pod claims anything."""
         return self.reported is None and not self.claims
 
+    @property
+    def is_amplified(self) -> bool:
+        """Whether the node advertises more CPU than it has."""
+        return self.reported is not None and self.ratios.cpu_ppm > PPM
+
+    def surplus_m(self, number: int) -> int:
+        """Milli-CPU that a pod takes of an amplified node beside its request: its own CPUs count amplified."""
+        own_m = 1000 * self.claims[number].cpus.bit_count()
+        return amplified(own_m, self.ratios.cpu_ppm) - own_m if self.is_amplified else 0
+
     def report(self, reported: NodeTopology | None) -> None:
         """Set the reported topology; None = no longer reported."""
         self.reported = reported
+        self._set_ratios()
         self._standing = self._made()
 
-    def relabel(self, labels: Labels) -> None:
-        """Set the node's labels."""
-        self.labels = labels
-        if self.reported is not None and self._standing is not None:
-            before = self._standing.node
-            self._standing.node = CpuNode(before.ledger, before.amounts, node_options(labels, self.reported))
+    def describe_node(self, node: Node) -> None:
+        """Set the node's labels and the annotation of its amplification."""
+        self.labels, self.annotation = node.labels, node.annotations.get(AMPLIFICATION_RATIO)
+        before = self.ratios
+        self._set_ratios()
+        if before != self.ratios:
+            self._standing = self._made()
+        elif self.reported is not None and self._standing is not None:
+            standing = self._standing.node
+            options = node_options(self.labels, self.reported, self.ratios)
+            self._standing.node = CpuNode(standing.ledger, standing.amounts, options)
+
+    def is_described_by(self, node: Node) -> bool:
+        """Whether labels and annotation are those of the node."""
+        return self.labels == node.labels and self.annotation == node.annotations.get(AMPLIFICATION_RATIO)
+
+    def _set_ratios(self) -> None:
+        """By the node's annotation, else by the reported topology; an annotation that cannot be read counts as absent."""
+        told = self.reported
+        reported = Ratios(told.ratio_ppm, told.memory_ratio_ppm) if told is not None else NOT_AMPLIFIED
+        try:
+            self.ratios = Ratios.parse(self.annotation) if self.annotation else reported
+        except InvalidInput:
+            self.ratios = reported
 
     def claim(self, number: int, claim: Claim) -> int:
         """Enter a pod's claim. Returns the mask of claimed CPUs that it cannot have: claimed by others, reserved, or absent."""
@@ -99,7 +133,7 @@ class CpuAccount:
         self.claims[number] = claim
         if self._standing is None:
             return 0
-        _enter(self._standing, number, claim)
+        _enter(self._standing, number, claim, self.ratios.cpu_ppm)
         return self._standing.conflicts.get(number, 0)
 
     def release(self, number: int) -> Claim:
@@ -157,11 +191,16 @@ class CpuAccount:
             return None
         ledger = CpuLedger.empty(self.reported.topology, reserved=self.reported.reserved)
         standing = _Derived(
-            CpuNode(ledger, NumaAmounts.empty(self.reported), node_options(self.labels, self.reported)), {}
+            CpuNode(
+                ledger,
+                NumaAmounts.empty(self.reported, self.ratios),
+                node_options(self.labels, self.reported, self.ratios),
+            ),
+            {},
         )
         for number, claim in self.claims.items():
             if number not in without:
-                _enter(standing, number, claim)
+                _enter(standing, number, claim, self.ratios.cpu_ppm)
         return standing
 
 
@@ -176,7 +215,8 @@ def validate_accounts(accounts: Mapping[str, CpuAccount], assigned: Mapping[str,
         raise Permanent(f"pods hold CPUs of nodes without an account: {', '.join(unknown)}")
 
 
-def _enter(standing: _Derived, number: int, claim: Claim) -> None:
+def _enter(standing: _Derived, number: int, claim: Claim, ratio_ppm: int) -> None:
+    """CPUs of its own count amplified on their NUMA nodes, as on the node."""
     node, uid = standing.node, str(number)
     ledger, amounts = node.ledger, node.amounts
     had = claim.cpus & ledger.free
@@ -189,6 +229,14 @@ def _enter(standing: _Derived, number: int, claim: Claim) -> None:
         for each in ledger.topology.numa
         if each.mask & claim.cpus
     )
+    if claim.cpus and ratio_ppm > PPM:
+        own_m = {each.id: 1000 * (each.mask & claim.cpus).bit_count() for each in ledger.topology.numa}
+        held = tuple(_amplified(each, own_m.get(each.node, 0), ratio_ppm) for each in held)
     if held:
         amounts = amounts.given(uid, held)
     standing.node = CpuNode(ledger, amounts, node.options)
+
+
+def _amplified(amount: NumaAmount, own_m: int, ratio_ppm: int) -> NumaAmount:
+    more_m = amplified(own_m, ratio_ppm) - own_m
+    return amount if not more_m else replace(amount, cpu_m=(amount.cpu_m or 0) + more_m)

@@ -1,16 +1,17 @@
 """CPUs and NUMA nodes of a cluster: which nodes can give a pod exclusive CPUs, which CPUs they are, and which pods hold them.
 
 Problem: latency-critical pods get exclusive CPUs, close to one another and away from other such pods, on nodes whose topology is reported by another
-component; pods and topologies change at any time. Choice: a node rule (engine/framework/node_rules.py): accounts by node name (accounts.py), verdicts by
+component; pods and topologies change at any time. Choice: a node rule (engine/framework/node_rules.py): accounts by node name (nodes.py), verdicts by
 need and row (verdicts.py), judged by policy/placement/cpus. What a pod was given is stored with its number, so that unassigning and reassigning it
 restores the same CPUs. Nodes without a topology cannot give exclusive CPUs. While no node reports a topology, exclusive CPUs are not managed: only pods
 that require them wait for one.
 
 It hosts the NUMA alignment: where a NUMA policy of the pod or of the node applies, the hints of CPU and memory are merged with those of the other
-node rules (numa_providers.py), which ask here on which NUMA nodes of a row to allocate.
+node rules (numa_providers.py), which ask here on which NUMA nodes of a row to allocate. A node's policy applies to every pod with requests for CPU,
+memory or devices, so from the first node with a policy on all pods are judged here (`Widening`).
 
-Limits: pods without exclusive CPUs, devices or a NUMA policy are not judged, even on nodes whose labels would bind or align every pod. CPUs are not
-reserved for a nominated pod; its request is.
+Limits: pods without exclusive CPUs are not bound by labels of the node that would bind every pod. CPUs are not reserved for a nominated pod; its
+request is. A node with a policy but without a reported topology aligns no pod that does not require it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Lent, NumaProvider, Rule
-from cotenant.engine.rules.cpus.accounts import Claim, CpuAccount, validate_accounts
-from cotenant.engine.rules.cpus.amplification import short_of_amplified
+from cotenant.engine.rules.cpus.accounts import Claim, CpuAccount
+from cotenant.engine.rules.cpus.amplification import amplified_column, short_of_amplified
 from cotenant.engine.rules.cpus.judging import answer, likeness
+from cotenant.engine.rules.cpus.nodes import CpuNodes
 from cotenant.engine.rules.cpus.numa_providers import NumaProviders
 from cotenant.engine.rules.cpus.updates import CpuUpdates
 from cotenant.engine.rules.cpus.verdicts import Answer, Verdicts, VerdictsByNeed
@@ -32,17 +34,16 @@ from cotenant.engine.rules.cpus.victims import CpuVacate, cpu_column, cpu_vacate
 from cotenant.engine.rules.cpus.views import CpusOfNode, described
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
-from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cpus.reported import PPM, NodeTopology
+from cotenant.model.cpus.reported import NodeTopology
 from cotenant.model.cpus.spec import ExclusivePolicy, ResourceStatus, TopologyPolicy
-from cotenant.model.cpus.topology import CpuTopology, mask_of, numbers_in
+from cotenant.model.cpus.topology import mask_of, numbers_in
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.placement.cpus.drawing import give_from
 from cotenant.policy.placement.cpus.needs import CpuNeed, cpu_need, shared_need
-from cotenant.policy.placement.cpus.node_fit import CpuNode, Given, Sets, give
+from cotenant.policy.placement.cpus.node_fit import Given, Sets, give
 from cotenant.policy.placement.numa import no_hints
 from cotenant.policy.placement.preemption import Column
 from cotenant.policy.placement.preference import Part
@@ -68,34 +69,21 @@ class _Pod:
 
 
 class Cpus:
-    """The CPU rule. Implements `NodeRules`, `Clearing`, `Vacating`, `Lending` and `NumaHost` of engine/framework/node_rules.py."""
+    """The CPU rule. Implements `NodeRules`, `Clearing`, `Vacating`, `Widening`, `Surplus`, `Lending` and `NumaHost` of engine/framework/node_rules.py."""
 
     name = NAME
 
     def __init__(self) -> None:
         self.updates = CpuUpdates(NAME, self.need_of)
-        self._accounts: dict[str, CpuAccount] = {}
-        self._reporting = 0  # nodes with a reported topology
-        self._amplified: set[str] = set()  # nodes with amplified CPU capacity
-        self._aligning: set[str] = set()  # nodes with a NUMA policy
-        self._providers = NumaProviders()
-        self._alive: dict[
-            int, CpuTopology
-        ] = {}  # by identity; kept alive so that no id is reused while verdicts refer to it
-        self._begin(None)
-
-    def _begin(self, encoder: Encoder | None) -> None:
-        self._encoder = encoder
-        self._pods: dict[int, _Pod] = {}
         self._by_need = VerdictsByNeed()
-        self._clock = 0
-        self._versions: Int = np.zeros(0, dtype=np.int64)
-        self._at: dict[int, Node] = {}  # row -> node, as last looked at
-        self._revision = -1
+        self._nodes = CpuNodes(lambda: self._by_need.forget_alike())
+        self._providers = NumaProviders()
+        self._pods: dict[int, _Pod] = {}
+        self._wide = False  # whether all pods with requests are judged
 
     def capture(self) -> Callable[[], Cpus]:
         """A maker of rules with the same topologies and no pods, for a copy of the engine; it reads nothing of these later."""
-        reported = tuple(each.reported for each in self._accounts.values() if each.reported is not None)
+        reported = tuple(each.reported for each in self._nodes.accounts.values() if each.reported is not None)
 
         def make() -> Cpus:
             made = Cpus()
@@ -109,38 +97,15 @@ class Cpus:
 
     def topology_seen(self, reported: NodeTopology, now_s: float) -> None:
         """Record a node's reported topology."""
-        account = self._account_of(reported.name)
-        if account.reported == reported:
-            return
-        self._reporting += account.reported is None
-        if id(reported.topology) not in self._alive:
-            if len(self._alive) >= _MOST_TOPOLOGIES:
-                self._alive = {
-                    id(each.reported.topology): each.reported.topology
-                    for each in self._accounts.values()
-                    if each.reported
-                }
-                self._by_need.forget_alike()
-            self._alive[id(reported.topology)] = reported.topology
-        account.report(reported)
-        (self._amplified.add if reported.ratio_ppm > PPM else self._amplified.discard)(reported.name)
-        self._note_policy(reported.name, account)
-        self._changed(reported.name, account)
+        self._node_changed(self._nodes.report(reported))
 
     def topology_gone(self, name: str, now_s: float) -> None:
         """A node's topology is no longer reported; pods keep the CPUs they hold."""
-        account = self._accounts.get(name)
-        if account is None or account.reported is None:
-            return
-        self._reporting -= 1
-        account.report(None)
-        self._amplified.discard(name)
-        self._note_policy(name, account)
-        self._changed(name, account)
-        self._drop_if_idle(name, account)
+        self._node_changed(self._nodes.stop_reporting(name))
 
-    def _changed(self, name: str, account: CpuAccount) -> None:
-        self._touch_name(name)
+    def _node_changed(self, account: CpuAccount | None) -> None:
+        if account is None:
+            return
         for _ in account.conflicts():
             self.updates.odd("CPUs that a pod holds are no longer available on its node")
         self.updates.changed()
@@ -149,17 +114,18 @@ class Cpus:
 
     def attach(self, encoder: Encoder) -> None:
         """Start over with this encoder's rows and no pods; reported topologies stay."""
-        self._begin(encoder)
-        for name, account in list(self._accounts.items()):
-            for number in list(account.claims):
-                account.release(number)
-            self._drop_if_idle(name, account)
+        self._by_need = VerdictsByNeed()
+        self._pods = {}
+        self._wide = False
+        self._nodes.attach(encoder)
 
     def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
-        """Whether the pod needs or holds CPUs or NUMA nodes, or asks for devices that a node may have to align."""
+        """Whether the pod needs or holds CPUs or NUMA nodes, or requests what a node may have to align."""
         need = cpu_need(pod, demands)
-        if need is None and self._providers and asks_devices(pod.requests):
+        if need is None and (self._wide or (self._providers and asks_devices(pod.requests))):
             need = shared_need(pod)
+            if not (need.cpu_m or need.memory_bytes or asks_devices(pod.requests)):
+                need = None
         if need is None and holds.cpus is None:
             return False
         exclusive = need.spec.exclusive if need is not None else ExclusivePolicy.NONE
@@ -167,6 +133,14 @@ class Cpus:
         if holds.cpus is not None:
             entry.claim = Claim.reported(pod.key, holds.cpus, exclusive)
         return True
+
+    def widened(self) -> bool:
+        """Whether a node has got a NUMA policy while pods were added without regard to one."""
+        if not self._nodes.reporting or self._wide:
+            return False
+        self._nodes.sync()
+        self._wide = bool(self._nodes.aligning)
+        return self._wide
 
     def set_holdings(self, number: int, holds: Holdings) -> None:
         """Replace what the pod holds by what is reported; holdings without CPUs change nothing."""
@@ -188,12 +162,12 @@ class Cpus:
         """The rows that can satisfy the pod's CPU need."""
         pod = self._pods.get(number)
         need = pod.need if pod is not None else None
-        if pod is None or need is None or not (self._reporting or need.is_strict):
+        if pod is None or need is None or not (self._nodes.reporting or need.is_strict):
             return
         verdicts = self._judged(number, need)
         if verdicts is None:
             return
-        size = len(self._versions)
+        size = len(self._nodes.versions)
         for refusal, left in verdicts.refusals(size):
             left[list(pod.lent)] = True
             yield Rule(NAME, refusal.reason, left, refusal.yields, verdicts.nearest)
@@ -204,14 +178,12 @@ class Cpus:
                 left[row] = False
                 yield Rule(NAME, given.reason, left, False)
         if need.own:
-            assert self._encoder is not None
-            promising = {name: self._accounts[name] for name in self._amplified}
-            yield from short_of_amplified(NAME, self._encoder, promising, need.cpu_m)
+            yield from short_of_amplified(NAME, self._nodes, need.cpu_m)
 
     def preferences(self, number: int, rows: Int) -> tuple[Part, ...]:
         """Prefer rows where the pod's preferences on its CPUs can be satisfied."""
         pod = self._pods.get(number)
-        if pod is None or pod.need is None or not self._reporting or pod.lent:
+        if pod is None or pod.need is None or not self._nodes.reporting or pod.lent:
             return ()
         verdicts = self._judged(number, pod.need)
         if verdicts is None:
@@ -224,7 +196,7 @@ class Cpus:
     def allocate(self, number: int, row: int) -> None:
         """Select CPUs and NUMA nodes on this row, and take them."""
         pod = self._pods[number]
-        name = self._name(row)
+        name = self._nodes.name(row)
         if pod.need is not None:
             pod.claim, pod.chosen_for, pod.elsewhere = None, name, ()
             given = self._given(number, pod, pod.need, row)
@@ -240,7 +212,7 @@ class Cpus:
 
     def assign(self, number: int, row: int) -> None:
         """Assign the pod with what it holds; nothing is chosen."""
-        self._assign(number, self._pods[number], self._name(row))
+        self._assign(number, self._pods[number], self._nodes.name(row))
 
     def unassign(self, number: int) -> None:
         """Release what the pod holds; it is remembered."""
@@ -262,7 +234,7 @@ class Cpus:
     def draw(self, number: int, lent: Mapping[int, Lent]) -> None:
         """From now on judge the pod on these rows by what is reserved for it there."""
         some = [row for row, kept in lent.items() if kept.holds.cpus is not None or kept.holds.devices]
-        accounts = {row: self._account_at(row, self._name(row)) for row in some}
+        accounts = {row: self._nodes.account_at(row) for row in some}
         self._pods[number].lent = {row: lent[row] for row, each in accounts.items() if each is not None and each.node}
 
     def keep(self, number: int, holds: Holdings) -> None:
@@ -277,11 +249,7 @@ class Cpus:
         for number, pod in self._pods.items():
             if pod.node and pod.claim is not None:
                 assigned.setdefault(pod.node, {})[number] = pod.claim
-        validate_accounts(self._accounts, assigned)
-        if self._reporting != sum(account.reported is not None for account in self._accounts.values()):
-            raise Permanent("the number of nodes with a reported topology is wrong")
-        if self._aligning != {name for name, account in self._accounts.items() if account.aligns}:
-            raise Permanent("the recorded set of nodes with a NUMA policy is wrong")
+        self._nodes.validate(assigned)
 
     # ---- NumaHost
 
@@ -305,37 +273,52 @@ class Cpus:
 
     def _aligned(self, number: int) -> Verdicts | None:
         pod = self._pods.get(number)
-        return self._judged(number, pod.need) if pod is not None and pod.need is not None and self._reporting else None
+        return (
+            self._judged(number, pod.need)
+            if pod is not None and pod.need is not None and self._nodes.reporting
+            else None
+        )
 
     # ---- Clearing
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
         """CPUs that must be free on each row, as a sum over its pods (engine/cycle/preemption.py)."""
         need = self._pods[number].need
-        if need is None or not need.own or not self._reporting:
+        if need is None or not need.own or not self._nodes.reporting:
             return
         verdicts = self._judged(number, need)
         assert verdicts is not None
-        known = {row: self._accounts[node.name] for row, node in self._at.items() if node.name in self._accounts}
-        yield cpu_column(need, verdicts, known, pods)
+        yield cpu_column(need, verdicts, self._nodes.accounts_by_row(), pods)
+        yield from amplified_column(self._nodes, need.cpu_m, pods)
 
     def vacate(self, number: int, row: int) -> CpuVacate | None:
         """Whether the pod's CPU need is met on the row without some holders."""
         need = self._pods[number].need
-        if need is None or not self._reporting:
+        if need is None or not self._nodes.reporting:
             return None
         kind = self._providers.kind(number)
         return cpu_vacate(
             need,
-            self._account_at(row, self._name(row)),
+            self._nodes.account_at(row),
             lambda removed: self._providers.of(number, kind, row, removed),
         )
+
+    def surplus_m(self, pods: Int) -> Int:
+        """Milli-CPU that each of these pods takes of its node beside its request."""
+        found = np.zeros(len(pods), dtype=np.int64)
+        if not self._nodes.amplified:
+            return found
+        for place, number in enumerate(pods.tolist()):
+            pod = self._pods.get(number)
+            if pod is not None and pod.claim is not None and pod.node in self._nodes.amplified:
+                found[place] = self._nodes.accounts[pod.node].surplus_m(number)
+        return found
 
     # ---- queries
 
     def describe(self, node: str) -> CpusOfNode | None:
         """A node's CPUs; None where nothing is known."""
-        account = self._accounts.get(node)
+        account = self._nodes.accounts.get(node)
         return described(node, account) if account is not None else None
 
     def need_of(self, number: int) -> CpuNeed | None:
@@ -345,13 +328,13 @@ class Cpus:
 
     def nodes(self) -> tuple[str, ...]:
         """Nodes with an account, by name."""
-        return tuple(sorted(self._accounts))
+        return tuple(sorted(self._nodes.accounts))
 
     # ---- assignments
 
     def _given(self, number: int, pod: _Pod, need: CpuNeed, row: int) -> Given | Refusal | None:
         """What the pod would get on a row; None where no topology is reported. Reserved devices are not realigned."""
-        account = self._account_at(row, self._name(row))
+        account = self._nodes.account_at(row)
         if account is None or account.node is None:
             return None
         lent = pod.lent.get(row)
@@ -362,18 +345,6 @@ class Cpus:
         kept = mask_of(lent.holds.cpus.cpus)
         return give_from(account.node, need, kept, CPU_NAME in lent.strict, others)
 
-    def _name(self, row: int) -> str:
-        assert self._encoder is not None
-        return self._encoder.node(row).name
-
-    def _account_at(self, row: int, name: str) -> CpuAccount | None:
-        """The account of the row's node, with current labels."""
-        assert self._encoder is not None
-        node = self._encoder.node(row)
-        if self._at.get(row) is not node:
-            self._note(row, node)
-        return self._accounts.get(name)
-
     def _assign(self, number: int, pod: _Pod, name: str) -> None:
         if pod.node:
             raise Permanent(f"{pod.key} is already assigned to {pod.node}")
@@ -382,95 +353,34 @@ class Cpus:
             pod.claim = None  # chosen on another node; another client bound the pod here
         if pod.claim is None:
             return
-        conflicts = self._account_of(name).claim(number, pod.claim)
-        if conflicts:
+        if self._nodes.claim(name, number, pod.claim):
             self.updates.odd("CPUs claimed by two pods, or not available on their node")
-        self._touch_name(name)
 
     def _unassign(self, number: int, pod: _Pod) -> None:
         name, pod.node = pod.node, ""
         if not name or pod.claim is None:
             return
-        account = self._accounts[name]
-        account.release(number)
-        self._touch_name(name)
-        self._drop_if_idle(name, account)
-
-    def _account_of(self, name: str) -> CpuAccount:
-        """The account of a node, created with its known labels if absent."""
-        account = self._accounts.get(name)
-        if account is None:
-            account = self._accounts[name] = CpuAccount()
-            row = self._encoder.node_rows.get(name) if self._encoder is not None else None
-            if row is not None and self._encoder is not None:
-                account.relabel(self._encoder.node(row).labels)
-        return account
-
-    def _note_policy(self, name: str, account: CpuAccount) -> None:
-        (self._aligning.add if account.aligns else self._aligning.discard)(name)
-
-    def _drop_if_idle(self, name: str, account: CpuAccount) -> None:
-        if account.is_idle:
-            del self._accounts[name]
+        self._nodes.release(name, number)
 
     # ---- verdicts
 
-    def _touch_name(self, name: str) -> None:
-        row = self._encoder.node_rows.get(name) if self._encoder is not None else None
-        if row is not None:
-            self._touch(row)
-
-    def _touch(self, row: int) -> None:
-        self._clock += 1
-        if row < len(self._versions):
-            self._versions[row] = self._clock
-
-    def _note(self, row: int, node: Node) -> None:
-        self._at[row] = node
-        account = self._accounts.get(node.name)
-        if account is not None and account.labels != node.labels:
-            account.relabel(node.labels)
-            self._note_policy(node.name, account)
-        self._touch(row)
-
-    def _sync_nodes(self) -> None:
-        """Bring the row-to-node map up to date with the encoder."""
-        encoder = self._encoder
-        assert encoder is not None
-        size = len(encoder.nodes().ready)
-        if size > len(self._versions):
-            more = np.zeros(size - len(self._versions), dtype=np.int64)
-            self._versions = np.concatenate([self._versions, more])
-        if self._revision != encoder.revision:
-            self._revision = encoder.revision
-            gone = self._at.keys() - set(encoder.node_rows.values())
-            for row in gone:
-                del self._at[row]
-                self._touch(row)
-            for row in encoder.node_rows.values():
-                node = encoder.node(row)
-                if self._at.get(row) is not node:
-                    self._note(row, node)
-
     def _judged(self, number: int, need: CpuNeed) -> Verdicts | None:
         """Current verdicts; None where the pod needs nothing here because no node aligns it."""
-        self._sync_nodes()
-        if not (need.own or need.numa.policy is not TopologyPolicy.NONE or self._aligning):
+        nodes, providers = self._nodes, self._providers
+        nodes.sync()
+        if not (need.own or need.numa.policy is not TopologyPolicy.NONE or nodes.aligning):
             return None
-        accounts, providers = self._accounts, self._providers
         kind = providers.kind(number)
         marks = providers.marks(kind)
         verdicts = self._by_need.of(need, kind)
 
-        def standing(row: int) -> CpuNode | None:
-            known = accounts.get(self._at[row].name)
-            return known.node if known is not None else None
-
         def key(row: int) -> Hashable:
-            return row not in self._at or likeness(standing(row), need, [int(each[row]) for each in marks])
+            return row not in nodes.at or likeness(nodes.standing(row), need, [int(each[row]) for each in marks])
 
         def judge(row: int) -> Answer:
-            return answer(standing(row), need, providers.of(number, kind, row)) if row in self._at else Answer(None)
+            if row not in nodes.at:
+                return Answer(None)
+            return answer(nodes.standing(row), need, providers.of(number, kind, row))
 
-        verdicts.refresh(self._versions, marks, key, judge)
+        verdicts.refresh(nodes.versions, marks, key, judge)
         return verdicts

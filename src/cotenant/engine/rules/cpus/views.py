@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.engine.rules.cpus.accounts import CpuAccount
-from cotenant.model.cpus.reported import PPM
+from cotenant.model.cpus.amplification import PPM
 from cotenant.model.cpus.spec import ExclusivePolicy, NumaAmount
 from cotenant.model.cpus.topology import CpuTopology, numbers_in
 from cotenant.model.machine.counters import LogicalCpu
@@ -72,7 +72,7 @@ def described(name: str, account: CpuAccount) -> CpusOfNode:
         is_told=True,
         cpus=_logical(reported.topology),
         options=node.options,
-        ratio_ppm=reported.ratio_ppm,
+        ratio_ppm=account.ratios.cpu_ppm,
         kept=tuple((each.who, numbers_in(each.cpus)) for each in reported.kept),
         available=numbers_in(free),
         numa=tuple(

@@ -9,14 +9,10 @@ millionths, rounded up like upstream.
 
 from __future__ import annotations
 
+from cotenant.model.cpus.amplification import amplified
 from cotenant.policy.placement.refusal import Refusal
 
-ONE = 1_000_000  # the ratio that changes nothing
-
-
-def amplified_m(cpu_m: int, ratio_ppm: int) -> int:
-    """Physical milli-CPU converted to advertised milli-CPU; a ratio of one or less changes nothing."""
-    return cpu_m if ratio_ppm <= ONE else -(-cpu_m * ratio_ppm // ONE)
+INSUFFICIENT_AMPLIFIED = "Insufficient amplified cpu"
 
 
 def amplified_fit(
@@ -27,8 +23,8 @@ def amplified_fit(
     `allocatable_m` is the advertised amount; `requested_m` is requested by all pods of the node, of it `requested_bound_m` by pods with own
     CPUs. All in milli-CPU.
     """
-    wanted_m = amplified_m(request_m, ratio_ppm) if bound else request_m
-    used_m = requested_m - requested_bound_m + amplified_m(requested_bound_m, ratio_ppm)
+    wanted_m = amplified(request_m, ratio_ppm) if bound else request_m
+    used_m = requested_m - requested_bound_m + amplified(requested_bound_m, ratio_ppm)
     missing_m = wanted_m - (allocatable_m - used_m)
     if missing_m <= 0:
         return None

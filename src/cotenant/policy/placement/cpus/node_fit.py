@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cotenant.model.cluster.labels import Labels
+from cotenant.model.cpus.amplification import NOT_AMPLIFIED, Ratios, amplified
 from cotenant.model.cpus.reported import NodeTopology
 from cotenant.model.cpus.spec import CPU_BIND_POLICY as BIND_LABEL
 from cotenant.model.cpus.spec import (
@@ -54,11 +55,12 @@ NO_TOPOLOGY = Refusal("node(s) without a usable CPU topology", "no NodeResourceT
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """A node's options for CPU allocation: its labels, else its kubelet's policies."""
+    """A node's options for CPU allocation: its labels, else its kubelet's policies; and the ratios by which its capacity is amplified."""
 
     bind: NodeBindPolicy = NodeBindPolicy.NONE
     strategy: NumaStrategy = NumaStrategy.MOST_ALLOCATED
     policy: TopologyPolicy = TopologyPolicy.NONE
+    ratios: Ratios = NOT_AMPLIFIED
 
 
 AS_USUAL = NodeOptions()
@@ -96,7 +98,7 @@ class Fit:
     elsewhere: Sets = ()
 
 
-def node_options(labels: Labels, reported: NodeTopology) -> NodeOptions:
+def node_options(labels: Labels, reported: NodeTopology, ratios: Ratios = NOT_AMPLIFIED) -> NodeOptions:
     """A node's options. A label with an unknown value counts as absent, as for every label of the protocol."""
     bind = _word(NodeBindPolicy, labels.get(BIND_LABEL))
     strategy = _word(NumaStrategy, labels.get(NUMA_ALLOCATE_STRATEGY))
@@ -105,6 +107,7 @@ def node_options(labels: Labels, reported: NodeTopology) -> NodeOptions:
         reported.bind if bind in (None, NodeBindPolicy.NONE) else bind,
         strategy or reported.strategy or NumaStrategy.MOST_ALLOCATED,
         policy or reported.policy,
+        ratios,
     )
 
 
@@ -195,8 +198,9 @@ def _aligned(
     memory_rooms = amounts.memory_rooms()
     if ask is not None:
         own = cpu_rooms(node.ledger)  # of the same NUMA nodes, in the same order
+        each_m = amplified(1000, node.options.ratios.cpu_ppm)
         rooms = tuple(
-            [NumaRoom(*one[:2], min(one.free, all_.free // 1000)) for one, all_ in zip(own, cpu_rooms_m, strict=True)]
+            [NumaRoom(*one[:2], min(one.free, all_.free // each_m)) for one, all_ in zip(own, cpu_rooms_m, strict=True)]
         )
         asked.append(("cpu", ask.count, rooms))
     elif need.cpu_m:

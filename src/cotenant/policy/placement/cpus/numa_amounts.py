@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
+from cotenant.model.cpus.amplification import NOT_AMPLIFIED, Ratios, amplified
 from cotenant.model.cpus.reported import NodeTopology
 from cotenant.model.cpus.spec import NumaAmount
 from cotenant.policy.placement.cpus.ledger import CpuLedger
@@ -26,13 +27,17 @@ class NumaAmounts:
     holdings: tuple[Holding, ...] = ()
 
     @classmethod
-    def empty(cls, topology: NodeTopology) -> NumaAmounts:
-        """Without holdings. The CPUs of each NUMA node are those that are not reserved."""
+    def empty(cls, topology: NodeTopology, ratios: Ratios = NOT_AMPLIFIED) -> NumaAmounts:
+        """Without holdings. The CPUs of each NUMA node are those that are not reserved; amounts are amplified like the node's."""
         memory = {zone.node: zone.memory_bytes for zone in topology.zones}
         usable = topology.topology.mask & ~topology.reserved
         return cls(
             tuple(
-                NumaAmount(node.id, (node.mask & usable).bit_count() * 1000, memory.get(node.id))
+                NumaAmount(
+                    node.id,
+                    amplified((node.mask & usable).bit_count() * 1000, ratios.cpu_ppm),
+                    None if memory.get(node.id) is None else amplified(memory[node.id] or 0, ratios.memory_ppm),
+                )
                 for node in topology.topology.numa
             )
         )

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from cotenant.model.cpus.amplification import amplified
 from cotenant.model.cpus.spec import BindPolicy, ExclusivePolicy, NodeBindPolicy, ResourceSpec, TopologyPolicy
 from cotenant.model.cpus.topology import CpuTopology
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.policy.placement.cpus.accumulator import CpuAsk
-from cotenant.policy.placement.cpus.amplification import amplified_fit, amplified_m
+from cotenant.policy.placement.cpus.amplification import amplified_fit
 from cotenant.policy.placement.cpus.demands import cpu_ask, kubelet_policy, topology_policy
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.numa_amounts import cpu_rooms
@@ -15,8 +16,8 @@ from cotenant.policy.placement.refusal import Refusal
 
 
 def test_bound_cpu_counts_times_the_ratio_on_both_sides() -> None:
-    assert amplified_m(1001, 1_500_000) == 1502
-    assert amplified_m(1000, 900_000) == 1000
+    assert amplified(1001, 1_500_000) == 1502
+    assert amplified(1000, 900_000) == 1000
     assert amplified_fit(4000, False, 15_000, 10_000, 0, 1_500_000) is None
     refused = amplified_fit(4000, True, 15_000, 10_000, 2000, 1_500_000)
     assert refused is not None

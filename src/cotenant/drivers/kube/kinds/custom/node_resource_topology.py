@@ -18,15 +18,15 @@ import msgspec
 from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Text
+from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
+from cotenant.model.cpus.amplification import Ratios
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.cpus.reported import (
-    AMPLIFICATION_RATIO,
     CPU_SHARED_POOLS,
     CPU_TOPOLOGY,
     KUBELET_CPU_MANAGER_POLICY,
     NODE_RESERVATION,
     POD_CPU_ALLOCS,
-    PPM,
     SYSTEM_QOS_RESOURCE,
     NodeTopology,
     NumaZone,
@@ -39,7 +39,6 @@ from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.quantities import milli, whole
 
 ZONE_TYPE = "Node"
-MOST_RATIO = 1000.0
 _FULL_CORES_ONLY, _ACROSS_NUMA = "full-pcpus-only", "distribute-cpus-across-numa"
 _POLICIES = {
     "BestEffort": TopologyPolicy.BEST_EFFORT,
@@ -177,6 +176,7 @@ def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
     kubelet = _json(KubeletPolicy, KUBELET_CPU_MANAGER_POLICY, written.kubelet_policy) or KubeletPolicy()
     static = kubelet.policy == "static"
     options = kubelet.options or {} if static else {}
+    ratios = Ratios.parse(written.amplification)
     return NodeTopology(
         name=name,
         topology=topology,
@@ -187,7 +187,8 @@ def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
             (_POLICIES[each] for each in obj.topology_policies or () if each in _POLICIES), TopologyPolicy.NONE
         ),
         zones=_zones(obj.zones or ()),
-        ratio_ppm=_ratio_ppm(written.amplification),
+        ratio_ppm=ratios.cpu_ppm,
+        memory_ratio_ppm=ratios.memory_ppm,
     )
 
 
@@ -239,14 +240,6 @@ def _zones(zones: Sequence[Zone]) -> tuple[NumaZone, ...]:
             )
         )
     return tuple(sorted(found, key=lambda each: each.node))
-
-
-def _ratio_ppm(text: str | None) -> int:
-    ratios = _json(dict[str, float], AMPLIFICATION_RATIO, text) or {}
-    ratio = ratios.get("cpu", 1.0)
-    if not 0 < ratio <= MOST_RATIO:
-        raise InvalidInput(f"annotation {AMPLIFICATION_RATIO}: cpu", ratio, f"a ratio above 0, at most {MOST_RATIO:g}")
-    return round(ratio * PPM)
 
 
 def _json(kind: type[T], annotation: str, text: str | None) -> T | None:
