@@ -130,6 +130,10 @@ def _print_waiting(waiting: Waiting) -> None:
     if waiting.nearest:
         print()
         tables.print_folded(f"nearest: {'; '.join(waiting.nearest)}")
+    if waiting.notes:
+        print()
+        for note in waiting.notes:
+            tables.print_folded(f"note: {note}")
     if waiting.helps:
         print()
         print("what would help:")
@@ -149,6 +153,8 @@ def _print_about(verdict: NodeVerdict) -> None:
         print(f"{verdict.node} rejects it:")
         rows = [(each.plugin, each.reason, each.missing) for each in verdict.refusals]
         tables.print_words(("refused by", "because", "lacking"), rows)
+    elif verdict.alone:
+        tables.print_folded(f"no filter of {verdict.node} rejects it; what holds it back is not the node")
     else:
         tables.print_folded(f"{verdict.node} would take it, place {verdict.place} of {verdict.of}")
         if verdict.candidate is not None:

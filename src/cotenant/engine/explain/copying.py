@@ -139,11 +139,12 @@ def capture(
     rows = assignments.encoder.node_rows
     learns = profile.measures_use or profile.weighs_slack
     going = {uid for _, _, victims in components.nominations.all() for uid in victims}
-    gang = _gang(plugins, about) if about is not None else frozenset()
+    gang = _gang(plugins, plugins.gangs.placed_with(about)) if about is not None else frozenset()
     evicting = overriding(plugins.in_order(), "is_leaving")
     placed: list[ObservedPod] = []
     own: list[ObservedPod] = []
     others: list[PodInfo] = []
+    after: list[PodInfo] = []
     for entry in pods.by_uid.values():
         if entry.seen.reservation:
             continue  # made anew from the reservation
@@ -154,6 +155,11 @@ def capture(
             own.append(_waiting(entry, components))
         elif about is None or _is_before(entry, about, components):
             others.append(entry)
+        else:
+            after.append(entry)
+    keys = {key for entry in others for key in plugins.gangs.placed_with(entry)}
+    mates = _gang(plugins, keys) if keys else frozenset()
+    others += [entry for entry in after if entry.seen.uid in mates]  # a gang comes with all of its members
     others.sort(key=lambda each: (-each.seen.pod.priority, rank(each.seen, profile)))
     ahead = [_waiting(entry, components) for entry in others[:_MOST_AHEAD]]
     return Captured(
@@ -200,9 +206,8 @@ def _is_before(entry: PodInfo, about: PodInfo, components: Components) -> bool:
     return rank(its, profile) <= rank(mine, profile)
 
 
-def _gang(plugins: PluginRegistry, about: PodInfo) -> frozenset[str]:
-    """UIDs of the pods that are placed together with this one."""
-    keys = plugins.gangs.placed_with(about)
+def _gang(plugins: PluginRegistry, keys: Iterable[str]) -> frozenset[str]:
+    """UIDs of the pods of these gangs."""
     found = (plugins.gangs.get(key) for key in keys)
     return frozenset(uid for gang in found if gang is not None for uid in gang.members)
 

@@ -23,7 +23,7 @@ from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.nodes import node_answer
-from cotenant.engine.explain.notes import notes
+from cotenant.engine.explain.notes import affinity_note, notes
 from cotenant.engine.explain.priorities import least_priority, levels_above
 from cotenant.engine.explain.question import Question, Revocation, listed, revoked
 from cotenant.engine.explain.remedies import proposals
@@ -100,7 +100,7 @@ class Explain:
         question = Question(self._placed_answer(entry, what_if, now_s))
         with viewed(assignments, entry, what_if, self._profile, self._plugins.reservations) as view:
             ranks = self._ranking(view, now_s)
-            about = _about(view, what_if.node, ranks) if what_if.node else None
+            about = self._about(view, what_if.node, ranks) if what_if.node else None
             held = concerns(self._plugins, entry, view.pod, now_s)
             waiting = self._waiting(entry, view, what_if, ranks, held, now_s) if waits or what_if.changes else None
             draft = replace(
@@ -166,6 +166,25 @@ class Explain:
             self._profile, nodes, shapes, view.shape, rows, now_s, preferences, self._components.assignments.names
         )
 
+    def _about(self, view: View, node: str, ranks: Ranking) -> NodeVerdict:
+        """Every filter that rejects the pod on this node, or its place among the feasible nodes."""
+        row = view.encoder.node_rows[node]
+        refusals = []
+        for check in view.checked.checks:
+            if check.fails[row]:
+                missing = ""
+                if check.missing is not None and check.resource:
+                    missing = f"{format_amount(check.resource, int(check.missing[row]))} {check.resource}"
+                elif check.figures is not None:
+                    missing = check.figures(np.arange(len(check.fails)) == row)
+                else:
+                    missing = affinity_note(check, row, view, self._components.assignments, self._namespaces.values())
+                refusals.append(Refusal(check.plugin, check.reason, missing))
+        if not refusals and not view.passing[row]:
+            refusals.append(Refusal("Nominated", _RESERVED))
+        candidate, place = ranks.of(row)
+        return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
+
     # ---- what is to be tried in copies
 
     def _may_be_tried(self, entry: PodInfo) -> bool:
@@ -197,6 +216,7 @@ class Explain:
             assumed=Change(as_assumed) if what_if.changes else Change(),
             members=tuple(as_assumed.values()),
             gang=gangs.key_of(entry.seen.uid) if together > 1 else "",
+            mates=self._mates(entry),
             proposals=tuple(
                 proposals(view, assignments.names, self._plugins, together, quota_room(self._plugins, entry, together))
             ),
@@ -204,6 +224,10 @@ class Explain:
             guess=self._least_priority(entry, view) if together == 1 and not passing else None,
             passes=f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt",
         )
+
+    def _mates(self, entry: PodInfo) -> frozenset[str]:
+        gang = self._plugins.gangs.of(entry.seen.uid)
+        return frozenset(each.seen.pod.key for each in gang.members.values()) if gang is not None else frozenset()
 
     def _captured(self, about: PodInfo | None, now_s: float) -> Captured:
         assert self._make is not None
@@ -374,23 +398,6 @@ def _shown(entry: PodInfo, ranks: Ranking) -> tuple[Candidate, ...]:
         return best
     own, _ = ranks.of(entry.row)
     return best if own is None else (*best, own)
-
-
-def _about(view: View, node: str, ranks: Ranking) -> NodeVerdict:
-    row = view.encoder.node_rows[node]
-    refusals = []
-    for check in view.checked.checks:
-        if check.fails[row]:
-            missing = ""
-            if check.missing is not None and check.resource:
-                missing = f"{format_amount(check.resource, int(check.missing[row]))} {check.resource}"
-            elif check.figures is not None:
-                missing = check.figures(np.arange(len(check.fails)) == row)
-            refusals.append(Refusal(check.plugin, check.reason, missing))
-    if not refusals and not view.passing[row]:
-        refusals.append(Refusal("Nominated", _RESERVED))
-    candidate, place = ranks.of(row)
-    return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
 
 
 def _headline(entry: PodInfo, waiting: Waiting | None, what_if: WhatIf, schedulers: tuple[str, ...]) -> str:

@@ -95,21 +95,33 @@ def _held(entry: PodInfo, row: int, short: list[Check], view: View) -> str:
 
 
 def _affinity(view: View, assignments: Assignments, labels: dict[str, Labels]) -> Iterator[str]:
-    """An example of each kind of rejection by affinity between pods: the rule, a pod, and a node."""
+    """An example of each kind of rejection by affinity between pods."""
     seen: set[str] = set()
     for check in view.checked.checks:
-        if check.reason in seen:
-            continue
         rows = np.flatnonzero(view.checked.here & check.fails)[:_MOST_NODES].tolist()
-        if not rows:
-            continue
-        seen.add(check.reason)
-        if check.reason == antiaffinity_pods.REASON:
-            yield from _against(view.pod, rows, view, assignments, labels)
-        elif check.reason == antiaffinity_pods.REASON_RESIDENTS:
-            yield from _refused_by(view.pod, rows, view, assignments, labels)
-        elif check.reason == affinity_pods.REASON:
-            yield from _missing(view.pod, assignments, labels)
+        if rows and check.reason not in seen:
+            seen.add(check.reason)
+            yield from _example(check.reason, rows, view, assignments, labels)
+
+
+def affinity_note(
+    check: Check, row: int, view: View, assignments: Assignments, namespaces: Iterable[NamespaceFacts]
+) -> str:
+    """The rule between pods, and a pod, by which a check rejects one row; empty for a check of another kind."""
+    labels = {facts.name: facts.labels for facts in namespaces}
+    return "; ".join(_example(check.reason, [row], view, assignments, labels))
+
+
+def _example(
+    reason: str, rows: list[int], view: View, assignments: Assignments, labels: dict[str, Labels]
+) -> Iterator[str]:
+    """The rule, a pod, and a node."""
+    if reason == antiaffinity_pods.REASON:
+        yield from _against(view.pod, rows, view, assignments, labels)
+    elif reason == antiaffinity_pods.REASON_RESIDENTS:
+        yield from _refused_by(view.pod, rows, view, assignments, labels)
+    elif reason == affinity_pods.REASON:
+        yield from _missing(view.pod, assignments, labels)
 
 
 def _against(

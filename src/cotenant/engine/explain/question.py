@@ -43,6 +43,7 @@ class Question:
     assumed: Change = NO_CHANGE
     members: tuple[ObservedPod, ...] = ()  # waiting pods that a change of the pod applies to, as assumed; the pod first
     gang: str = ""  # placed as a whole
+    mates: frozenset[str] = frozenset()  # all pods of its gang, namespace/name
     proposals: tuple[Proposal, ...] = ()
     levels: tuple[
         int, ...
@@ -134,7 +135,7 @@ class _Trying:
             if not outcome.is_plain:
                 return None
             if gang:
-                return f": gang {gang} fits", len(proposal.nodes)
+                return f"{self._for_each()}: gang {gang} fits", len(proposal.nodes)
             nodes = proposal.nodes if outcome.node in proposal.nodes else (outcome.node,)
             return f": {fitting(nodes)}", len(nodes)
         if gang:
@@ -148,6 +149,10 @@ class _Trying:
         more = len(proposal.nodes) - min(len(proposal.nodes), _NODES_TRIED) + proposal.more
         also = f"; {more} more are like {'it' if len(fit) == 1 else 'them'}" if more else ""
         return f": {fitting(fit)}{also}", len(fit)
+
+    def _for_each(self) -> str:
+        count = len(self._question.members)
+        return f" for each of {count} pods" if count > 1 else ""
 
     def _needed(self, proposal: Proposal, without: frozenset[str]) -> tuple[str, ...]:
         """Nodes that must be changed for a whole gang; none if all of them do not suffice."""
@@ -176,7 +181,8 @@ class _Trying:
             if level not in outcomes:
                 change = {each.uid: replace(each, pod=replace(each.pod, priority=level)) for each in question.members}
                 outcomes[level] = self._run(Change(change))
-            return bool(outcomes[level].node)
+            found = outcomes[level]
+            return bool(found.node) and not question.mates.intersection(found.preempted)
 
         found: int | None = None
         if question.guess is not None and works(question.guess):
@@ -190,9 +196,8 @@ class _Trying:
         if found is None or not works(found):
             return None
         has = question.members[0].pod.priority
-        each = f" for each of {len(question.members)} pods" if len(question.members) > 1 else ""
         evicts = _evicting(outcomes[found]) or "it comes before the pods that are ahead of it now"
-        return Help("priority", f"priority {found} or more{each} (it has {has}): {evicts}", 1)
+        return Help("priority", f"priority {found} or more{self._for_each()} (it has {has}): {evicts}", 1)
 
 
 def revoked(captured: Captured, revocation: Revocation) -> str:

@@ -56,24 +56,23 @@ def proposals(view: View, names: list[str], plugins: PluginRegistry, together: i
     found = [*_single_filter(view, names)]
     lower = lower_requests(view, plugins, names, together, most)
     if lower is not None:
-        found.append(_request(view, lower.amounts, tuple(names[row] for row in lower.rows.tolist()), together))
+        found.append(_request(view, lower.amounts, tuple(names[row] for row in lower.rows.tolist())))
     order = ("cordon", "label", "selector", "taint", "node", "request")
     found.sort(key=lambda each: (order.index(each.what), -len(each.nodes) - each.more))
     return [replace(each, what="node") if each.what == "cordon" else each for each in found]
 
 
-def _request(view: View, amounts: Mapping[str, int], nodes: tuple[str, ...], together: int) -> Proposal:
+def _request(view: View, amounts: Mapping[str, int], nodes: tuple[str, ...]) -> Proposal:
     text = " and ".join(
         f"{format_amount(name, most)} {name} instead of {format_amount(name, view.pod.requests.get(name))}"
         for name, most in amounts.items()
     )
-    each = f" for each of {together} pods" if together > 1 else ""
 
     def ask_less(seen: ObservedPod) -> ObservedPod:
         lower = {name: most for name, most in amounts.items() if seen.pod.requests.get(name) > most}
         return replace(seen, pod=replace(seen.pod, requests=seen.pod.requests.replaced(Amounts.of(lower))))
 
-    return Proposal("request", f"ask for {text}{each}", nodes, on_pod=ask_less)
+    return Proposal("request", f"ask for {text}", nodes, on_pod=ask_less)
 
 
 def _single_filter(view: View, names: list[str]) -> Iterator[Proposal]:

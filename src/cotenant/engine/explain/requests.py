@@ -19,10 +19,11 @@ from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.views import DeviceSummary, NodeDeviceSummary
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.devices.request import CARDS, RESOURCES, WHOLE, type_of
-from cotenant.model.resources import GPU, GPU_SHARED, PODS_NAME, Amounts
+from cotenant.model.resources import GPU, GPU_SHARED, PODS_NAME, Amounts, Unit, unit_of
 
 _MAX_DEVICE_NODES = 200  # nodes whose devices are looked at
 _DEVICES = "DeviceShare"
+_MIB = 1 << 20
 
 
 class Lower(NamedTuple):
@@ -56,6 +57,7 @@ def lower_requests(view: View, plugins: PluginRegistry, names: list[str], togeth
             asked[name] = view.pod.requests.get(name)
     slots = rooms.pop(PODS_NAME, np.full(len(rows), together))
     amounts = _for_one(asked, rooms, slots) if together == 1 else _for_many(asked, rooms, slots, together)
+    amounts = {name: _in_whole_units(name, amount) for name, amount in amounts.items()}
     if GPU in amounts and amounts[GPU] > WHOLE:
         amounts[GPU] -= amounts[GPU] % WHOLE  # several GPUs are asked for whole
     if not amounts:
@@ -64,6 +66,12 @@ def lower_requests(view: View, plugins: PluginRegistry, names: list[str], togeth
     for name, room in rooms.items():
         enough &= room >= amounts.get(name, asked.get(name, 0))
     return Lower(amounts, rows[enough])
+
+
+def _in_whole_units(name: str, amount: int) -> int:
+    """Bytes rounded down to MiB where there are any."""
+    whole = amount - amount % _MIB if unit_of(name) is Unit.BYTES and not name.startswith("hugepages-") else 0
+    return whole or amount
 
 
 def _for_one(asked: Mapping[str, int], rooms: Mapping[str, Int], slots: Int) -> dict[str, int]:

@@ -16,7 +16,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.encoding import page
-from cotenant.services.scheduler.pages.routes import PageRequest, Route, UnknownName
+from cotenant.services.scheduler.pages.routes import Later, PageRequest, Route, UnknownName
 
 MARKDOWN = b"text/markdown; charset=utf-8"
 
@@ -72,13 +72,15 @@ def routes(process: Process) -> tuple[Route, ...]:
         history = Story(key, found.seen.uid, found.node, found.state.name.lower(), found.last_message, found.lines())
         return Answer(200, msgspec.json.encode(history))
 
-    def explained(asked: PageRequest) -> Answer:
+    def explained(asked: PageRequest) -> Later:
         key = "/".join(asked.names)
         supposed = WhatIf.parse(asked.query.get("if", ()))
-        answer = cluster.why.pod(key, process.now(), supposed)
-        if answer is None:
+        question = cluster.why.ask(key, process.now(), supposed)
+        if question is None:
             raise _unknown_pod(key, process.schedulers)
-        return Answer(200, msgspec.json.encode(_with_scores(replace(answer, leads=process.leads()), debugging)))
+        draft = _with_scores(replace(question.draft, leads=process.leads()), debugging)
+        asked_now = replace(question, draft=draft)
+        return lambda: Answer(200, msgspec.json.encode(asked_now.answer()))
 
     def node(asked: PageRequest) -> Answer:
         (name,) = asked.names

@@ -17,6 +17,7 @@ Source: founding document, v0.7, section 3.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
@@ -57,13 +58,18 @@ class PageRequest:
     body: str = ""
 
 
+Later = Callable[
+    [], Answer
+]  # the rest of a page that takes long: run in a thread, so it must not touch what the event loop changes
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """A pattern such as `/apis/v1/nodes/:nodeName`, and what answers."""
 
     method: str
     pattern: str
-    page: Callable[[PageRequest], Answer]
+    page: Callable[[PageRequest], Answer | Later]
 
     def names(self, path: Sequence[str]) -> tuple[str, ...] | None:
         """The segments in place of its names; None where the path does not match."""
@@ -115,7 +121,8 @@ class Routes:
         route, names = fitting
         try:
             body = b"" if method == "GET" else await read_body(scope, receive, _MOST_BODY_BYTES)
-            return route.page(PageRequest(names, _query(scope["query_string"]), body.decode()))
+            found_answer = route.page(PageRequest(names, _query(scope["query_string"]), body.decode()))
+            return found_answer if isinstance(found_answer, Answer) else await asyncio.to_thread(found_answer)
         except UnicodeDecodeError:
             return said(400, "the body is no text")
         except InvalidInput as error:
