@@ -9,8 +9,8 @@ found in the state file as INTENDED or RESTORING has no recorded read-back, so i
 instruction is reported in between. One round at a time.
 
 Limits: a write by another process between our read and our write is lost, as with any file without compare-and-set. A value that another
-process wrote and that equals ours counts as ours. CPUs taken offline by the machine look like another process's write (v1). cpu.idle pins its
-group's weight and the kernel forgets the weight: it is restored after the group's idle, and written again where it is still held.
+process wrote and that equals ours counts as ours. CPUs taken offline by the machine look like another process's write (v1). cpu.idle and
+cpu.weight of a group are coupled by the kernel: `idle_weight.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dataclasses import replace
 
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.leases.instructions import Failure, Instruction, ReadBack, ReadCurrent, Reading, Restore, Write
-from cotenant.engine.leases.round import Request, Round
+from cotenant.engine.leases.round import Round
+from cotenant.engine.leases.round_state import Bound, Request, unbounded
 from cotenant.engine.leases.table import LeaseTable
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
@@ -33,10 +34,11 @@ _LIVE = frozenset({LeaseState.INTENDED, LeaseState.HELD, LeaseState.RESTORING})
 
 
 class Leases:
-    """All live leases. `most` bounds their number."""
+    """All live leases. `most` bounds their number, `bound` the values by what stood before."""
 
-    def __init__(self, most: int = 4096, retries: Backoff | None = None) -> None:
+    def __init__(self, most: int = 4096, retries: Backoff | None = None, bound: Bound = unbounded) -> None:
         self._most = most
+        self._bound = bound
         self._table = LeaseTable(retries or Backoff(first_s=0.25, most_s=10.0))
         self._round = Round(self._table, (), 0, 0.0, OWN, most)
 
@@ -77,7 +79,7 @@ class Leases:
     def _open(self, requests: list[Request], now_us: int, wall_s: float, who: str) -> None:
         if self._round.is_under_way:
             raise Permanent("a round of leases is under way")
-        self._round = Round(self._table, requests, now_us, wall_s, who, self._most)
+        self._round = Round(self._table, requests, now_us, wall_s, who, self._most, self._bound)
 
     # What a round yields
 
@@ -93,25 +95,25 @@ class Leases:
 
     def read(self, target: Target, reading: Reading) -> None:
         """Outcome of `ReadCurrent` and `ReadBack`."""
-        self._round.readings[target] = reading
+        self._round.state.readings[target] = reading
 
     def written(self, target: Target) -> None:
         """Outcome of `Write` and `Restore`."""
-        self._round.write_failures.pop(target, None)
+        self._round.state.write_failures.pop(target, None)
 
     def failed(self, instruction: ReadCurrent | ReadBack | Write | Restore, failure: Failure) -> None:
         """Outcome of any of these that failed."""
         if isinstance(instruction, ReadCurrent | ReadBack):
-            self._round.readings[instruction.target] = failure
+            self._round.state.readings[instruction.target] = failure
         else:
-            self._round.write_failures[instruction.target] = failure
+            self._round.state.write_failures[instruction.target] = failure
 
     def persisted(self) -> None:
         """Outcome of `Persist`: the state file has it."""
 
     def not_persisted(self, detail: str) -> None:
         """Outcome of `Persist`: the state file does not have it, so writes that depend on it are not started."""
-        self._round.persist_error = detail
+        self._round.state.persist_error = detail
 
     # State
 

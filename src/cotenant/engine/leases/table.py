@@ -98,3 +98,10 @@ def idle_of(target: Target) -> Target:
 def weight_of(target: Target) -> Target:
     """cpu.weight of the same group."""
     return Target(target.group, Knob.CPU_WEIGHT)
+
+
+def partner_of(target: Target) -> Target | None:
+    """The other of cpu.idle and cpu.weight of the same group, which the kernel couples; None for other knobs."""
+    if target.knob is Knob.CPU_IDLE:
+        return weight_of(target)
+    return idle_of(target) if target.knob is Knob.CPU_WEIGHT else None

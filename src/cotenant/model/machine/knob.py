@@ -131,6 +131,9 @@ class KnobLease:
     before: str = ""  # canonical, for display and for the order in which values are restored
     stands: str | None = None  # canonical, as read back after the last write: what the kernel made of `value`
     identity: str = ""  # identity of the group at that path; a recreated group differs. "" = unknown
+    weight_before: str = (
+        ""  # of cpu.idle: the raw cpu.weight, which the kernel forgets. "" = unknown, or idle stood before
+    )
 
 
 @dataclass(frozen=True, slots=True)
