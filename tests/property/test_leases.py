@@ -27,14 +27,14 @@ REQUESTS = {
     Knob.CPU_BURST: ("5000", "0"),
     Knob.CPU_WEIGHT: ("2", "50"),
     Knob.CPU_IDLE: ("1",),
-    Knob.MEMORY_HIGH: ("10000", "20480"),  # the first is rounded
+    Knob.MEMORY_HIGH: ("10000000", "20480000"),  # the first is rounded
     Knob.CPUSET_CPUS: ("0", "1"),
 }
 FOREIGN = {  # never a value that a request could have set
     Knob.CPU_MAX: ("30000 100000", "40000 50000"),
     Knob.CPU_BURST: ("3000",),
     Knob.CPU_WEIGHT: ("300",),
-    Knob.MEMORY_HIGH: ("40960",),
+    Knob.MEMORY_HIGH: ("40960000",),
     Knob.CPUSET_CPUS: ("0-1",),
 }
 REASON = Reason("test", "because")

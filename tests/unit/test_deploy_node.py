@@ -12,7 +12,8 @@ import yaml
 
 from cotenant.cli.main import app
 from cotenant.services.agent.configuration.config import AgentConfig, read_config
-from cotenant.services.keeper.privileges import Capability
+from cotenant.services.keeper.peers import peers_of
+from cotenant.services.keeper.privileges import Capability, needed
 
 NODE = Path(__file__).parents[2] / "deploy/node"
 UNITS = sorted(NODE.glob("*.service"))
@@ -76,9 +77,9 @@ def test_only_the_keeper_writes_and_it_has_no_more_than_it_uses() -> None:
     assert str(arguments(both["keeper"]["args"])["state_dir"]) in mounts(both["keeper"])
     assert both["keeper"]["securityContext"]["capabilities"] == {
         "drop": ["ALL"],
-        "add": ["DAC_OVERRIDE", "SYS_RESOURCE", "NET_ADMIN"],
+        "add": ["SYS_RESOURCE"],
     }
-    assert set(both["keeper"]["securityContext"]["capabilities"]["add"]) == {each.name for each in Capability}
+    assert arguments(both["keeper"]["args"]).get("interface", ()) == ()
     assert both["agent"]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert not any("serviceaccount" in path for path in mounts(both["keeper"]))
 
@@ -98,5 +99,17 @@ def test_the_units_and_the_plain_configuration_fit_together() -> None:
     assert keeper["socket"] == said.keeper
     assert keeper["allow_user"] == (agent_unit["User"],)
     assert (NODE / "cotenant.sysusers.conf").read_text().split("\n")[1].split()[1] == agent_unit["User"]
-    kept = {f"CAP_{each.name}" for each in Capability}
-    assert set(keeper_unit["CapabilityBoundingSet"].split()) == kept
+    assert keeper_unit["CapabilityBoundingSet"] == "CAP_SYS_RESOURCE"
+    assert keeper_unit["SupplementaryGroups"] == agent_unit["Group"]
+
+
+def test_the_keepers_socket_can_be_given_to_the_agents_group_without_a_capability() -> None:
+    both = containers()
+    peers = peers_of(arguments(both["keeper"]["args"])["allow_user"], ())
+    assert peers.socket_group == both["keeper"]["securityContext"]["runAsGroup"]
+    assert peers.socket_group == both["agent"]["securityContext"]["runAsGroup"]
+
+
+def test_a_capability_is_needed_only_where_an_argument_calls_for_it() -> None:
+    assert needed(interfaces=False) == {Capability.SYS_RESOURCE, Capability.DAC_OVERRIDE}
+    assert needed(interfaces=True) == set(Capability)

@@ -27,6 +27,27 @@ def keeper(
         tuple[str, ...], Parameter(help="User whose processes may connect, by name or number; root always may.")
     ] = (),
     allow_gid: Annotated[tuple[int, ...], Parameter(help="Group, by number, whose processes may connect.")] = (),
+    socket_group: Annotated[
+        str,
+        Parameter(
+            help="Group that may connect to the socket, by name or number; default: that of the allowed users. Others cannot.",
+            show_default=False,
+        ),
+    ] = "",
+    interface: Annotated[
+        tuple[str, ...],
+        Parameter(help="A network interface whose traffic classes may be written (tc.rate), e.g. eth0; default: none."),
+    ] = (),
+    resctrl_class: Annotated[
+        tuple[str, ...], Parameter(help="A resctrl group whose schemata may be written, e.g. BE; default: none.")
+    ] = (),
+    raise_roots: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Also set a root's own knobs above what stood before: weights, memory protection, limits. They act on groups outside of it.",
+        ),
+    ] = False,
     knob: Annotated[tuple[str, ...], Parameter(help="A knob that may be written, e.g. cpu.max; default: all.")] = (),
     never: Annotated[
         tuple[str, ...],
@@ -53,6 +74,10 @@ def keeper(
             socket=socket,
             allow_users=allow_user,
             allow_groups=allow_gid,
+            socket_group=socket_group,
+            interfaces=interface,
+            resctrl_classes=resctrl_class,
+            raise_roots=raise_roots,
             knobs=knob,
             never=never,
             longest_ttl_s=longest_ttl_s,

@@ -2,7 +2,7 @@
 
 Problem: after kill -9 or with a full disk, every knob must still be restored. Choice: one file of JSON lines in a folder of its own (`lines.py`),
 appended; a durable write returns after fdatasync, one for a whole batch. It is compacted (written beside, synced, renamed, folder synced) when it is
-opened and when it has grown. The folder is locked while it is open. A write that fails is truncated away, so that the file never ends in half a line;
+opened, and when its superseded lines outweigh the live ones, by bytes. The folder is locked while it is open, and no other user may write it (`folder.py`). A write that fails is truncated away, so that the file never ends in half a line;
 lines that only record progress are kept pending and written with the next call. A file with unreadable lines is kept aside under a name of its own,
 and the readable leases are returned all the same. Leases of an earlier boot are not: their groups no longer exist.
 
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.drivers.leasefile.folder import check_file, own_folder
 from cotenant.drivers.leasefile.lines import VERSION, Content, Drop, Keep, Opened, encode, read
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import KnobLease, Target
@@ -25,7 +26,7 @@ from cotenant.model.machine.knob import KnobLease, Target
 NAME = "leases.jsonl"
 LOCK = "lock"
 MOST_ASIDE = 100
-_SPARE_LINES = 1000  # superseded lines before the file is compacted
+SPARE_BYTES = 1 << 18  # of superseded lines that are always tolerated; beyond them, as many as of live ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Found:
 class LeaseFile:
     """Opens the file of a folder and holds its lock until `close`.
 
-    Raises `Permanent` where another process has it, `InvalidInput` for a file of another version, `Transient` where the folder cannot be used now.
+    Raises `Permanent` where another process has it, `InvalidInput` for a file of another version and for a folder that another user may write,
+    `Transient` where the folder cannot be used now.
     """
 
     def __init__(self, folder: Path, boot_id: str) -> None:
@@ -51,11 +53,14 @@ class LeaseFile:
         self._boot_id = boot_id
         self._live: dict[Target, KnobLease] = {}
         self._pending: dict[Target, bytes] = {}  # progress lines and drops that could not be written yet
-        self._size = self._lines = 0
+        self._line_bytes: dict[Target, int] = {}  # of the last line of each live lease
+        self._live_bytes = 0  # their sum
+        self._size = 0
+        self._compact_above = 0  # size at which the next compaction is tried
         self._fd = -1
         self.syncs = 0  # of the file, since it was opened
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own_folder(folder)
             self._lock = _lock(folder)
         except OSError as error:
             raise Transient(f"{folder}: {error.strerror}") from error
@@ -85,16 +90,21 @@ class LeaseFile:
             if durable:
                 raise Transient(f"{self._path}: {error.strerror}") from error
             self._pending.update(lines)
-        self._live.update((lease.target, lease) for lease in leases)
+        for lease in leases:
+            self._count(lease.target, len(lines[lease.target]))
+            self._live[lease.target] = lease
+        self._compact_if_large()
 
     def drop(self, targets: Sequence[Target]) -> None:
         """Remove leases that are over. Pending if it cannot be written now."""
         lines = {target: encode(Drop(target)) for target in targets if self._live.pop(target, None) is not None}
+        for target in lines:
+            self._count(target, 0)
         try:
             self._append({**self._pending, **lines}, sync=False)
         except OSError:
             self._pending.update(lines)
-        self._compact_if_long()
+        self._compact_if_large()
 
     def settle(self) -> bool:
         """Write what is pending. Returns whether nothing is pending any more."""
@@ -108,7 +118,9 @@ class LeaseFile:
 
     def _take_over(self) -> Found:
         try:
-            data = self._path.read_bytes() if self._path.exists() else b""
+            data = _read_own(self._path)
+        except FileNotFoundError:
+            data = b""
         except OSError as error:
             raise Transient(f"{self._path}: {error.strerror}") from error
         content = read(str(self._path), data)
@@ -126,8 +138,11 @@ class LeaseFile:
         if content.boot != self._boot_id or content.faults:
             raise Transient(f"{self._path}: {error.strerror}") from error
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        self._size, self._lines = data.rfind(b"\n") + 1, content.lines
+        self._size = data.rfind(b"\n") + 1
         os.ftruncate(self._fd, self._size)
+        for lease in self._live.values():
+            self._count(lease.target, len(encode(Keep(lease))))
+        self._compact_above = self._size + SPARE_BYTES
 
     def _append(self, lines: dict[Target, bytes], *, sync: bool) -> None:
         data = b"".join(lines.values())
@@ -142,18 +157,27 @@ class LeaseFile:
             os.ftruncate(self._fd, self._size)
             raise
         self._size += len(data)
-        self._lines += len(lines)
         self._pending.clear()
 
-    def _compact_if_long(self) -> None:
-        if self._lines > _SPARE_LINES + 4 * len(self._live):
-            with contextlib.suppress(OSError):
-                self._compact()
+    def _count(self, target: Target, line_bytes: int) -> None:
+        """Note the length of a lease's last line; 0: it is over."""
+        self._live_bytes += line_bytes - self._line_bytes.pop(target, 0)
+        if line_bytes:
+            self._line_bytes[target] = line_bytes
+
+    def _compact_if_large(self) -> None:
+        if self._size <= max(2 * self._live_bytes + SPARE_BYTES, self._compact_above):
+            return
+        try:
+            self._compact()
+        except OSError:  # no space: tried again after as much as this
+            self._compact_above = self._size + SPARE_BYTES
 
     def _compact(self) -> None:
         beside = self._path.with_suffix(".new")
         first = encode(Opened(VERSION, self._boot_id))
-        data = first + b"".join(encode(Keep(lease)) for lease in self._live.values())
+        lines = {target: encode(Keep(lease)) for target, lease in self._live.items()}
+        data = first + b"".join(lines.values())
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             at = 0
@@ -168,7 +192,9 @@ class LeaseFile:
             raise
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._size, self._lines = fd, len(data), 1 + len(self._live)
+        self._fd, self._size, self._compact_above = fd, len(data), 0
+        self._line_bytes = {target: len(line) for target, line in lines.items()}
+        self._live_bytes = sum(self._line_bytes.values())
         self._pending.clear()
         _sync_folder(self._folder)
 
@@ -190,6 +216,13 @@ class LeaseFile:
             _sync_folder(self._folder)
             return aside
         raise Permanent(f"{self._folder} has {MOST_ASIDE} unreadable state files aside; inspect and remove them")
+
+
+def _read_own(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with open(descriptor, "rb") as file:
+        check_file(descriptor, path)
+        return file.read()
 
 
 def read_only(folder: Path) -> Content:

@@ -25,6 +25,11 @@ _RESERVED = frozenset(("info", "mon_data", "mon_groups"))
 _Answer = TypeVar("_Answer")
 
 
+def is_group_name(name: str) -> bool:
+    """Whether a control group below the root may have this name."""
+    return bool(_NAME.fullmatch(name)) and name not in _RESERVED
+
+
 class ResctrlTree:
     """The tree at `root`."""
 
@@ -38,7 +43,7 @@ class ResctrlTree:
 
     def path(self, group: str) -> Path:
         """The folder of a group; "" = the root. Raises `InvalidInput` for an impossible name."""
-        if group and (not _NAME.fullmatch(group) or group in _RESERVED):
+        if group and not is_group_name(group):
             raise InvalidInput("resctrl group", group, "one name, not one of the tree's own")
         if not self.present:
             raise Unsupported("resctrl", NEEDS)

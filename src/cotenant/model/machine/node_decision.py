@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_MOST_RULE, _MOST_TEXT, _MOST_NAME = 128, 2048, 64  # characters
+_MOST_TERMS = 64
+_MOST_VALUE = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -38,6 +42,36 @@ def in_unicode(reason: Reason) -> Reason:
 
 def _in_unicode(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def storable(reason: Reason) -> Reason:
+    """The reason as a keeper stores it: valid Unicode, and bounded, since it is written with each of thousands of leases."""
+    is_short = (
+        len(reason.rule) <= _MOST_RULE
+        and len(reason.text) <= _MOST_TEXT
+        and len(reason.terms) <= _MOST_TERMS
+        and all(_is_short(term) for term in reason.terms)
+    )
+    if is_short:
+        return in_unicode(reason)
+    terms = tuple(
+        Term(
+            shortened(term.name, _MOST_NAME),
+            max(-_MOST_VALUE, min(_MOST_VALUE, term.value)),
+            shortened(term.unit, _MOST_NAME),
+        )
+        for term in reason.terms[:_MOST_TERMS]
+    )
+    return in_unicode(Reason(shortened(reason.rule, _MOST_RULE), shortened(reason.text, _MOST_TEXT), terms))
+
+
+def shortened(text: str, most: int) -> str:
+    """The first `most` characters, the last of them an ellipsis where there are more."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _is_short(term: Term) -> bool:
+    return len(term.name) <= _MOST_NAME and len(term.unit) <= _MOST_NAME and abs(term.value) <= _MOST_VALUE
 
 
 @dataclass(frozen=True, slots=True)

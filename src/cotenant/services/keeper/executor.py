@@ -39,12 +39,14 @@ from cotenant.model.machine.knob import (
     Target,
     Vanished,
 )
-from cotenant.model.machine.node_decision import Reason, in_unicode
+from cotenant.model.machine.node_decision import Reason, shortened, storable
 from cotenant.services.keeper.rules import SELF, Requester, Rules
 
 _log = logging.getLogger(__name__)
 _FULL_DISK_RETRY_S = 5.0
 _MOST_REFUSED = 4096
+_MOST_ASKED = 256  # characters of a refused value in the audit trail
+_BY_HAND = "it is restored by a start that allows it, or by `cotenant node knobs --restore`"
 
 
 class LeaseStore(Protocol):
@@ -96,19 +98,20 @@ class LeaseExecutor:
         self._trail = trail
         self._clock = clock
         self._rules = rules
-        self._engine = engine or Leases()
+        self._engine = engine or Leases(bound=rules.above_original)
         self._identities = {scope: port for scope, port in ports.items() if isinstance(port, KnobIdentity)}
         self._pending = False
         self._refused: dict[Target, tuple[str, str, str]] = {}  # the last refusal recorded
 
     def hold(self, requested: Sequence[SetKnob], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
         """Write and hold what the rules allow. Answers in the order of the requests."""
+        requested = [_with_storable_reason(each) for each in requested]
         refused = {
             index: why
             for index, each in enumerate(requested)
             if (why := self._rules.refusal(each, requester)) is not None
         }
-        allowed = [_with_unicode_reason(each) for index, each in enumerate(requested) if index not in refused]
+        allowed = [each for index, each in enumerate(requested) if index not in refused]
         self._engine.hold(allowed, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
         self._run_round()
         held = iter(self._engine.answers())
@@ -120,7 +123,7 @@ class LeaseExecutor:
 
     def give_back(self, requests: Sequence[GiveBack], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
         """Restore before expiry."""
-        requests = [replace(request, reason=in_unicode(request.reason)) for request in requests]
+        requests = [replace(request, reason=storable(request.reason)) for request in requests]
         self._engine.end(requests, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
         self._run_round()
         return self._engine.answers()
@@ -132,10 +135,18 @@ class LeaseExecutor:
         self._pending = not self._memory.settle()
 
     def restart(self, found: Iterable[KnobLease]) -> tuple[LeaseAnswer, ...]:
-        """Restore what an earlier process left."""
-        self._engine.restart(found, self._clock.monotonic_us(), self._clock.wall_s())
+        """Restore what an earlier process left, within the rules' roots. What is outside stays in the state file, and is answered RESTORING."""
+        within: list[KnobLease] = []
+        outside: list[LeaseAnswer] = []
+        for lease in found:
+            why = None if self._rules.restores_all else self._rules.outside(lease.target)
+            if why is None:
+                within.append(lease)
+            else:
+                outside.append(LeaseAnswer(lease.target, LeaseState.RESTORING, f"{why}; {_BY_HAND}"))
+        self._engine.restart(within, self._clock.monotonic_us(), self._clock.wall_s())
         self._run_round()
-        return self._engine.answers()
+        return (*self._engine.answers(), *outside)
 
     def give_all_back(self, reason: Reason) -> tuple[LeaseAnswer, ...]:
         """Restore everything. What could not be restored stays RESTORING; `tick` retries it."""
@@ -164,6 +175,7 @@ class LeaseExecutor:
 
     def once(self, each: SetKnob, requester: Requester = SELF) -> LeaseAnswer:
         """Write a knob that cannot be undone. RESTORED: done, nothing to restore."""
+        each = _with_storable_reason(each)
         why = self._rules.refusal(each, requester)
         state, detail = LeaseState.REFUSED, why or ""
         if why is None:
@@ -175,7 +187,15 @@ class LeaseExecutor:
                 detail = failure.detail
                 state = LeaseState.GONE if failure.kind is FailureKind.GONE else LeaseState.REFUSED
         change = KnobChange(
-            self._clock.wall_s(), each.target, each.reason, requester.name, "", each.value, "", state, detail
+            self._clock.wall_s(),
+            each.target,
+            each.reason,
+            requester.name,
+            "",
+            shortened(each.value, _MOST_ASKED),
+            "",
+            state,
+            detail,
         )
         self._write((change,))
         return LeaseAnswer(each.target, state, detail)
@@ -241,7 +261,17 @@ class LeaseExecutor:
         now_s = self._clock.wall_s()
         self._write(
             [
-                KnobChange(now_s, each.target, each.reason, requester.name, "", each.value, "", LeaseState.REFUSED, why)
+                KnobChange(
+                    now_s,
+                    each.target,
+                    each.reason,
+                    requester.name,
+                    "",
+                    shortened(each.value, _MOST_ASKED),
+                    "",
+                    LeaseState.REFUSED,
+                    why,
+                )
                 for each, why in refused
             ]
         )
@@ -264,8 +294,8 @@ class LeaseExecutor:
         self._trail.write(recorded)
 
 
-def _with_unicode_reason(each: SetKnob) -> SetKnob:
-    reason = in_unicode(each.reason)
+def _with_storable_reason(each: SetKnob) -> SetKnob:
+    reason = storable(each.reason)
     return each if reason is each.reason else replace(each, reason=reason)
 
 

@@ -110,7 +110,7 @@ def put_back(state_dir: Path, cgroup_root: Path | None) -> PutBack:
     with machine_knobs(cgroup_root) as ports:
         file = LeaseFile(state_dir, boot_id())
         try:
-            executor = LeaseExecutor(ports, file, AuditTrail(state_dir), CLOCK, Rules(()))
+            executor = LeaseExecutor(ports, file, AuditTrail(state_dir), CLOCK, Rules((), restores_all=True))
             return PutBack(executor.restart(file.found.leases), file.found.faults, file.found.aside)
         finally:
             file.close()

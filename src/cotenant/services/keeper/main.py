@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import grp
 import logging
 import os
-import pwd
 import signal
 import socket
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
+from cotenant.drivers.leasefile.folder import own_folder
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Scope
@@ -34,10 +35,11 @@ from cotenant.services.keeper.host import (
     put_back_left,
 )
 from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.peers import Peers, peers_of
 from cotenant.services.keeper.pressure import pressure_triggers
-from cotenant.services.keeper.privileges import give_up
+from cotenant.services.keeper.privileges import give_up, join_group, needed
 from cotenant.services.keeper.rules import Rules
-from cotenant.services.keeper.server import KeeperServer, Peers, Triggers
+from cotenant.services.keeper.server import KeeperServer, Triggers
 from cotenant.services.running import log_to_stderr
 
 _log = logging.getLogger(__name__)
@@ -53,6 +55,10 @@ class KeeperArguments:
     socket: Path
     allow_users: tuple[str, ...] = ()  # names or numbers
     allow_groups: tuple[int, ...] = ()
+    socket_group: str = ""  # name or number; "": that of the allowed users
+    interfaces: tuple[str, ...] = ()
+    resctrl_classes: tuple[str, ...] = ()
+    raise_roots: bool = False
     knobs: tuple[str, ...] = ()  # none: all
     never: tuple[str, ...] = ()
     longest_ttl_s: float = 600.0
@@ -65,7 +71,8 @@ def run(request: KeeperArguments) -> int:
     """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level)
-    give_up()
+    join_group(peers.socket_group)
+    give_up(needed(interfaces=bool(rules.interfaces)))
     with machine_knobs(request.cgroup_root) as ports:
         if request.dry_run:
             return asyncio.run(_serve_dry(request, ports, rules, peers))
@@ -100,7 +107,7 @@ async def serve(keeper: LocalKeeper, found: Found, path: Path, peers: Peers, tri
 
 async def _serve_dry(request: KeeperArguments, ports: Mapping[Scope, KnobPort], rules: Rules, peers: Peers) -> int:
     try:
-        request.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_folder(request.state_dir)
     except OSError as error:
         raise InvalidInput("--state-dir", str(request.state_dir), "a folder that can be created", str(error)) from error
     dry = {scope: DryRunKnobs(port) for scope, port in ports.items()}
@@ -123,18 +130,22 @@ def rules_of(request: KeeperArguments) -> Rules:
         tuple(root.strip("/") for root in request.roots),
         never=(*groups_of_this_process(), *(group.strip("/") for group in request.never if group.strip("/"))),
         knobs=frozenset(known[name] for name in request.knobs) or frozenset(Knob),
+        interfaces=frozenset(request.interfaces),
+        classes=frozenset(request.resctrl_classes),
+        raises_roots=request.raise_roots,
         longest_ttl_us=round(request.longest_ttl_s * 1e6),
     )
 
 
 def _peers(request: KeeperArguments) -> Peers:
-    users = set()
-    for name in request.allow_users:
+    group: int | None = None
+    if request.socket_group:
         try:
-            users.add(int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid)
+            name = request.socket_group
+            group = int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
         except KeyError:
-            raise InvalidInput("--allow-user", name, "a user's name or number on this machine") from None
-    return Peers(frozenset(users), frozenset(request.allow_groups))
+            raise InvalidInput("--socket-group", name, "a group's name or number on this machine") from None
+    return peers_of(request.allow_users, request.allow_groups, group)
 
 
 def _stop_on_signals() -> asyncio.Event:

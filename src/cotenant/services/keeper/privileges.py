@@ -1,8 +1,9 @@
 """Dropping the privileges that the keeper does not need.
 
 Problem: the keeper runs as root because cgroup files belong to root; it needs none of root's other powers. Choice: at start, before any thread, no
-new privileges ever (not through exec either), and only the capabilities that are used. Limits: the user stays root, so files of root stay writable;
-a container or unit restricts that further (deploy/node). Capabilities are per thread: threads started later have no more.
+new privileges ever (not through exec either), and only the capabilities that its arguments call for. A capability that the unit or container does not
+grant is not missed until it is needed: that one operation then fails. Limits: the user stays root, so files of root stay writable; a container or unit
+restricts that further (deploy/node). Capabilities are per thread: threads started later have no more.
 
 Source: capabilities(7), prctl(2), capset(2).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from enum import IntEnum
 
 from cotenant.model.errors import Permanent
@@ -21,11 +23,24 @@ _MOST = 64
 
 
 class Capability(IntEnum):
-    """The capabilities that are kept."""
+    """The capabilities that a keeper can use."""
 
-    DAC_OVERRIDE = 1  # delegated cgroups belong to their user
-    NET_ADMIN = 12  # traffic classes
+    DAC_OVERRIDE = 1  # groups that a user made below a delegated one belong to that user
+    NET_ADMIN = 12  # traffic classes, where an interface is named
     SYS_RESOURCE = 24  # pressure triggers with short windows
+
+
+def needed(*, interfaces: bool) -> frozenset[Capability]:
+    """The capabilities that the arguments call for."""
+    return frozenset(Capability) if interfaces else frozenset(Capability) - {Capability.NET_ADMIN}
+
+
+def join_group(group: int | None) -> None:
+    """Become a member of the socket's group, so that no capability is needed to give the socket to it. Without the right to, nothing changes."""
+    if group is None or group in (os.getegid(), *os.getgroups()):
+        return
+    with suppress(PermissionError):
+        os.setgroups([*os.getgroups(), group])
 
 
 class _Header(ctypes.Structure):

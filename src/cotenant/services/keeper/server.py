@@ -1,8 +1,8 @@
 """The keeper's socket: which peers may connect, how much they may send, and how requests are served.
 
 Problem: a process that reaches the socket may flood it or send half a message, a huge one, or none; expiry must continue meanwhile. Choice: the
-kernel identifies the peer (SO_PEERCRED), and unauthorized peers are disconnected before anything is read; few connections, one request at a time on
-each, bounded in size and time. Rounds of all connections and expiry are serialized in the keeper's own thread, in order of arrival. Limits: an
+socket is open to one group, the kernel identifies the peer, and unauthorized peers are disconnected before anything is read and take no connection;
+few connections, one request at a time on each, bounded in size and time. Rounds of all connections and expiry are serialized in the keeper's own thread, in order of arrival. Limits: an
 authorized peer can use up the few connections; it only hurts other authorized peers.
 """
 
@@ -14,7 +14,6 @@ import logging
 import os
 import socket
 import stat
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +23,10 @@ from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupp
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target
 from cotenant.services.keeper import wire
 from cotenant.services.keeper.host import groups_of
+from cotenant.services.keeper.peers import Peers, RefusalLog, credentials, protect_socket
 from cotenant.services.keeper.rules import Requester
 
 _log = logging.getLogger(__name__)
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 MOST_CONNECTIONS = 16
 REST_OF_MESSAGE_S = 5.0
 IDLE_S = 300.0
@@ -70,19 +69,6 @@ class NoTriggers:
         raise Unsupported("pressure triggers", "a kernel with CONFIG_PSI and a cgroup v2 tree")
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """Which peers may connect. `own`: root and the keeper's own user."""
-
-    users: frozenset[int] = frozenset()
-    groups: frozenset[int] = frozenset()
-    own: bool = True
-
-    def allows(self, user: int, group: int) -> bool:
-        """Whether a peer may connect, by its effective user or group at connect time."""
-        return (self.own and user in (0, os.geteuid())) or user in self.users or group in self.groups
-
-
 @dataclass(slots=True)
 class Counts:
     """Counts of connections and requests, for logs and tests."""
@@ -91,7 +77,7 @@ class Counts:
     unauthorized: int = 0  # disconnected before anything was read
     over_limit: int = 0  # disconnected because there were too many
     malformed: int = 0  # ended by an incomplete or malformed message
-    open: int = 0
+    open: int = 0  # of authorized peers, and within the limit
 
 
 class KeeperServer:
@@ -112,6 +98,7 @@ class KeeperServer:
         self._rest_of_message_s = rest_of_message_s
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._refusals = RefusalLog()
         self.counts = Counts()
 
     async def start(self) -> None:
@@ -149,26 +136,29 @@ class KeeperServer:
                 listening.bind(os.fspath(self._path))
             finally:
                 os.umask(mask)
-            self._path.chmod(
-                0o600 if not (self._peers.users or self._peers.groups) else 0o666
-            )  # the peer is checked by SO_PEERCRED
+            protect_socket(self._path, self._peers.socket_group)
         except OSError as error:
             raise InvalidInput("--socket", str(self._path), "a path for a socket", str(error)) from error
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pid, user, group = credentials(writer)
+        now_s = asyncio.get_running_loop().time()
+        if not self._peers.allows(user, group):
+            self.counts.unauthorized += 1
+            self._refusals.refused("stranger", f"user {user} (process {pid}) may not use the keeper", now_s)
+            writer.transport.abort()
+            return
+        if self.counts.open >= MOST_CONNECTIONS:
+            self.counts.over_limit += 1
+            line = f"{MOST_CONNECTIONS} connections are open; one of user {user} (process {pid}) was refused"
+            self._refusals.refused("limit", line, now_s)
+            writer.transport.abort()
+            return
         connection = asyncio.current_task()
         assert connection is not None
         self._connections.add(connection)
         self.counts.open += 1
         try:
-            pid, user, group = _credentials(writer)
-            if not self._peers.allows(user, group):
-                self.counts.unauthorized += 1
-                _log.warning("user %d (process %d) may not use the keeper", user, pid)
-                return
-            if self.counts.open > MOST_CONNECTIONS:
-                self.counts.over_limit += 1
-                return
             writer.transport.set_write_buffer_limits(high=0)  # drain returns once the kernel has everything
             await self._serve(reader, writer, Requester(f"uid {user}, pid {pid}", groups_of(pid)))
         except (asyncio.IncompleteReadError, TimeoutError, ConnectionError):
@@ -242,12 +232,6 @@ async def _send(writer: asyncio.StreamWriter, reply: wire.Reply) -> None:
     writer.write(wire.frame(reply))
     async with asyncio.timeout(REPLY_S):
         await writer.drain()
-
-
-def _credentials(writer: asyncio.StreamWriter) -> tuple[int, int, int]:
-    at = writer.get_extra_info("socket")
-    pid, user, group = _CREDENTIALS.unpack(at.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    return pid, user, group
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ its reply as ancillary data. Limits: one host, one version on both sides; they a
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ LENGTH = struct.Struct(">I")
 MOST_REQUEST_BYTES = 1 << 20
 MOST_REPLY_BYTES = 16 << 20  # all leases at once
 MOST_IN_ONE = 512  # knobs, requests or targets
+MOST_GROUP = 4096  # characters of a name, PATH_MAX
 
 
 class Hold(msgspec.Struct, tag_field="request", tag="hold", frozen=True):
@@ -112,7 +114,22 @@ def request(data: bytes) -> Request:
     items = {Hold: "knobs", End: "requests", Read: "targets"}.get(type(message))
     if items is not None and len(getattr(message, items)) > MOST_IN_ONE:
         raise InvalidInput(items, len(getattr(message, items)), f"at most {MOST_IN_ONE} in one message")
+    for target in _targets(message):
+        if len(target.group) > MOST_GROUP:
+            raise InvalidInput("group", len(target.group), f"at most {MOST_GROUP} characters")
     return message
+
+
+def _targets(message: Request) -> Iterable[Target]:
+    match message:
+        case Hold(knobs=knobs):
+            return (each.target for each in knobs)
+        case End(requests=requests):
+            return (each.target for each in requests)
+        case Read(targets=targets):
+            return targets
+        case _:
+            return ()
 
 
 def reply(data: bytes) -> Reply:

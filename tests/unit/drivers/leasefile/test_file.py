@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.leasefile.file import LOCK, NAME, LeaseFile, asides, held_by, read_only
+from cotenant.drivers.leasefile.file import LOCK, NAME, SPARE_BYTES, LeaseFile, asides, held_by, read_only
 from cotenant.drivers.leasefile.lines import Keep, encode
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
@@ -185,3 +185,79 @@ def test_a_folder_that_cannot_be_created_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Transient, match="file"):
         LeaseFile(tmp_path / "file", BOOT)
+
+
+# Size
+
+
+def test_a_lease_that_only_changes_does_not_grow_the_file(tmp_path: Path) -> None:
+    """Lines of progress were counted, and only where a lease ended."""
+    file = LeaseFile(tmp_path, BOOT)
+    long = replace(lease(0), detail="x" * 10_000)
+    for number in range(200):
+        file.keep([replace(long, expires_at_us=number)], durable=False)
+        assert (tmp_path / NAME).stat().st_size <= SPARE_BYTES + 4 * 11_000
+    file.close()
+    assert reopened(tmp_path).found.leases == (replace(long, expires_at_us=199),)
+
+
+def test_large_live_leases_are_not_rewritten_at_each_change(tmp_path: Path) -> None:
+    file = LeaseFile(tmp_path, BOOT)
+    file.keep([replace(lease(number), detail="x" * 10_000) for number in range(100)], durable=True)
+    inodes = set()
+    for number in range(200):
+        file.keep([replace(lease(number % 100), detail="y" * 10_000)], durable=False)
+        inodes.add((tmp_path / NAME).stat().st_ino)
+    assert len(inodes) <= 3
+    file.close()
+    assert len(reopened(tmp_path).found.leases) == 100
+
+
+# The folder
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777, 0o720])
+def test_a_folder_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(InvalidInput, match="writable by its owner only"):
+        LeaseFile(folder, BOOT)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a folder away")
+def test_a_folder_or_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    reopened(folder)
+    os.chown(folder / NAME, 65534, -1)
+    with pytest.raises(InvalidInput, match="belongs to user 65534"):
+        LeaseFile(folder, BOOT)
+    os.chown(folder / NAME, 0, -1)
+    os.chown(folder, 65534, -1)
+    with pytest.raises(InvalidInput, match="belongs to user 65534"):
+        LeaseFile(folder, BOOT)
+
+
+def test_a_folder_that_others_may_replace_is_refused(tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(0o777)
+    (above / "state").mkdir(mode=0o700)
+    with pytest.raises(InvalidInput, match=f"{above}: expected writable by its owner only"):
+        LeaseFile(above / "state", BOOT)
+    (tmp_path / "link").symlink_to(above / "state")
+    with pytest.raises(InvalidInput, match="writable by its owner only"):
+        LeaseFile(tmp_path / "link", BOOT)
+    above.chmod(0o1777)
+    reopened(above / "state")
+
+
+def test_a_file_that_others_may_write_and_a_link_are_refused(tmp_path: Path) -> None:
+    reopened(tmp_path)
+    (tmp_path / NAME).chmod(0o666)
+    with pytest.raises(InvalidInput, match="writable by its owner only"):
+        LeaseFile(tmp_path, BOOT)
+    (tmp_path / NAME).rename(tmp_path / "elsewhere")
+    (tmp_path / NAME).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Transient):
+        LeaseFile(tmp_path, BOOT)

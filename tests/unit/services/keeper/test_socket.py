@@ -22,8 +22,9 @@ from cotenant.services.keeper.client import KeeperClient
 from cotenant.services.keeper.dry_run import NoStateFile
 from cotenant.services.keeper.executor import Clock, LeaseExecutor
 from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.peers import Peers, RefusalLog, peers_of
 from cotenant.services.keeper.rules import Rules
-from cotenant.services.keeper.server import KeeperServer, Peers
+from cotenant.services.keeper.server import KeeperServer
 
 REASON = Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),))
 QUOTA = Target("be/a", Knob.CPU_MAX)
@@ -233,6 +234,87 @@ def test_an_unauthorized_peer_is_disconnected_before_anything_is_read(tmp_path: 
         assert (keeper.server.counts.unauthorized, keeper.server.counts.requests) == (1, 0)
         with pytest.raises(Transient):
             await keeper.client.leases()
+
+    run(tmp_path, use)
+
+
+def test_strangers_take_no_connection_and_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    strangers = serving.MOST_CONNECTIONS * 3
+
+    class Alternating(Peers):
+        """Allows only the first peer."""
+
+        asked = 0
+
+        def allows(self, user: int, group: int) -> bool:
+            type(self).asked += 1
+            return type(self).asked == 1
+
+    async def use(keeper: Keeper) -> None:
+        await keeper.server.stop()
+        keeper.server = KeeperServer(keeper.path, keeper.kept, Alternating())
+        await keeper.server.start()
+        await still_serves(keeper)
+        for _ in range(strangers):
+            assert await keeper.raw(b"") == b""
+            assert keeper.server.counts.open == 1
+        counts = keeper.server.counts
+        assert (counts.unauthorized, counts.over_limit) == (strangers, 0)
+        await still_serves(keeper)
+
+    with caplog.at_level("WARNING"):
+        run(tmp_path, use)
+    assert len([line for line in caplog.messages if "may not use the keeper" in line]) == 1
+
+
+def test_refusals_are_logged_once_per_interval_with_their_number(caplog: pytest.LogCaptureFixture) -> None:
+    log = RefusalLog(interval_s=60.0)
+    for now_s in (0.0, 1.0, 59.0, 60.0, 61.0):
+        log.refused("stranger", "user 7", now_s)
+        log.refused("limit", "too many", now_s)
+    assert caplog.messages == [
+        "user 7",
+        "too many",
+        "user 7 (2 more were refused before)",
+        "too many (2 more were refused before)",
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file to a group")
+def test_the_socket_is_open_to_its_owner_and_one_group_only(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        for peers, mode, group in (
+            (Peers(), 0o600, os.getegid()),
+            (peers_of(["65532"], ()), 0o660, 65532),
+            (peers_of(["65532"], [65532]), 0o660, 65532),
+            (peers_of(["0", "65532"], (), 4711), 0o660, 4711),
+        ):
+            await keeper.server.stop()
+            keeper.server = KeeperServer(keeper.path, keeper.kept, peers)
+            await keeper.server.start()
+            found = keeper.path.stat()
+            assert (found.st_mode & 0o777, found.st_gid) == (mode, group)
+
+    run(tmp_path, use)
+
+
+def test_users_of_different_groups_need_a_group_that_they_share() -> None:
+    with pytest.raises(InvalidInput, match=r"--socket-group.*their own are 0, 65532"):
+        peers_of(["root", "65532"], ())
+    with pytest.raises(InvalidInput, match="on this machine"):
+        peers_of(["nobody-at-all"], ())
+    assert peers_of(["root", "65532"], (), 4711).socket_group == 4711
+    assert peers_of((), ()).socket_group is None
+    assert peers_of((), [4711]).socket_group == 4711
+
+
+def test_a_name_that_no_file_can_have_is_refused_with_its_message(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        request = wire.Hold((SetKnob(Target("be/" + "x" * 100_000, Knob.CPU_MAX), HALF, REASON),))
+        reply = wire.reply((await keeper.raw(wire.frame(request)))[4:])
+        assert isinstance(reply, wire.Refused)
+        assert "characters" in reply.detail
+        assert keeper.trail.changes == []
 
     run(tmp_path, use)
 

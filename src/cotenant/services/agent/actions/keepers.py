@@ -18,6 +18,7 @@ from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.engine.node.settings import Mode
 from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob
+from cotenant.services.agent.actions.hardware_classes import CLASSES
 from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
@@ -109,5 +110,13 @@ async def _running(keeper: LocalKeeper) -> AsyncIterator[LocalKeeper]:
 
 
 def _rules(config: AgentConfig) -> Rules:
-    # a reload may lengthen the leases; the configuration bounds them
-    return Rules(config.writable, never=groups_of_this_process(), longest_ttl_us=LONGEST_TTL_MS * 1000)
+    """One process decides and writes, so the configuration is its only bound; a reload may lengthen the leases, and name another uplink."""
+    return Rules(
+        config.writable,
+        never=groups_of_this_process(),
+        interfaces=None,
+        classes=frozenset(CLASSES),
+        raises_roots=True,
+        restores_all=True,
+        longest_ttl_us=LONGEST_TTL_MS * 1000,
+    )
