@@ -37,6 +37,7 @@ class GangMembership(Plugin):
         self._gangs: dict[str, Gang] = {}
         self._of: dict[str, Gang] = {}  # uid -> its gang
         self._links: dict[str, tuple[str, ...]] = {}  # gangs that name others
+        self._with_min_resources: set[str] = set()
         self._bundles: dict[str, tuple[str, ...]] = {}
         self._reconsidered: dict[str, None] = {}  # gangs whose waiting members may have another gate or key now
         self._status_due: dict[str, None] = {}  # gangs whose status may have changed
@@ -193,6 +194,7 @@ class GangMembership(Plugin):
             return
         self._gangs.pop(gang.key, None)
         self._links.pop(gang.key, None)
+        self._with_min_resources.discard(gang.key)
         self._once.discard(gang.key)
         self._back_offs.forget(gang.key)
         self._grew.pop(gang.key, None)
@@ -219,6 +221,9 @@ class GangMembership(Plugin):
             self._status_due[gang.key] = None
         if gang.spec == before:
             return
+        self._with_min_resources.discard(gang.key)
+        if gang.spec is not None and gang.spec.min_resources:
+            self._with_min_resources.add(gang.key)
         self._bundles.clear()
         self._links.pop(gang.key, None)
         if gang.spec is not None and gang.spec.groups:

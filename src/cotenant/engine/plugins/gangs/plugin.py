@@ -1,18 +1,20 @@
 """The gangs plugin: the extension points through which gangs take part in scheduling.
 
 Problem: gangs take part in every step of scheduling, and each step has rules of its own. Choice: one class that the scheduling cycle calls, over parts with one subject
-each: the records (membership.py), the gate, queue keys and permits (directory.py), placement of Strict bundles (judging.py) with preemption (preemption.py), and the nodes
+each: the records (membership.py), free resources (min_resources.py), the gate, queue keys and permits (directory.py), placement of Strict bundles (judging.py) with preemption (preemption.py), and the nodes
 that NonStrict members hold (waiting.py). Source: Koordinator, pkg/scheduler/plugins/coscheduling. Limits: those of its parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cotenant.engine.cycle.access import CycleAccess
+from cotenant.engine.cycle.components import Components
 from cotenant.engine.framework.jobs import Job
-from cotenant.engine.framework.plugin import Cycle, IsGoing
+from cotenant.engine.framework.plugin import Cycle, IsGoing, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group, Verdict
 from cotenant.engine.plugins.gangs.directory import NAME as NAME
@@ -20,6 +22,7 @@ from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.judging import GangJudging, of_gang
 from cotenant.engine.plugins.gangs.losses import job_of_bundle
 from cotenant.engine.plugins.gangs.members import Gang
+from cotenant.engine.plugins.gangs.min_resources import shortage
 from cotenant.engine.plugins.gangs.status import progress_of
 from cotenant.engine.plugins.gangs.waiting import GangWaiting
 from cotenant.model.decisions.record import DecisionRecord
@@ -30,7 +33,8 @@ class Gangs(GangDirectory):
 
     def __init__(self) -> None:
         super().__init__()
-        self._whole: GangJudging | None = None  # None before `join`
+        self._components: Components | None = None  # None before `join`
+        self._whole: GangJudging | None = None
         self._waiting: GangWaiting | None = None
 
     def capture(self) -> Callable[[], Gangs]:
@@ -44,9 +48,27 @@ class Gangs(GangDirectory):
 
         return make
 
+    def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
+        """Members of gangs whose `minResources` are not free."""
+        if not self._with_min_resources or self._components is None:
+            return {}
+        found: dict[str, Refused | None] = {}
+        rejected: dict[int, Refused] = {}
+        for position, entry in enumerate(pods):
+            gang = self._of.get(entry.seen.uid)
+            if gang is None or gang.key not in self._with_min_resources:
+                continue
+            if gang.key not in found:
+                found[gang.key] = shortage(self._components.assignments, gang)
+            why = found[gang.key]
+            if why is not None:
+                rejected[position] = why
+        return rejected
+
     def join(self, cycle: Cycle) -> None:
         """See `Plugin`."""
         assert isinstance(cycle, CycleAccess)
+        self._components = cycle.components
         self._whole = GangJudging(cycle, self)
         self._waiting = GangWaiting(cycle, self)
 
