@@ -7,8 +7,7 @@ that NonStrict members hold (waiting.py). Source: Koordinator, pkg/scheduler/plu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cotenant.engine.cycle.access import CycleAccess
