@@ -156,7 +156,9 @@ def find_victims(
     zeros = [np.zeros(size, dtype=np.int64) for _ in range(5)]
     costs = Costs(zeros[0], zeros[1], zeros[2], zeros[3], zeros[4], np.full(size, np.inf))
     fate = np.zeros(len(order), dtype=np.int64)
-    budgets_from, budgets = np.append(0, np.cumsum(candidates.covered.sum(axis=1))), np.nonzero(candidates.covered)[1]
+    budgets_from = np.append(0, np.cumsum(candidates.covered.sum(axis=1)))
+    # `nonzero` gives a strided view unless it is empty, and each layout would compile a kernel of its own
+    budgets = np.ascontiguousarray(np.nonzero(candidates.covered)[1])
     clear(
         trying,
         start,
