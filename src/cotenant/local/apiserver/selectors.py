@@ -95,7 +95,7 @@ def parse_labels(text: str) -> LabelSelector:
             operator = "In" if found["set"].strip() == "in" else "NotIn"
             requirements.append(Requirement(found["key"], operator, frozenset(values)))
         elif found["op"] in (">", "<"):
-            if not re.fullmatch(r"-?\d+", found["value"]):
+            if not re.fullmatch(r"-?\d{1,18}", found["value"]):
                 raise _bad(
                     text,
                     f"values[0]: Invalid value: {found['value']!r}: for 'Gt', 'Lt' operators, the value must be an integer",

@@ -1,8 +1,7 @@
-"""The ASGI application: who asks, what for, and every error as a Status.
+"""The ASGI application: authentication, routing, and every error as a Status.
 
-Problem: thousands of small requests a second share one loop with storage and watches, and whatever a stranger sends must come back as a
-Status. Choice: plain ASGI with one dispatch by path; resources first, then the handful of fixed paths. Limits: HTTP/1.1 only; no HEAD or
-OPTIONS.
+Problem: thousands of small requests a second share one event loop with storage and watches, and every invalid request must be answered with
+a Status. Choice: plain ASGI with one dispatch by path: resources first, then the fixed paths. Limits: HTTP/1.1 only; no HEAD or OPTIONS.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cotenant.drivers.http.pages import EXPOSITION
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.http import reviews
 from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthorized
-from cotenant.local.apiserver.http.bodies import decode_object
+from cotenant.local.apiserver.http.bodies import BodyDecoder
 from cotenant.local.apiserver.http.discovery import Discovery
 from cotenant.local.apiserver.http.encoding import rendering
 from cotenant.local.apiserver.http.encoding.accept import Representation
@@ -36,7 +35,7 @@ _FIXED = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/op
 
 
 class Application:
-    """The whole HTTP face of one API server, as an ASGI application."""
+    """The HTTP interface of one API server, as an ASGI application."""
 
     def __init__(
         self,
@@ -53,12 +52,13 @@ class Application:
         self.streams = Streams(clock)
         self.metrics = ApiServerMetrics(lambda: len(self.streams))
         self._clock = clock
-        self._resources = Resources(api, self.streams, clock)
+        self._bodies = BodyDecoder()
+        self._resources = Resources(api, self.streams, self._bodies, clock)
         self._discovery = Discovery(api.registry, rendering.encode)
         self._openapi = OpenApi(api, definitions)
 
     def close(self) -> None:
-        """Not ready any more; open watches end."""
+        """Report not ready and end all open watches."""
         self.health.is_ready = False
         self.streams.close()
 
@@ -92,7 +92,7 @@ class Application:
         except asyncio.CancelledError:
             exchange.abort()
             raise
-        except Exception:  # the process's outer loop for one request: counted, logged, told as a Status
+        except Exception:  # the outermost handler of a request: counted, logged, answered with a Status
             self.metrics.failure()
             _log.exception("%s %s failed", exchange.method, exchange.path)
             await self._refuse(exchange, ApiError(500, "InternalError", "Internal error occurred"))
@@ -119,7 +119,7 @@ class Application:
             raise method_not_allowed()
         query = parse_query(exchange.query_string)
         write_options(query, "CreateOptions", "")
-        obj = decode_object(await exchange.body(), exchange.header(b"content-type"), review.kind)
+        obj = await self._bodies.object(await exchange.body(), exchange.header(b"content-type"), review.kind)
         await self._json(exchange, reviews.answer(review, obj), 201)
         return "create"
 
@@ -136,11 +136,11 @@ class Application:
         if exchange.method != "GET":
             raise method_not_allowed() if path.rstrip("/") in _FIXED else not_found()
         if path.startswith(("/healthz", "/livez", "/readyz")):
-            told = self.health.answer(path, "verbose" in parse_query(exchange.query_string))
-            if told is None:
+            answer = self.health.answer(path, "verbose" in parse_query(exchange.query_string))
+            if answer is None:
                 raise not_found()
             await exchange.answer(
-                told[0], b"text/plain; charset=utf-8", told[1], [(b"x-content-type-options", b"nosniff")]
+                answer[0], b"text/plain; charset=utf-8", answer[1], [(b"x-content-type-options", b"nosniff")]
             )
         elif path == "/version" or path == "/version/":
             await self._json(exchange, version())

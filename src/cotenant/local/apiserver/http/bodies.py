@@ -1,27 +1,33 @@
-"""From the bytes of a request to a document: content type, size, depth, duplicate fields.
+"""Decodes request bodies: content type, size, depth, duplicate fields.
 
-Problem: request bodies are untrusted. A body may be huge, deeply nested, not JSON, JSON with duplicate fields, or YAML whose aliases expand
-without bound. Choice: everything is bounded before it is decoded; JSON is decoded by msgspec, and read a second time for duplicate fields
-only where its re-encoding is not as long as the body, so that something may have been dropped. YAML is read without aliases.
-Limits: 3 MiB (the server's own limit in Kubernetes), 256 levels (Kubernetes: 10,000).
+Problem: request bodies are untrusted. A body may be huge, deeply nested, not JSON, JSON with duplicate fields, or YAML, which takes seconds
+to read. Choice: bodies are bounded before they are decoded, and documents before anything walks them; msgspec decodes JSON, and a second
+pass looks for duplicate fields only if the re-encoded document is not as long as the body. YAML is decoded in a thread.
+Limits: bodies of 3 MiB (kube-apiserver's limit), objects of 1.5 MiB (etcd's), 256 levels (Kubernetes: 10,000), 100 duplicate fields.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from cotenant.local.apiserver import yaml_documents
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.http.encoding import protobuf
-from cotenant.local.apiserver.http.encoding.json_documents import MAX_DEPTH, bad_body, decode_json
+from cotenant.local.apiserver.http.encoding.json_documents import bad_body, decode_json
+from cotenant.local.apiserver.storage.store import MAX_OBJECT_BYTES, check_size
 
 MAX_BODY_BYTES = 3 << 20
 
 _encode = msgspec.json.Encoder().encode
 _SPACE = b" \n\r\t"
+_YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+_AT_ONCE_BYTES = 1 << 10  # shorter YAML is decoded in the event loop
+_MAX_DUPLICATES = 100  # as in Kubernetes
 
 
 def too_large() -> ApiError:
@@ -45,60 +51,49 @@ def media_type(header: str) -> str:
 
 
 def decode_yaml(body: bytes, kind: str = "") -> Any:
-    """A YAML document, as plain JSON values. Raises ApiError 400 for what is not YAML, has aliases, or is too deep."""
-    import yaml  # type: ignore[import-untyped]
-
-    try:
-        depth = 0
-        for event in yaml.parse(body, Loader=_yaml_loader()):
-            if isinstance(event, yaml.AliasEvent):
-                raise bad_body("yaml: aliases are not allowed", kind)
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-                if depth > MAX_DEPTH:
-                    raise bad_body("yaml: exceeded max depth", kind)
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-        document = yaml.load(body, Loader=_yaml_loader())
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise bad_body(f"yaml: {' '.join(str(error).split())}", kind) from None
-    return _plain(document)
+    """A YAML document, as plain JSON values. Raises ApiError 400 for what is not YAML, has aliases, or is too large."""
+    return yaml_documents.decode(body, lambda message: bad_body(message, kind))
 
 
-def _yaml_loader() -> Any:
-    """YAML 1.1 as Kubernetes reads it: dates stay text."""
-    global _loader
-    if _loader is None:
-        import yaml
+class BodyDecoder:
+    """Decodes the bodies of one server's requests; YAML in a thread, one document at a time, so that other requests proceed."""
 
-        class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-            yaml_implicit_resolvers = {  # noqa: RUF012
-                first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-                for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-            }
+    def __init__(self) -> None:
+        self._turn = asyncio.Semaphore(1)
 
-        _loader = Loader
-    return _loader
+    async def object(self, body: bytes, content_type: str, kind: str) -> Manifest:
+        """As `decode_object`."""
+        if media_type(content_type) in _YAML and len(body) > _AT_ONCE_BYTES:
+            async with self._turn:
+                return await asyncio.to_thread(decode_object, body, content_type, kind)
+        return decode_object(body, content_type, kind)
+
+    async def applied(self, body: bytes) -> bytes:
+        """The configuration of an apply patch, JSON or YAML, as JSON. Raises ApiError 400 or 413."""
+        if body[:1] == b"{":
+            document = decode_json(body)
+        elif len(body) <= _AT_ONCE_BYTES:
+            document = decode_yaml(body)
+        else:
+            async with self._turn:
+                document = await asyncio.to_thread(decode_yaml, body)
+        encoded = _encode(document)
+        check_size(len(encoded))
+        return encoded
+
+    async def duplicates(self, body: bytes) -> list[str]:
+        """As `duplicate_fields`."""
+        if len(body) > _AT_ONCE_BYTES:
+            async with self._turn:
+                return await asyncio.to_thread(duplicate_fields, body)
+        return duplicate_fields(body)
 
 
-_loader: Any = None
-
-
-def _plain(value: Any) -> Any:
-    """YAML's values as JSON has them: keys are text, there are no dates, sets or bytes."""
-    if isinstance(value, dict):
-        return {_key(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    raise bad_body(f"yaml: a value of type {type(value).__name__} has no JSON form", "")
-
-
-def _key(key: object) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return key if isinstance(key, str) else str(key)
+def check_patch(body: bytes) -> None:
+    """Check a merge patch: a JSON document no larger than an object. Raises ApiError 400 or 413."""
+    document = decode_json(body)
+    if len(body) > MAX_OBJECT_BYTES:
+        check_size(len(_encode(document)))
 
 
 def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
@@ -106,7 +101,7 @@ def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
     media = media_type(content_type)
     if media == "application/json":
         document = decode_json(body, kind)
-    elif media in ("application/yaml", "application/x-yaml", "text/yaml"):
+    elif media in _YAML:
         document = decode_yaml(body, kind)
     elif media == "application/vnd.kubernetes.protobuf":
         document = protobuf.decode(body, kind)
@@ -114,6 +109,8 @@ def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
         raise unsupported_media_type()
     if not isinstance(document, dict):
         raise bad_body("couldn't get version/kind; json parse error: expected an object", kind)
+    if len(body) > MAX_OBJECT_BYTES:
+        check_size(len(_encode(document)))
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         raise ApiError(
@@ -123,16 +120,16 @@ def decode_object(body: bytes, content_type: str, kind: str) -> Manifest:
 
 
 def is_surely_single(body: bytes, document: Any) -> bool:
-    """Whether a quick look shows that no field was said twice: re-encoded it is as long as it came, white space aside."""
+    """Whether no field occurs twice, by a cheap sufficient test: the re-encoded document is as long as the body, white space aside."""
     return len(_encode(document).translate(None, _SPACE)) == len(body.translate(None, _SPACE))
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """The paths of fields that a JSON body says more than once, in the order in which they are met."""
-    found: list[str] = []
+    """The paths of fields that occur more than once in a JSON object, in document order, 100 at most."""
+    found: dict[str, None] = {}
     root = json.loads(body, object_pairs_hook=_Pairs)
     _walk(root, "", found)
-    return found
+    return list(found)
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -142,13 +139,15 @@ class _Pairs(list[tuple[str, Any]]):
         super().__init__(pairs)
 
 
-def _walk(value: Any, path: str, found: list[str]) -> None:
+def _walk(value: Any, path: str, found: dict[str, None]) -> None:
+    if len(found) >= _MAX_DUPLICATES:
+        return
     if isinstance(value, _Pairs):
         seen: set[str] = set()
         for key, inner in value:
             where = f"{path}.{key}" if path else key
-            if key in seen and where not in found:
-                found.append(where)
+            if key in seen and len(found) < _MAX_DUPLICATES:
+                found[where] = None
             seen.add(key)
             _walk(inner, where, found)
     elif isinstance(value, list):

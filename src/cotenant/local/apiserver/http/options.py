@@ -1,8 +1,8 @@
-"""From a query string to what the verbs take.
+"""Parses the options of a request from its query string and its body.
 
-Problem: options come as text, from the URL and (on delete) from a body, and a wrong one must be refused in Kubernetes' words rather than
-ignored. Choice: one function a verb; unknown parameters are ignored, as Kubernetes does. Source: Kubernetes API reference, common
-parameters; messages as a real server gives them.
+Problem: options arrive as text, in the URL and (for delete) in a body, and an invalid one must be refused with Kubernetes' message, not
+ignored. Choice: one function per verb; unknown parameters are ignored, as in Kubernetes. Limits: integers have 64 bits. Source: Kubernetes
+API reference, common parameters; messages as a real server gives them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from cotenant.local.apiserver.contract import ApiError, Cause, DeleteOptions, ListOptions, Manifest, WriteOptions
+from cotenant.local.apiserver.verbs.numbers import MAX_DIGITS, MAX_INTEGER, parse_version, shortened
 
 Query = dict[str, str]
 
@@ -20,7 +21,7 @@ _MANAGER_LIMIT = 128
 
 
 def parse_query(raw: bytes) -> Query:
-    """The parameters; the first of a repeated one counts."""
+    """The parameters; the first value of a repeated one is used."""
     if not raw:
         return {}
     query: Query = {}
@@ -50,10 +51,12 @@ def _integer(query: Query, name: str) -> int:
     value = query.get(name, "")
     if not value:
         return 0
-    try:
-        return int(value)
-    except ValueError:
-        raise ApiError(400, "BadRequest", f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        raise ApiError(400, "BadRequest", f'strconv.ParseInt: parsing "{shortened(value)}": invalid syntax')
+    if len(digits) > MAX_DIGITS or int(value) > MAX_INTEGER:
+        raise ApiError(400, "BadRequest", f'strconv.ParseInt: parsing "{shortened(value)}": value out of range')
+    return int(value)
 
 
 def _dry_run(values: object, kind: str) -> bool:
@@ -68,7 +71,7 @@ def _dry_run(values: object, kind: str) -> bool:
 
 
 def default_manager(user_agent: str) -> str:
-    """The field manager of a client that does not name itself: its User-Agent up to the slash."""
+    """The default field manager: the User-Agent up to the slash."""
     name = user_agent.split("/", 1)[0][:_MANAGER_LIMIT]
     return "".join(letter for letter in name if letter.isprintable()) or "unknown"
 
@@ -97,7 +100,7 @@ def write_options(query: Query, kind: str, user_agent: str) -> WriteOptions:
 
 
 def check_apply(query: Query) -> None:
-    """Server-side apply must say who applies. Raises ApiError 422."""
+    """Server-side apply requires a field manager. Raises ApiError 422."""
     if not query.get("fieldManager"):
         cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
         raise _invalid("PatchOptions", cause)
@@ -132,9 +135,7 @@ def list_options(query: Query) -> ListOptions:
     if causes:
         reason = "FieldValueForbidden" if causes[0].startswith("Forbidden") else "FieldValueNotSupported"
         raise _invalid("ListOptions", Cause(reason, causes[0], "resourceVersionMatch"))
-    if version and not version.isdigit():
-        message = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise ApiError(400, "BadRequest", f"invalid resource version: {message}")
+    parse_version(version)
     return ListOptions(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
@@ -149,12 +150,12 @@ def list_options(query: Query) -> ListOptions:
 
 
 def is_watch(query: Query) -> bool:
-    """Whether a list is asked to become a watch."""
+    """Whether the request is a watch."""
     return _boolean(query, "watch")
 
 
 def delete_options(query: Query, body: Manifest | None) -> DeleteOptions:
-    """Options of a delete, from its body if it has one, else from the query. Raises ApiError 400 or 422."""
+    """Options of a delete, from the body if there is one, else from the query. Raises ApiError 400 or 422."""
     if body:
         kind = body.get("kind", "DeleteOptions")
         if kind != "DeleteOptions":
@@ -175,8 +176,8 @@ def delete_options(query: Query, body: Manifest | None) -> DeleteOptions:
 def _deletion(
     grace: Any, propagation: Any, orphan: Any, dry_run: object, preconditions: dict[str, Any]
 ) -> DeleteOptions:
-    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
-        raise ApiError(400, "BadRequest", "gracePeriodSeconds: expected an integer")
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool) or abs(grace) > MAX_INTEGER):
+        raise ApiError(400, "BadRequest", "gracePeriodSeconds: expected an integer of 64 bits")
     if propagation and propagation not in _PROPAGATIONS:
         message = f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"'
         raise _invalid("DeleteOptions", Cause("FieldValueNotSupported", message, "propagationPolicy"))

@@ -24,9 +24,8 @@ from cotenant.local.apiserver.contract import (
     WriteOptions,
 )
 from cotenant.local.apiserver.http.bodies import (
-    decode_object,
-    decode_yaml,
-    duplicate_fields,
+    BodyDecoder,
+    check_patch,
     is_surely_single,
     media_type,
 )
@@ -50,6 +49,7 @@ from cotenant.local.apiserver.http.streaming import Streams
 _CREATE_ONLY = frozenset({"binding", "eviction", "token"})
 _PATCHES = frozenset({JSON, MERGE, STRATEGIC, APPLY})
 _BROWSERS = ("curl/", "Wget/", "Mozilla/")
+_WARNINGS_TOTAL, _WARNING_CUT = 4096, 256  # characters
 
 
 def not_found() -> ApiError:
@@ -71,9 +71,16 @@ def is_pretty(query: Query, exchange: Exchange) -> bool:
 
 
 def warning_headers(warnings: Sequence[str]) -> list[Header]:
-    """One `Warning: 299 - "text"` header per warning."""
+    """One `Warning: 299 - "text"` header per warning, 4 KiB of text in all; long ones are cut, as by kube-apiserver."""
     headers = []
+    total = 0
+    is_long = sum(map(len, warnings)) > _WARNINGS_TOTAL
     for text in warnings:
+        if is_long:
+            text = text[:_WARNING_CUT]
+        total += len(text)
+        if total > _WARNINGS_TOTAL:
+            break
         shown = "".join(letter for letter in text if letter.isprintable()).replace("\\", "\\\\").replace('"', '\\"')
         headers.append((b"warning", f'299 - "{shown}"'.encode("latin-1", "replace")))
     return headers
@@ -82,8 +89,9 @@ def warning_headers(warnings: Sequence[str]) -> list[Header]:
 class Resources:
     """Serves the resource URLs."""
 
-    def __init__(self, api: ApiProtocol, streams: Streams, clock: Callable[[], float]) -> None:
+    def __init__(self, api: ApiProtocol, streams: Streams, bodies: BodyDecoder, clock: Callable[[], float]) -> None:
         self._api = api
+        self._bodies = bodies
         self._streams = streams
         self._clock = clock
 
@@ -177,14 +185,14 @@ class Resources:
         body = await exchange.body()
         content_type = exchange.header(b"content-type")
         kind = target.resource.kind
-        obj = decode_object(body, content_type, kind)
+        obj = await self._bodies.object(body, content_type, kind)
         warnings: list[str] = []
         if (
             options.validation != "Ignore"
             and media_type(content_type) == "application/json"
             and not is_surely_single(body, obj)
         ):
-            duplicates = duplicate_fields(body)
+            duplicates = await self._bodies.duplicates(body)
             if duplicates and options.validation == "Strict":
                 raise strict_error(target.resource, obj, duplicates)
             warnings = [f'duplicate field "{path}"' for path in duplicates]
@@ -207,10 +215,11 @@ class Resources:
             raise ApiError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: force: {cause}')
         body = await exchange.body()
         if media == APPLY:
-            document = decode_json(body) if body[:1] == b"{" else decode_yaml(body)
-            body = rendering.encode(document)
-        else:
+            body = await self._bodies.applied(body)
+        elif media == JSON:
             decode_json(body)
+        else:
+            check_patch(body)
         answer = await self._api.patch(target, body, media, options)
         await self._answer(exchange, target.resource, answer, (), query, representation, 201 if answer.created else 200)
 
@@ -280,7 +289,8 @@ class Resources:
     async def _delete_body(self, exchange: Exchange, query: Query) -> DeleteOptions:
         body = await exchange.body()
         content_type = exchange.header(b"content-type")
-        return delete_options(query, decode_object(body, content_type, "DeleteOptions") if body else None)
+        options = await self._bodies.object(body, content_type, "DeleteOptions") if body else None
+        return delete_options(query, options)
 
     async def _delete(self, exchange: Exchange, target: Target, query: Query, representation: Representation) -> None:
         answer = await self._api.delete(target, await self._delete_body(exchange, query))

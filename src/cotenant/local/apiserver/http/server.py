@@ -1,6 +1,7 @@
-"""The API server's HTTP server: the one of `drivers/http`, with refusals as a Kubernetes Status and watches that end at the stop.
+"""The API server's HTTP server: `drivers/http` with refusals as a Kubernetes Status; watches end when it stops.
 
-Limits: beyond loopback a certificate is required, because the token must not travel in clear text. Watches last as long as their client reads.
+Limits: a certificate is required for addresses other than loopback, because the token must not be sent in clear text. A watch lasts as long as
+its client reads.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ApiServer:
         await server.start()      # server.url
         await server.stop()
 
-    Raises `InvalidInput` where the address or the certificate cannot be used, and for an address beyond loopback without a certificate.
+    Raises `InvalidInput` if the address or the certificate cannot be used, and for an address other than loopback without a certificate.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class ApiServer:
     ) -> None:
         address = where.address if isinstance(where, Listening) else where
         if tls is None and not address.is_loopback:
-            raise InvalidInput(address.field, str(address), "a loopback address", "elsewhere it needs a certificate")
+            raise InvalidInput(
+                address.field, str(address), "a loopback address", "any other address needs a certificate"
+            )
         traffic = Traffic("apiserver", is_watch)
         self._app = app
         self._server = HttpServer(
@@ -55,12 +58,12 @@ class ApiServer:
 
     @property
     def address(self) -> Address:
-        """Where the server listens."""
+        """The address that the server listens on."""
         return self._server.address
 
     @property
     def url(self) -> str:
-        """For clients."""
+        """The URL for clients."""
         return self._server.url
 
     async def start(self) -> None:
@@ -68,17 +71,17 @@ class ApiServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """End watches, complete what is in progress for 2 s at most, close."""
+        """End watches, complete requests in progress within 2 s, close."""
         self._app.close()
         await self._server.stop()
 
 
 def is_watch(scope: Scope) -> bool:
-    """Whether a request is a watch, which lasts as long as its client wants."""
+    """Whether a request is a watch, whose duration is the client's choice."""
     return b"watch=" in scope["query_string"]
 
 
 def status_refusal(status: int, message: str) -> Answer:
-    """A refusal by the server's limits, in the form of the API."""
+    """A refusal by the server's limits, as a Status."""
     error = ApiError(status, _REASONS.get(status, "BadRequest"), message)
     return Answer(status, rendering.encode(error.status()), JSON)

@@ -1,8 +1,7 @@
 """Decoding of patch bodies, with limits on depth and size.
 
-Problem: a body may be JSON or YAML, nested without bound, or (YAML) grow a thousandfold by aliases. Choice: msgspec reads JSON, PyYAML's
-safe loader YAML with dates left as text (Kubernetes' objects are JSON), and both refuse depth and size that no API object has. Limits: a
-YAML body must be a single document, as on the real server.
+Problem: a body may be JSON or YAML and nested without bound. Choice: msgspec reads JSON, `yaml_documents` YAML, and both refuse a depth that
+no API object has. Limits: a YAML body must be a single document, as on the real server.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from cotenant.local.apiserver import yaml_documents
 from cotenant.local.apiserver.contract import ApiError, Manifest
 
 MAX_DEPTH = 300  # levels of nesting
-MAX_VALUES = 2_000_000  # values in one YAML body, aliases written out
 
 _JSON = msgspec.json.Decoder()
 
@@ -30,7 +29,7 @@ def read_document(body: bytes | Manifest, *, yaml: bool = False) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if not yaml:
             raise _unreadable(str(error)) from None
-    return _read_yaml(bytes(body))
+    return yaml_documents.decode(bytes(body), _unreadable, allows_aliases=True)
 
 
 def read_mapping(body: bytes | Manifest, *, yaml: bool = False) -> Manifest:
@@ -73,39 +72,6 @@ def refuse_deep(value: Any, limit: int = MAX_DEPTH) -> None:
         if not level:
             return
     raise _unreadable("the body is nested too deeply")
-
-
-def _read_yaml(body: bytes) -> Any:
-    import yaml  # type: ignore[import-untyped]
-
-    loader: Any = type("JsonLoader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
-    loader.yaml_implicit_resolvers = {
-        first: [(tag, rule) for tag, rule in rules if tag != "tag:yaml.org,2002:timestamp"]
-        for first, rules in loader.yaml_implicit_resolvers.items()
-    }
-    try:
-        found = yaml.load(body, loader)
-        if b"&" in body:
-            _refuse_bomb(found)
-        return _JSON.decode(msgspec.json.encode(found))  # keys become strings, non-JSON values are refused
-    except RecursionError:
-        raise _unreadable("the body is nested too deeply") from None
-    except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise _unreadable(
-            f"error converting YAML to JSON: {str(error).splitlines()[0] if str(error) else 'unreadable'}"
-        ) from None
-
-
-def _refuse_bomb(value: Any) -> None:
-    waiting = [value]
-    seen = 0
-    while waiting:
-        one = waiting.pop()
-        if type(one) in _NESTED:
-            seen += len(one)
-            if seen > MAX_VALUES:
-                raise _unreadable("error converting YAML to JSON: document contains excessive aliasing")
-            waiting.extend(one.values() if type(one) is dict else one)
 
 
 def _unreadable(message: str) -> ApiError:

@@ -1,17 +1,22 @@
 """JSON patches (RFC 6902), with Kubernetes' responses to those that do not apply.
 
 Problem: a malformed patch is the client's error (400), a failed test or path depends on the object's state (422), and the messages must
-match the real server's. Choice: the jsonpatch library applies them. Limits: `test` compares as Python does (1 equals true).
+match the real server's; and a patch of 2 kB whose `copy` operations double a value asks for gigabytes. Choice: the jsonpatch library applies
+them; the bytes that `copy` adds are bounded in sum, as upstream bounds them. Limits: `test` compares as Python does (1 equals true).
+Source: kube-apiserver's `JSONPatchMaxCopyBytes` (3 MiB).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest
 from cotenant.local.apiserver.patching.document import read_document, refuse_deep
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 << 20  # by all `copy` operations of a patch, as JSON
 _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 
 
@@ -28,7 +33,10 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
     for each in operations:
         _check(each)
     try:
-        result = JsonPatch(operations).apply(obj, in_place=True)
+        if any(each["op"] == "copy" for each in operations):
+            result = _apply_counting(obj, operations)
+        else:
+            result = JsonPatch(operations).apply(obj, in_place=True)
     except (
         JsonPatchException,
         JsonPointerException,
@@ -43,6 +51,24 @@ def json_patch(obj: Manifest, body: bytes | list[Manifest]) -> Manifest:
         raise _malformed("json: the patched document is no object")
     refuse_deep(result)
     return result
+
+
+def _apply_counting(document: Any, operations: list[Manifest]) -> Any:
+    """Apply operations one by one; the values that `copy` duplicates are measured first."""
+    from jsonpatch import JsonPatch
+    from jsonpointer import JsonPointer
+
+    copied = 0
+    for each in operations:
+        if each["op"] == "copy":
+            copied += len(msgspec.json.encode(JsonPointer(each["from"]).resolve(document)))
+            if copied > MAX_COPIED_BYTES:
+                raise _refused(
+                    f"Unable to complete the copy, the accumulated size increase of JSON copies is {copied}, "
+                    f"exceeding the limit {MAX_COPIED_BYTES}"
+                )
+        document = JsonPatch([each]).apply(document, in_place=True)
+    return document
 
 
 def _check(operation: Manifest) -> None:

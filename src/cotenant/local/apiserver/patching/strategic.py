@@ -23,6 +23,7 @@ _PATCH = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
+_DELETED = object()  # the place of a removed element
 
 
 def strategic_merge(obj: Manifest, body: bytes | Manifest, schema: Schema | None) -> Manifest:
@@ -45,8 +46,9 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
     if retained is not None:
         if not isinstance(retained, list):
             raise _bad(f"{_RETAIN} must be a list")
+        kept = {_identity(each) for each in retained}
         for key in list(target):
-            if key not in retained:
+            if key not in kept:
                 del target[key]
     orders: dict[str, list[Any]] = {}
     for key, value in patch.items():
@@ -61,7 +63,8 @@ def _merge_map(target: Manifest, patch: Manifest, node: SchemaNode) -> Manifest:
                     raise _bad(f"invalid value type for {key}: it must be a list")
                 present = target.get(name)
                 if isinstance(present, list):
-                    target[name] = [each for each in present if each not in value]
+                    removed = {_identity(each) for each in value}
+                    target[name] = [each for each in present if _identity(each) not in removed]
             elif key not in (_PATCH, _RETAIN):
                 raise _bad(f"invalid directive {key}")
     for key, value in patch.items():
@@ -92,9 +95,11 @@ def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: l
     if node.item.kind != tree.STRUCT:
         if any(isinstance(each, dict | list) for each in patch):
             raise _bad(f"expected a list of scalars, got {_shown(patch)}")
+        known = {_identity(each) for each in present}
         result = list(present)
         for each in patch:
-            if each not in result:
+            if each not in known:
+                known.add(each)
                 result.append(each)
         return _ordered(result, order, node) if order is not None else result
     key = node.merge_key
@@ -104,21 +109,26 @@ def _merge_list(present: list[Any], patch: list[Any], node: SchemaNode, order: l
     if any(each.get(_PATCH) == "replace" for each in patch):
         return [_without_directives(each) for each in patch if each.get(_PATCH) != "replace" or len(each) > 1]
     result = list(present)
+    at: dict[Hashable, list[int]] = {}  # positions by merge key
+    for index, other in enumerate(present):
+        if isinstance(other, dict) and key in other:
+            at.setdefault(_identity(other[key]), []).append(index)
     for each in patch:
         if each.get(_PATCH) not in (None, "delete", "merge"):
             raise _bad(f"unknown patch type: {each[_PATCH]} in map: {_shown(each)}")
         if key not in each:
             raise _unmergeable(f"map: {_shown(each)} does not contain declared merge key: {key}")
-        merge_value = each[key]
+        identity = _identity(each[key])
         if each.get(_PATCH) == "delete":
-            result = [other for other in result if not _has(other, key, merge_value)]
-            continue
-        for index, other in enumerate(result):
-            if _has(other, key, merge_value):
-                result[index] = _merge_map(other, each, node.item)
-                break
+            for index in at.pop(identity, ()):
+                result[index] = _DELETED
+        elif identity in at:
+            index = at[identity][0]
+            result[index] = _merge_map(result[index], each, node.item)
         else:
+            at[identity] = [len(result)]
             result.append(_merge_map({}, each, node.item))
+    result = [each for each in result if each is not _DELETED]
     return _ordered(result, order, node) if order is not None else result
 
 
@@ -127,8 +137,7 @@ def _ordered(items: list[Any], order: list[Any], node: SchemaNode) -> list[Any]:
     key = node.merge_key if node.item.kind == tree.STRUCT else ""
 
     def identity(item: Any) -> Hashable:
-        value = item.get(key) if key and isinstance(item, dict) else item
-        return value if isinstance(value, Hashable) else _shown(value)
+        return _identity(item.get(key) if key and isinstance(item, dict) else item)
 
     merge_value = [identity(each) for each in order]
     known = {identity(each): each for each in items}
@@ -145,8 +154,9 @@ def _child(node: SchemaNode, key: str) -> SchemaNode:
     return node.item if node.kind == tree.MAP else DEDUCED
 
 
-def _has(item: Any, key: str, value: Any) -> bool:
-    return isinstance(item, dict) and key in item and item[key] == value
+def _identity(value: Any) -> Hashable:
+    """A hashable stand-in for a merge key or a list's scalar; equal values have equal ones."""
+    return value if isinstance(value, Hashable) else msgspec.json.encode(value, order="sorted")
 
 
 def _without_directives(value: Any) -> Any:

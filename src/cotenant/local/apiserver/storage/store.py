@@ -39,6 +39,19 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 
 
+MAX_OBJECT_BYTES = 3 << 19  # 1.5 MiB, etcd's limit of a request
+
+
+def check_size(size: int) -> None:
+    """Raise ApiError 413 if an object of this many bytes is too large."""
+    if size > MAX_OBJECT_BYTES:
+        raise ApiError(
+            413,
+            "RequestEntityTooLarge",
+            f"Request entity too large: an object has {size} bytes, limit is {MAX_OBJECT_BYTES}",
+        )
+
+
 class _Write:
     """One write in a batch."""
 
@@ -109,10 +122,15 @@ class Store:
         return tuple(self._tables.values())
 
     def put(self, table: Table, key: Key, obj: Manifest, current: Stored | None) -> Stored:
-        """Create (`current` None) or replace. Sets the resourceVersion of `obj` and encodes it. `current` must be the table's object."""
-        revision = self._advance()
+        """Create (`current` None) or replace. Sets the resourceVersion of `obj` and encodes it. `current` must be the table's object.
+
+        Raises ApiError 413 if it is too large, 503 if the store is closed.
+        """
         metadata = obj["metadata"]
-        metadata["resourceVersion"] = str(revision)
+        metadata["resourceVersion"] = str(self.revision + 1)
+        raw = encode(obj)
+        check_size(len(raw))
+        revision = self._advance()
         if current is None:
             row = self._next_id
             self._next_id += 1
@@ -123,7 +141,7 @@ class Store:
             key,
             revision,
             metadata.get("uid", ""),
-            encode(obj),
+            raw,
             share_labels(metadata.get("labels"), None if current is None else current.labels),
             field_values(obj, table.selectable),
         )

@@ -63,9 +63,12 @@ class Patching(Protocol):
         """Update the managedFields of `new`."""
 
 
+_LAST_S = 253_402_300_799.0  # the end of the year 9999
+
+
 def timestamp(now: float) -> str:
-    """Unix seconds as metav1.Time: RFC 3339, whole seconds, UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    """Unix seconds as metav1.Time: RFC 3339, whole seconds, UTC; the year 9999 at most."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(now, _LAST_S)))
 
 
 def _new_uid() -> str:

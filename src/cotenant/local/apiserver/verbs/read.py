@@ -21,6 +21,7 @@ from cotenant.local.apiserver.storage.watching import Convert, Predicate, Watch,
 from cotenant.local.apiserver.verbs import continuation
 from cotenant.local.apiserver.verbs.context import Context
 from cotenant.local.apiserver.verbs.errors import bad_request, not_found
+from cotenant.local.apiserver.verbs.numbers import parse_version
 
 _CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue "
@@ -29,6 +30,7 @@ _CONTINUE_EXPIRED = (
     "returned and now may show up in the list."
 )
 _MIN_WATCH_S = 1800.0
+_MAX_WATCH_S = 7 * 86_400.0  # timers do not accept every number of 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +88,6 @@ def selection(context: Context, target: Target, options: ListOptions) -> Selecti
     if target.name:
         fields = FieldSelector((*fields.terms, FieldTerm("metadata.name", target.name, True)))
     return Selection(target.namespace, parse_labels(options.labels), fields)
-
-
-def parse_version(text: str) -> int:
-    """A resourceVersion parameter, 0 for none. Raises ApiError 400."""
-    if not text:
-        return 0
-    if not text.isascii() or not text.isdigit():
-        raise bad_request(
-            f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
-    return int(text)
 
 
 async def get(context: Context, target: Target) -> bytes:
@@ -195,7 +186,7 @@ async def list_page(context: Context, target: Target, options: ListOptions) -> P
     else:
         exact = _snapshot_version(context, options)
     revision = exact or context.store.revision
-    if exact and revision < table.history.compacted:
+    if exact and not table.history.compacted <= revision <= context.store.revision:  # later: of an earlier store
         if after is None:
             raise expired(revision, table.history.compacted)
         new_token = continuation.encode(continuation.Token(continuation.INCONSISTENT, after))
@@ -264,7 +255,7 @@ def watch(context: Context, target: Target, options: ListOptions) -> Watch:
         if requested > published:  # a future revision: no events until it is reached
             channel = table.channel((channel_key, requested), predicate, convert, requested)
     rng = context.rng
-    timeout_s = options.timeout_s if options.timeout_s > 0 else _MIN_WATCH_S * (1.0 + rng.random())
+    timeout_s = min(options.timeout_s, _MAX_WATCH_S) if options.timeout_s > 0 else _MIN_WATCH_S * (1.0 + rng.random())
 
     def mark() -> bytes:
         return bookmark(resource.api_version, resource.kind, max(context.store.published, requested))

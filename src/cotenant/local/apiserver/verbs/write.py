@@ -45,12 +45,15 @@ class Modification:
     is_trusted: bool = False  # the server's own change (scale): no fields to prune
 
 
+_MAX_UNKNOWN = 100  # fields that an error or warnings name, as in Kubernetes
+
+
 def check_fields(obj: Manifest, resource: Resource, options: WriteOptions) -> list[str]:
     """Refuse or report unknown fields, prune them, and set defaults. Returns warnings."""
     schema = resource.schema
     if schema is None:
         return []
-    unknown = schema.unknown_fields(obj)  # also prunes, in the same walk
+    unknown = schema.unknown_fields(obj)[:_MAX_UNKNOWN]  # also prunes, in the same walk
     if unknown and options.validation == "Strict":
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise bad_request(

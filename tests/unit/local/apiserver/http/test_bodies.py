@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from time import process_time
 
 import pytest
 
 from cotenant.local.apiserver.contract import ApiError
 from cotenant.local.apiserver.http.bodies import (
+    BodyDecoder,
+    check_patch,
     decode_object,
     decode_yaml,
     duplicate_fields,
     is_surely_single,
 )
 from cotenant.local.apiserver.http.encoding.json_documents import MAX_DEPTH, decode_json
+from cotenant.local.apiserver.http.resources import warning_headers
+from cotenant.local.apiserver.storage.store import MAX_OBJECT_BYTES
 
 
 def refused(body: bytes, content_type: str = "application/json") -> ApiError:
@@ -67,3 +73,50 @@ def test_duplicate_fields_are_reported_with_their_paths() -> None:
 def test_ordinary_bodies_skip_the_duplicate_check(separators: tuple[str, str]) -> None:
     document = {"a": [1, 2.5, {"b": "c d"}], "e": None}
     assert is_surely_single(json.dumps(document, separators=separators).encode() + b"\n", document)
+
+
+def test_yaml_is_bounded_in_values() -> None:
+    with pytest.raises(ApiError, match="more than 100000 values"):
+        decode_yaml(b"{" + b"a: b, " * 60_000 + b"}")
+
+
+def test_duplicate_fields_are_counted_up_to_a_hundred() -> None:
+    body = b"{" + b",".join(b'"k%d":1,"k%d":2' % (at, at) for at in range(15_000)) + b"}"
+    began = process_time()
+    assert len(duplicate_fields(body)) == 100
+    assert process_time() - began < 2.0
+
+
+def test_an_object_larger_than_a_store_takes_is_refused_before_anything_walks_it() -> None:
+    body = json.dumps({"metadata": {"name": "a"}, "data": {"a": "x" * (MAX_OBJECT_BYTES + 1)}}).encode()
+    with pytest.raises(ApiError, match="too large") as caught:
+        decode_object(body, "application/json", "ConfigMap")
+    assert caught.value.code == 413
+    with pytest.raises(ApiError, match="too large"):
+        check_patch(body)
+
+
+def test_yaml_is_decoded_beside_the_event_loop() -> None:
+    async def case() -> None:
+        ticks = 0
+
+        async def count() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0)
+                ticks += 1
+
+        counting = asyncio.create_task(count())
+        body = b"metadata: {name: a}\ndata:\n" + b"".join(b"  k%d: v\n" % at for at in range(3_000))
+        found = await BodyDecoder().object(body, "application/yaml", "ConfigMap")
+        counting.cancel()
+        assert len(found["data"]) == 3_000
+        assert ticks > 5
+
+    asyncio.run(case())
+
+
+def test_warnings_are_bounded() -> None:
+    headers = warning_headers([f"unknown field {at} {'x' * 1000}" for at in range(1000)])
+    assert 1 <= len(headers) <= 16
+    assert sum(len(value) for _, value in headers) < 5_000

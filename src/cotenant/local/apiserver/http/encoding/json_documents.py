@@ -1,7 +1,8 @@
 """JSON request documents with bounded nesting.
 
 Problem: JSON arrives as a request body and inside protobuf messages, and a deeply nested document exhausts the decoder's stack. Choice: one
-decoder for both; the nesting is counted only if the number of brackets could exceed the limit. Limits: 256 levels (Kubernetes: 10,000).
+decoder for both, which stops at the interpreter's limit; the decoded nesting is counted only if the number of brackets could exceed ours.
+Limits: 256 levels (Kubernetes: 10,000).
 """
 
 from __future__ import annotations
@@ -25,34 +26,29 @@ def bad_body(message: str, kind: str) -> ApiError:
 
 def decode_json(body: bytes, kind: str = "") -> Any:
     """Decode a JSON document. Raises ApiError 400 if it is not JSON or nested too deeply."""
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
-        raise bad_body("json parse error: exceeded max depth", kind)
     try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = _decode(body)
+    except RecursionError:
+        raise bad_body("json parse error: exceeded max depth", kind) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         shown = body[:40].decode("utf-8", "replace") if body else "<empty>"
         raise bad_body(f"couldn't get version/kind; json parse error: {error} ({shown})", kind) from None
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deep(document):
+        raise bad_body("json parse error: exceeded max depth", kind)
+    return document
 
 
-def _depth(body: bytes) -> int:
-    """The deepest nesting of brackets outside strings."""
-    depth = deepest = 0
-    in_string = escaped = False
-    for byte in body:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                in_string = False
-        elif byte == 0x22:
-            in_string = True
-        elif byte in (0x7B, 0x5B):
-            depth += 1
-            deepest = max(deepest, depth)
-            if deepest > MAX_DEPTH:
-                break
-        elif byte in (0x7D, 0x5D):
-            depth -= 1
-    return deepest
+def _is_deep(document: Any) -> bool:
+    """Whether a document is nested deeper than `MAX_DEPTH`, found level by level: recursion would overflow the stack."""
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            each
+            for one in level
+            if type(one) is dict or type(one) is list
+            for each in (one.values() if type(one) is dict else one)
+            if type(each) is dict or type(each) is list
+        ]
+        if not level:
+            return False
+    return True
