@@ -9,7 +9,7 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Statistic, Use, Window
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.load_aware.estimate import estimate
-from cotenant.policy.placement.load_aware.filtering import blocking
+from cotenant.policy.placement.load_aware.filtering import enough
 from cotenant.policy.placement.load_aware.scoring import score
 from cotenant.policy.placement.load_aware.settings import (
     LoadAwareSettings,
@@ -92,7 +92,8 @@ def check_filter(case: Any) -> Iterator[tuple[str, Any, Any]]:
     residents = _residents(given["assigned_pods"], settings)
     raw = standing(size, own, _facts(given["node_metric"]), residents, settings, NOW_S)
     side = raw.prod if pod["effective_priority_class"] == "prod" else raw.usual
-    blocked = blocking(side.room, _estimate(pod, settings))
+    cpu, memory = enough(side.room, _estimate(pod, settings))
+    blocked = "" if cpu and memory else "memory" if cpu else "cpu"
     yield "schedulable", case.expect["schedulable"], not blocked and not raw.is_closed
     if "blocking_resource" in case.expect:
         yield "blocking_resource", case.expect["blocking_resource"], blocked

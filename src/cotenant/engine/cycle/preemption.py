@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from cotenant.engine.cycle.fixed_filters import passing
 from cotenant.engine.cycle.losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
@@ -29,7 +30,6 @@ from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.topology import Domains
-from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.preemption import (
     UNLIMITED,
     Candidates,
@@ -168,7 +168,7 @@ def preempt(
         job,
         stake.jobs,
     )
-    helpable = row_masks(encoder, shape)
+    helpable = passing(encoder, shape)
     if len(only):
         helpable &= only
     for rule in narrowing.rules(number):
@@ -179,13 +179,6 @@ def preempt(
         *_rule_columns(narrowing, number, narrowing.shape_of(number), lower, candidates.row),
     )
     return find_victims(narrowing.regions.known(), helpable, columns, candidates, _exact(narrowing, number))
-
-
-def row_masks(encoder: Encoder, k: int) -> Mask:
-    """`bool[N]`: ready nodes whose taints and labels suit the shape, which evictions cannot change."""
-    nodes, shapes = encoder.nodes(), encoder.shapes()
-    every = np.arange(len(nodes.ready))
-    return nodes.ready & taints.mask(nodes, shapes, k, every) & node_affinity.mask(nodes, shapes, k, every)
 
 
 def _resource_columns(

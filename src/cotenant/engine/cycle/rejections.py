@@ -15,24 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotenant.engine.cycle.fixed_filters import PLUGINS, fixed_filters
 from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.engine.state.pod_counts import PodKind
 from cotenant.model.arrays import CPU, Int, Mask
-from cotenant.model.cluster.labels import UNSCHEDULABLE_TAINT
-from cotenant.model.cluster.taints import first_repelling
-from cotenant.model.decisions.reasons import NOT_READY, Rejection, no_node_line
+from cotenant.model.decisions.reasons import Rejection, no_node_line
 from cotenant.model.resources import format_amount
 from cotenant.policy.placement.cpus.amplification import INSUFFICIENT_AMPLIFIED
-from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.profiles import PlacementProfile
 
-UNSCHEDULABLE = "node(s) were unschedulable"
 FIT = "NodeResourcesFit"
 
 # kube-scheduler's order; our additional filters do not change the counts of its filters
-_ORDER = ("NodeReady", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", FIT)
+_ORDER = (*PLUGINS, "NodePorts", FIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +158,9 @@ class Rejector:
     def _checks(self, k: int, number: int) -> Iterator[Check]:
         encoder = self._encoder
         nodes, shapes = encoder.nodes(), encoder.shapes()
-        every = np.arange(len(nodes.ready))
         rules = list(self._narrowing.rules(number)) if self._narrowing is not None and number >= 0 else []
-        yield Check("NodeReady", NOT_READY, ~nodes.ready)
-        repelled = np.zeros(len(every), dtype=np.bool_)
-        for plugin, reason, where in self._repelled(k):
-            repelled |= where
-            yield Check(plugin, reason, where)
-        # past 64 taints their bits are among the selector's: a node that repels the shape is not counted against its selector
-        mismatched = ~node_affinity.mask(nodes, shapes, k, every)
-        if encoder.taints_overflow:
-            mismatched &= ~repelled
-        yield Check("NodeAffinity", node_affinity.REASON, mismatched)
+        for each in fixed_filters(encoder, k):
+            yield Check(*each)
         for rule in rules:
             if rule.plugin in _ORDER:
                 yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
@@ -190,21 +178,6 @@ class Rejector:
         for rule in rules:
             if rule.plugin not in _ORDER:
                 yield Check(rule.plugin, rule.reason, ~rule.left, figures=rule.figures)
-
-    def _repelled(self, k: int) -> Iterator[tuple[str, str, Mask]]:
-        """Nodes by the first of their taints that repels the shape; nodes with equal taints are evaluated once."""
-        encoder = self._encoder
-        numbers, tolerations = encoder.taint_lists(), encoder.shape(k).tolerations
-        tainted = np.flatnonzero(numbers)
-        found, first = np.unique(numbers[tainted], return_index=True)
-        for number, index in zip(found.tolist(), first.tolist(), strict=True):
-            taint = first_repelling(encoder.node(int(tainted[index])).effective_taints, tolerations)
-            if taint is None:
-                continue
-            if taint.key == UNSCHEDULABLE_TAINT:
-                yield "NodeUnschedulable", UNSCHEDULABLE, numbers == number
-            else:
-                yield "TaintToleration", taints.reason(taint), numbers == number
 
 
 def near_misses(checks: tuple[Check, ...], near: Mask) -> tuple[NearestMiss, ...]:

@@ -192,3 +192,24 @@ def test_rules_of_a_pod_hold_beside_a_nominated_pod_of_its_own_priority() -> Non
     assert binds(c.decide(1.0)) == {}
     c.pod_seen(away_from("first", pod("king", 20, cpu=100)), 2.0)
     assert binds(c.decide(2.0)) == {"uid-king": "a"}
+
+
+def test_a_terminating_pod_of_equal_priority_on_the_nominated_node_is_not_waited_for() -> None:
+    """It is no victim, so its end is not the room that the preemptor was promised; another node is cleared."""
+    c = cluster(pod("batch-0", 0, on="a"), pod("vip", 10))
+    assert preemptions(c.decide(0.0)) == {"uid-vip": ("a", ("uid-batch-0",))}
+    c.pod_seen(pod("peer", 10, on="a", ends_s=1e6), 1.0)  # bound by another scheduler, and deleted with a long grace
+    c.pod_gone("uid-batch-0", 1.0)
+    c.node_seen(node("b"))
+    c.pod_seen(pod("batch-1", 0, on="b"), 1.0)
+    assert preemptions(c.decide(60.0)) == {"uid-vip": ("b", ("uid-batch-1",))}
+
+
+def test_a_terminating_pod_of_lower_priority_on_the_nominated_node_is_waited_for() -> None:
+    c = cluster(pod("batch-0", 0, on="a"), pod("vip", 10))
+    assert preemptions(c.decide(0.0)) == {"uid-vip": ("a", ("uid-batch-0",))}
+    c.pod_seen(pod("peer", 9, on="a", ends_s=1e6), 1.0)
+    c.pod_gone("uid-batch-0", 1.0)
+    c.node_seen(node("b"))
+    c.pod_seen(pod("batch-1", 0, on="b"), 1.0)
+    assert preemptions(c.decide(60.0)) == {}

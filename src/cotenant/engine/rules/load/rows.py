@@ -15,7 +15,7 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.machine.node_metric import Use
-from cotenant.policy.placement.load_aware.filtering import UNLIMITED
+from cotenant.policy.placement.load_aware.filtering import UNLIMITED, enough
 from cotenant.policy.placement.load_aware.scoring import score, score_rows
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.load_aware.standing import CLOSED, Source, Standing
@@ -178,8 +178,8 @@ class LoadRows:
         )
 
     def _one(self, kept: _Kept, ask: Ask, row: int) -> None:
-        room, closed = self.room[ask.side, row], bool(self.closed[row])
-        kept.cpu[row] = closed or int(room[0]) >= ask.estimate.cpu_m
-        kept.memory[row] = closed or int(room[1]) >= ask.estimate.memory_bytes
+        closed = bool(self.closed[row])
+        cpu, memory = enough(Use(*self.room[ask.side, row].tolist()), ask.estimate)
+        kept.cpu[row], kept.memory[row] = closed or cpu, closed or memory
         total = Use(*self.total[ask.side, row].tolist()).plus(ask.estimate)
         kept.scores[row] = score(Use(*self.size[row].tolist()), total, self.settings) if self.scored[row] else 0

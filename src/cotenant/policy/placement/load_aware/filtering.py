@@ -63,11 +63,9 @@ def room(allocatable: Use, thresholds: Shares, total: Use) -> Use:
     )
 
 
-def blocking(left: Use, asked: Use) -> str:
-    """The first resource whose headroom is insufficient, empty if none."""
-    if asked.cpu_m > left.cpu_m:
-        return "cpu"
-    return "memory" if asked.memory_bytes > left.memory_bytes else ""
+def enough(left: Use, asked: Use) -> tuple[bool, bool]:
+    """Whether the headroom of CPU and that of memory suffice. A pod refused for both is refused for CPU, as upstream checks it first."""
+    return asked.cpu_m <= left.cpu_m, asked.memory_bytes <= left.memory_bytes
 
 
 def percent(amount: int, allocatable: int) -> int:

@@ -8,7 +8,7 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.load_aware.estimate import estimate
-from cotenant.policy.placement.load_aware.filtering import UNLIMITED, blocking, is_expired, most_used, percent
+from cotenant.policy.placement.load_aware.filtering import UNLIMITED, enough, is_expired, most_used, percent
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings, NodeThresholds
 from cotenant.policy.placement.load_aware.standing import REPORT_LIVES_S, Facts, Source, Standing, standing
 
@@ -34,10 +34,13 @@ def test_without_a_threshold_nothing_is_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"), [(Use(5, 7), ""), (Use(6, 7), "cpu"), (Use(5, 8), "memory"), (Use(6, 8), "cpu")]
+    ("asked", "found"),
+    [(Use(5, 7), (True, True)), (Use(6, 7), (False, True)), (Use(5, 8), (True, False)), (Use(6, 8), (False, False))],
 )
-def test_a_pod_that_takes_the_whole_headroom_fits_and_one_more_unit_names_the_resource(asked: Use, found: str) -> None:
-    assert blocking(Use(5, 7), asked) == found
+def test_a_pod_that_takes_the_whole_headroom_fits_and_one_more_unit_does_not(
+    asked: Use, found: tuple[bool, bool]
+) -> None:
+    assert enough(Use(5, 7), asked) == found
 
 
 def test_a_metric_expires_at_its_age_and_one_without_a_time_is_expired() -> None:
