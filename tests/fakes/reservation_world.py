@@ -17,6 +17,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.reported import NodeTopology
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.reservation import Owner, Phase, Reservation
+from cotenant.model.groups.reservation_notes import Allocated
 from cotenant.model.resources import GPU_MEMORY_RATIO, NOTHING, Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.placement.reservations.holding import Kept, kept_after
@@ -102,6 +103,7 @@ class World:
         if isinstance(each, (Bind, Reserve)) and answer:
             assert c.sending(each.uid, self.now_s)
             if isinstance(each, Reserve):
+                self.annotate(each)
                 self.written(each.status, holds=each.holds)
             else:
                 seen = self.pods[each.uid]
@@ -112,6 +114,13 @@ class World:
         elif isinstance(each, DeleteReservation):
             del self.held[each.uid]
             self.reservations.gone(each.key, self.now_s)
+
+    def annotate(self, reserve: Reserve) -> None:
+        """The reservation's name on the running pods that it takes."""
+        for taken in reserve.takes:
+            seen = self.pods[taken.uid]
+            assert (seen.node, seen.pod.namespace, seen.pod.name) == (reserve.node, taken.namespace, taken.name)
+            self.see(replace(seen, holds=replace(seen.holds, reservation=Allocated(reserve.key, reserve.uid))))
 
     def written(self, status: ReservationStatus, **more: object) -> None:
         self.see(

@@ -278,6 +278,38 @@ def test_a_reservation_holds_capacity_for_its_owner(
         kube.request("DELETE", path)
 
 
+def test_a_reservation_takes_a_running_pod_of_a_full_node(
+    kube: Any, pods: str, namespace: str, node: str, here: dict[str, Any]
+) -> None:
+    path = f"{collection('reservations')}/{namespace}"
+    kube.create(pods, pod("runs", here, "3", labels={"owner": namespace}))
+    kube.eventually(f"{pods}/runs", lambda obj: obj["spec"].get("nodeName"))
+    made = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": namespace},
+        "spec": {
+            "template": {"metadata": {"namespace": namespace}, "spec": pod("t", here, "4")["spec"]},
+            "owners": [{"labelSelector": {"matchLabels": {"owner": namespace}}}],
+            "preAllocation": True,
+            "preAllocationPolicy": {"mode": "Default", "enableMultiple": True},
+            "allocateOnce": False,
+        },
+    }
+    try:
+        kube.create(collection("reservations"), made)
+        kept = kube.eventually(path, lambda obj: (obj.get("status") or {}).get("currentOwners") and obj)["status"]
+        assert (kept["phase"], kept["nodeName"], kept["allocated"]["cpu"]) == ("Available", node, "3")
+        assert [each["name"] for each in kept["currentOwners"]] == ["runs"]
+        assert annotation(kube, f"{pods}/runs", "reservation-allocated")["name"] == namespace
+        kube.request("DELETE", f"{pods}/runs")
+        kube.eventually(path, lambda obj: not obj["status"].get("currentOwners"))
+        kube.create(pods, pod("stranger", here, "1"))
+        kube.eventually(f"{pods}/stranger", lambda obj: "Insufficient cpu" in waits(obj))
+    finally:
+        kube.request("DELETE", path)
+
+
 def test_a_pod_gets_cpus_published_by_the_node(kube: Any, pods: str, node: str, here: dict[str, Any]) -> None:
     told = collection("noderesourcetopologies")
     kube.create(

@@ -21,7 +21,7 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.gang import GangNotes
-from cotenant.model.groups.reservation import AllocatePolicy
+from cotenant.model.groups.reservation import AllocatePolicy, PreAllocation
 from cotenant.model.groups.reservation_notes import ReservationAffinity
 from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NOTHING, NVIDIA_GPU, Amounts
 
@@ -44,6 +44,7 @@ STEPS = st.lists(
             st.booleans(),
             st.sampled_from(list(AllocatePolicy)),
             st.sampled_from([0.0, 15.0]),
+            st.sampled_from([None, None, PreAllocation(), PreAllocation(multiple=True), PreAllocation(required=True)]),
         ),
         st.tuples(st.just("pod"), st.sampled_from(SIZES), st.sampled_from([True, True, False])),
         st.tuples(
@@ -109,10 +110,11 @@ def test_histories(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     w, numbers = begin(), count()
     for step in steps:
         match step:
-            case ("reserve", (cpu, own, also), once, policy, ttl_s):
+            case ("reserve", (cpu, own, also), once, policy, ttl_s, takes):
                 made = reservation(
                     f"r{next(numbers)}", cpu * 1000, also, allocate_once=once, policy=policy, ttl_s=ttl_s
                 )
+                made = replace(made, pre_allocation=takes)
                 template = replace(made.pod, **LSR) if own == OWN else made.pod
                 w.see(replace(made, pod=template, created_s=w.now_s))
             case ("pod", (cpu, own, also), is_owner):

@@ -28,6 +28,7 @@ class Demands:
     joint_devices: JointAllocation | None = None
     partition: PartitionSpec | None = None
     reservation_affinity: ReservationAffinity | None = None
+    pre_allocatable_priority: int = 0  # which running pods reservations take first (mode Cluster)
     exact_match: tuple[str, ...] = ()  # resources of which it only uses reservations of exactly its request
 
 

@@ -2,7 +2,7 @@
 
 Problem: a rebalancer must know that there is capacity before it evicts, and a team wants to hold capacity that others do not use meanwhile. Choice:
 Koordinator's Reservation as a frozen value: the template as a `Pod`, its owners, its lifetime, and its progress from its status. It is identified
-by its UID. Limits: `preAllocation` (reserving resources that are still in use) is rejected; volumes of the template are not read.
+by its UID. Limits: volumes of the template are not read.
 
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
@@ -44,6 +44,15 @@ class AllocatePolicy(StrEnum):
     DEFAULT = ""
     ALIGNED = "Aligned"  # from the reservation first, the remainder from the node
     RESTRICTED = "Restricted"  # reserved resources are taken from the reservation only
+
+
+@dataclass(frozen=True, slots=True)
+class PreAllocation:
+    """The reservation may be placed where running pods have the room: they become its first owners (since Koordinator 1.8)."""
+
+    multiple: bool = False  # several pods of a node; otherwise one
+    cluster: bool = False  # pods with the label `is-pre-allocatable`; otherwise pods that its owners select
+    required: bool = False  # at least one pod, also where the node has room without
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,7 @@ class Reservation:
     scheduler: str = ""  # of the template; empty = any
     ttl_s: float = TTL_S  # 0 = no expiry
     expires_s: float = nan  # Unix time; overrides `ttl_s`
+    pre_allocation: PreAllocation | None = None
     allocate_once: bool = True
     policy: AllocatePolicy = AllocatePolicy.DEFAULT
     restricted: tuple[str, ...] = ()  # resources that `RESTRICTED` applies to; none = all that are reserved

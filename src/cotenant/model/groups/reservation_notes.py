@@ -22,6 +22,9 @@ AFFINITY = PREFIX + "reservation-affinity"  # on pods: JSON
 ALLOCATED = PREFIX + "reservation-allocated"  # on pods, by a scheduler: JSON with name and uid
 RESTRICTED_OPTIONS = PREFIX + "reservation-restricted-options"  # on reservations: JSON
 EXACT_MATCH = PREFIX + "exact-match-reservation"  # on pods: JSON with resourceNames
+PRE_ALLOCATION_REQUIRED = PREFIX + "pre-allocation-required"  # label of reservations
+PRE_ALLOCATABLE = "pod.koordinator.sh/is-pre-allocatable"  # label of pods
+PRE_ALLOCATABLE_PRIORITY = "pod.koordinator.sh/pre-allocatable-priority"  # on pods: higher values are taken first
 IGNORED = PREFIX + "reservation-ignored"  # label of pods
 ORDER = PREFIX + "reservation-order"  # label of reservations: lower values first, 0 or below = none
 
@@ -64,3 +67,11 @@ def parse_exact_match(text: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(name, str) and name for name in found):
         raise InvalidInput(field, text, expected)
     return tuple(dict.fromkeys(found))
+
+
+def parse_pre_allocatable_priority(text: str) -> int:
+    """Raises `InvalidInput`."""
+    try:
+        return int(text) if len(text) < 20 else int("")
+    except ValueError:
+        raise InvalidInput(f"annotation {PRE_ALLOCATABLE_PRIORITY}", text, "a whole number") from None

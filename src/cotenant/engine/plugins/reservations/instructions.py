@@ -53,6 +53,7 @@ class Reserve:
     has: Holdings | None = (
         NO_HOLDINGS  # what its annotations say now; None = that was tried to be changed, so nobody knows
     )
+    takes: tuple[CurrentOwner, ...] = ()  # running pods that become its owners: to be annotated before the status
     kind: str = KIND
 
 

@@ -15,6 +15,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group, Segment
 from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
 from cotenant.engine.plugins.reservations.lifecycle import Upkeep
+from cotenant.engine.plugins.reservations.preallocation import PreAllocating
 from cotenant.engine.plugins.reservations.records import Record
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.engine.state.narrowing import EVERYWHERE
@@ -26,8 +27,11 @@ from cotenant.model.resources import ResourceAxis
 class OwnersFirst:
     """Splits runs of pods so that owners try their reservations first."""
 
-    def __init__(self, records: Mapping[str, Record], waiters: Waiters, upkeep: Upkeep) -> None:
+    def __init__(
+        self, records: Mapping[str, Record], waiters: Waiters, upkeep: Upkeep, preallocating: PreAllocating
+    ) -> None:
         self._records = records
+        self._preallocating = preallocating
         self._waiters = waiters
         self._upkeep = upkeep
         self._drawing: Drawing | None = None
@@ -56,6 +60,16 @@ class OwnersFirst:
         self._upkeep.settle()
         run: list[tuple[PodInfo, Group]] = []
         for pod in segment.pods:
+            record = self._preallocating.applies(pod[0])
+            if record is not None:
+                if run:
+                    yield Segment(run, segment.only, segment.last)
+                    run = []
+                yield from self._preallocating.segments(pod, record, segment)
+                if not pod[0].node and (segment.last or not self._preallocating.refusal(pod[0])):
+                    yield Segment([pod], segment.only, segment.last)
+                self._upkeep.settle()
+                continue
             may_draw = self._waiters.open_for(pod[0]) if id(pod[1]) not in hopeless else []
             only_draws = insists(pod[0]) and not segment.last
             if not may_draw and not only_draws:

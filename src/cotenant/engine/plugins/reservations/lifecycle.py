@@ -66,6 +66,10 @@ class Upkeep:
         """None while it belongs to no cluster."""
         return self._ties
 
+    def pods(self) -> Mapping[str, PodInfo]:
+        """All pods of the cluster, by UID; none while it belongs to no cluster."""
+        return self._ties.pods.by_uid if self._ties is not None else {}
+
     # ---- what is to be done
 
     def mark(self, uid: str) -> None:

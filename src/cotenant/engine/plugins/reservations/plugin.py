@@ -26,7 +26,8 @@ from cotenant.engine.plugins.reservations.gangs import GangDraws
 from cotenant.engine.plugins.reservations.instructions import ReservationView, Reserve, is_stand_in
 from cotenant.engine.plugins.reservations.judging import OwnersFirst
 from cotenant.engine.plugins.reservations.lifecycle import Ties, Upkeep
-from cotenant.engine.plugins.reservations.records import Record, given
+from cotenant.engine.plugins.reservations.preallocation import PreAllocating
+from cotenant.engine.plugins.reservations.records import Record, given, owner_of
 from cotenant.engine.plugins.reservations.views import PLUGIN, nothing_for, sentences, view
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.model.arrays import NodeArrays
@@ -34,6 +35,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.groups.reservation import KEPT_S, Reservation
 from cotenant.model.resources import ResourceAxis
 from cotenant.policy.placement.reservations.lifecycle import cannot_keep
+from cotenant.policy.placement.reservations.preallocation import cannot_pre_allocate
 
 
 class Reservations(Plugin):
@@ -52,7 +54,8 @@ class Reservations(Plugin):
         self._unsure: dict[str, PodInfo] = {}  # pods that have drawn and are not known to be bound
         self._waiters = Waiters()
         self._upkeep = Upkeep(self._records, kept_s)
-        self._owners = OwnersFirst(self._records, self._waiters, self._upkeep)
+        self._preallocating = PreAllocating(self._records, self._upkeep)
+        self._owners = OwnersFirst(self._records, self._waiters, self._upkeep, self._preallocating)
         self.for_gangs = GangDraws(self._waiters, self._upkeep)
 
     def capture(self) -> Callable[[], Reservations]:
@@ -95,7 +98,7 @@ class Reservations(Plugin):
             return
         before = record.reservation
         record.reservation = reservation
-        record.wrong = reservation.wrong + cannot_keep(reservation.pod)
+        record.wrong = reservation.wrong + cannot_keep(reservation.pod) + cannot_pre_allocate(reservation)
         record.node = reservation.node or record.node
         former: dict[str, PodInfo] = {}  # they wait, and are owners no more, perhaps
         if not record.keys or before.owners != reservation.owners:
@@ -105,6 +108,7 @@ class Reservations(Plugin):
             record.told = None
         if reservation.phase.is_final and record.ended_s != record.ended_s:
             record.ended_s = now_s
+        self._preallocating.reservation_changed(record, self._upkeep.pods())
         self._upkeep.look(uid, now_s)
         if new or _opens(before) != _opens(reservation):
             self._upkeep.tell_apart((former | record.waiting).values(), now_s)
@@ -116,6 +120,7 @@ class Reservations(Plugin):
             return
         record = self._records.pop(uid)
         self._waiters.drop(record)
+        self._preallocating.reservation_gone(record)
         if not record.owners:
             self._drawn.pop(uid, None)
         self._upkeep.forget(uid, now_s)
@@ -130,12 +135,14 @@ class Reservations(Plugin):
         self._unsure.clear()
         self._waiters.clear()
         self.for_gangs.clear()
+        self._preallocating.clear()
         self._drawn = {uid: {} for uid in self._records}
         for uid, record in self._records.items():
             record.owners = self._drawn[uid]
             record.waiting.clear()
             record.drafts.clear()
             record.entry = None
+            self._preallocating.reservation_changed(record, {})
             self._upkeep.mark(uid)
 
     def pod_arrived(self, entry: PodInfo) -> None:
@@ -161,18 +168,24 @@ class Reservations(Plugin):
         """A pod sits: perhaps it has drawn."""
         seen = entry.seen
         if seen.reservation:
+            self._preallocating.placed(entry)
             return
         self._waiters.remove(seen.uid)
         from_ = self._owners.drawn_by(entry) or self.for_gangs.made_good(entry)
         if from_ is not None:
             entry.holds = replace(entry.holds, reservation=from_)
         self._count(entry)
+        self._preallocating.pod_assigned(entry)
 
     def unreserve(self, entry: PodInfo) -> None:
         """It sits no more: what it drew is the reservation's again."""
         seen = entry.seen
         if seen.reservation:
+            record = self._records.get(seen.uid)
+            if record is not None:
+                self._preallocating.bind_failed(record)
             return
+        self._preallocating.pod_unassigned(seen.uid)
         self._discount(seen.uid)
         self._waiters.add(entry)
 
@@ -180,6 +193,7 @@ class Reservations(Plugin):
         """It may name another reservation than before, or other devices; or its own word counts from now on."""
         if not entry.node or entry.seen.reservation:
             return
+        self._preallocating.pod_assigned(entry)
         has, before = given(entry).reservation, self._draws_from.get(entry.seen.uid)
         if (has.uid if has is not None else None) != before:
             self._discount(entry.seen.uid)
@@ -192,6 +206,7 @@ class Reservations(Plugin):
         has, uid = given(entry).reservation, entry.seen.uid
         if has is None:
             return
+        self._preallocating.annotated(uid)
         self._drawn.setdefault(has.uid, {})[uid] = entry
         self._draws_from[uid] = has.uid
         self._unsure[uid] = entry
@@ -212,18 +227,24 @@ class Reservations(Plugin):
             del self._drawn[uid]
 
     def queue_key(self, entry: PodInfo) -> Hashable:
-        """Pods for whom different reservations are kept are judged by themselves."""
+        """Pods for whom different reservations are kept are judged by themselves, and so is each reservation that may take pods."""
+        if self._preallocating.applies(entry) is not None:
+            return entry.seen.uid
         found = self._waiters.kept_for(entry.seen.uid)
         return tuple(sorted(record.reservation.uid for record in found)) if found else None
 
     def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """A pod that insists on a reservation is not judged while none is there for it."""
-        if self._owners.is_drawing:
+        if self._owners.is_drawing or self._preallocating.is_trying:
             return {}
         turned_down = {}
         for position, entry in enumerate(pods):
             if insists(entry) and not entry.seen.reservation and not self._draws_with_its_gang(entry):
                 turned_down[position] = nothing_for(entry, self._waiters.kept_for(entry.seen.uid))
+            elif entry.seen.reservation:
+                why = self._preallocating.refusal(entry)
+                if why is not None:
+                    turned_down[position] = why
         return turned_down
 
     def _draws_with_its_gang(self, entry: PodInfo) -> bool:
@@ -242,11 +263,12 @@ class Reservations(Plugin):
             if entry.state is State.BOUND:
                 del self._unsure[uid]
                 self._upkeep.mark(self._draws_from[uid])
+        self._preallocating.turn(now_s)
         self._upkeep.turn(now_s)
 
     def next_s(self) -> float:
         """When `turn` will next have something to do."""
-        if any(entry.state is State.BOUND for entry in self._unsure.values()):
+        if self._preallocating.is_due or any(entry.state is State.BOUND for entry in self._unsure.values()):
             return -inf
         return self._upkeep.next_s()
 
@@ -263,6 +285,7 @@ class Reservations(Plugin):
     def rows_changed(self, rows: Collection[int], now_s: float) -> None:
         """On these rows something changed: owners that wait for their reservations there are tried again."""
         self._upkeep.wake_rows(rows, now_s)
+        self._preallocating.wake_rows(rows, now_s)
 
     # ---- what is said
 
@@ -291,9 +314,10 @@ class Reservations(Plugin):
             granted = record.granted(each.node, now_s)
             has = None if record.offered else record.reservation.holds
             record.offered = True
-            return [Reserve(record.reservation.name, each.uid, each.node, granted, each.record, each.holds, has)]
+            takes = tuple(owner_of(entry) for entry in record.taken.values())
+            return [Reserve(record.reservation.name, each.uid, each.node, granted, each.record, each.holds, has, takes)]
         if isinstance(each, Unschedulable):
-            record.refusal = each.message
+            record.refusal = " ".join(filter(None, (each.message, self._preallocating.sentence(each.uid))))
             status = record.status(now_s)
             if status is not None and not record.is_told(status):
                 record.told, record.told_s = status, now_s
@@ -332,7 +356,7 @@ class Reservations(Plugin):
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Who has drawn is who says so; every pod that stands for a reservation is as large as what is left. Raises `Permanent`."""
-        if self._owners.is_drawing or self.for_gangs.is_drawing:
+        if self._owners.is_drawing or self.for_gangs.is_drawing or self._preallocating.is_trying:
             raise Permanent("a judgement has not put its reservations back")
         drawn: dict[str, set[str]] = {}
         for uid, entry in pods.items():

@@ -37,6 +37,9 @@ class Record:
     owners: dict[str, PodInfo] = field(
         default_factory=dict
     )  # uid -> pod that sits somewhere and says that it has drawn
+    taken: dict[str, PodInfo] = field(
+        default_factory=dict
+    )  # uid -> running pod that it took with its node, and whose annotation does not say so yet
     drafts: dict[str, Kept] = field(default_factory=dict)  # uid -> what members of the gang that is judged now draw
     waiting: dict[str, PodInfo] = field(default_factory=dict)  # uid -> pod that may draw and sits nowhere
     entry: PodInfo | None = None  # the pod that stands for it, while there is one
@@ -59,7 +62,7 @@ class Record:
     @property
     def drawers(self) -> list[PodInfo]:
         """Pods that have drawn: what one on another node says is not believed."""
-        return [entry for entry in self.owners.values() if entry.node == self.node]
+        return [entry for entry in (self.owners | self.taken).values() if entry.node == self.node]
 
     @property
     def held(self) -> Holdings:
@@ -153,7 +156,7 @@ class Record:
             node=node,
             allocatable=_some(self.reserved) if node else reservation.allocatable,
             allocated=allocated(self.reserved, left) if node else reservation.allocated,
-            owners=tuple(sorted(map(_owner, drawn), key=_by_name)),
+            owners=tuple(sorted(map(owner_of, drawn), key=_by_name)),
             conditions=tuple(replace(each, since_s=_since_s(before.get(each.type), each, now_s)) for each in found),
         )
 
@@ -213,7 +216,8 @@ def _drawn_by(entry: PodInfo) -> Kept:
     return Kept(entry.seen.pod.requests, given(entry))
 
 
-def _owner(entry: PodInfo) -> CurrentOwner:
+def owner_of(entry: PodInfo) -> CurrentOwner:
+    """The pod as the reservation's status names it."""
     return CurrentOwner(entry.seen.pod.namespace, entry.seen.pod.name, entry.seen.uid)
 
 

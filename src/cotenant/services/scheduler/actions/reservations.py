@@ -3,7 +3,8 @@
 Problem: a reservation has no binding: its status is written, the answer may be lost, it may have been deleted or ended meanwhile, and the right of this replica to
 write may end. What it was allocated by number is in annotations, which a status write cannot carry. Choice: annotations first, which count only once the
 status names the node; otherwise as for binds: what is not sent can be withheld until the last moment (`Cluster.sending`), a lost answer is settled by reading
-the object, and any other failure is reported as failed. Limits: no limit of its own on what is under way; the client's limits apply.
+the object, and any other failure is reported as failed. A running pod that the reservation takes (preAllocation) is annotated
+first. Limits: no limit of its own on what is under way; the client's limits apply.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from cotenant.drivers.kube.kinds.custom.reservation import (
     holdings_patch,
     written_status,
 )
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
 from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.groups.reservation import CurrentOwner
+from cotenant.model.groups.reservation_notes import ALLOCATED, Allocated
 
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
@@ -90,6 +94,8 @@ class Reserver:
             self._changed()
 
     async def _write(self, reserve: Reserve) -> None:
+        for pod in reserve.takes:
+            await self._take(reserve, pod)
         try:
             if reserve.holds != reserve.has:  # before the status: without a node they mean nothing yet
                 patch = holdings_patch(reserve.uid, reserve.holds)
@@ -104,6 +110,13 @@ class Reserver:
             await self._look(reserve, str(error))
         else:
             self._cluster.bound(reserve.uid, self._now())
+
+    async def _take(self, reserve: Reserve, pod: CurrentOwner) -> None:
+        """Name the reservation on a running pod that becomes its owner. Raises as `Client.patch`: then the reservation is tried again."""
+        note = {ALLOCATED: Allocated(reserve.key, reserve.uid).format()}
+        patch = {"metadata": {"uid": pod.uid, "annotations": note}}
+        # the status subresource of a pod takes annotations too, so the role needs no right to patch pods
+        await self._client.patch_status(PODS, pod.namespace, pod.name, patch)
 
     async def _look(self, reserve: Reserve, why: str) -> None:
         """It is not known how the write ended: read the object until the server answers."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.reservation_world import World, node, reservation
+from tests.fakes.reservation_world import World, node, reservation, web
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound, Unavailable
@@ -17,6 +18,7 @@ from cotenant.engine.framework.pod_state import State
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, Reserve
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.groups.reservation import PreAllocation
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.services.scheduler.actions.reservations import Reserver, delete, write_status
 
@@ -64,6 +66,11 @@ def carried_out(server: Server, leads: bool = True, gone: bool = False, cards: i
     assert isinstance(reserve, Reserve)
     if gone:
         world.reservations.gone("r", 0.0)
+    return written(server, world, reserve, leads)
+
+
+def written(server: Server, world: World, reserve: Reserve, leads: bool = True) -> State:
+    """Write a decided reservation to the server: where the engine has it then."""
     woken: list[bool] = []
 
     async def scenario() -> None:
@@ -116,6 +123,21 @@ def test_devices_are_written_before_the_status() -> None:
         server.refuses = refuses
         assert carried_out(server, cards=1) is state
         assert server.written == []
+
+
+@pytest.mark.parametrize(
+    ("refuses", "state"), [(None, State.BOUND), (NotFound("gone"), State.HELD), (LOST, State.HELD)]
+)
+def test_pods_that_it_takes_are_annotated_first(refuses: Exception | None, state: State) -> None:
+    world = World(node("a"))
+    world.see(web("x", 2000, on="a"), replace(reservation(cpu=4000), pre_allocation=PreAllocation()))
+    (reserve,) = world.cluster.decide(0.0)
+    server = Server()
+    server.refuses = refuses
+    assert written(server, world, reserve) is state
+    ((uid, note),) = ((each["metadata"]["uid"], each["metadata"]["annotations"]) for each in server.annotated)
+    assert (uid, note) == ("uid-x", {"scheduling.koordinator.sh/reservation-allocated": '{"name":"r","uid":"uid-r"}'})
+    assert len(server.written) == (refuses is None)
 
 
 def test_nothing_is_sent_that_is_not_ours_to_send() -> None:

@@ -44,9 +44,10 @@ from cotenant.model.groups.reservation import (
     ObjectOwner,
     Owner,
     Phase,
+    PreAllocation,
     Reservation,
 )
-from cotenant.model.groups.reservation_notes import ORDER, RESTRICTED_OPTIONS
+from cotenant.model.groups.reservation_notes import ORDER, PRE_ALLOCATION_REQUIRED, RESTRICTED_OPTIONS
 from cotenant.model.resources import NOTHING, Amounts, format_amount
 
 T = TypeVar("T")
@@ -96,12 +97,18 @@ class _Owner(ApiStruct, frozen=True):
     label_selector: Selector | None = None
 
 
+class _PreAllocationPolicy(ApiStruct, frozen=True):
+    mode: Text = None
+    enable_multiple: bool | None = None
+
+
 class _Spec(ApiStruct, frozen=True):
     template: Raw = Raw(b"null")
     owners: tuple[_Owner, ...] | None = None
     ttl: Text = None
     expires: Text = None
     pre_allocation: bool | None = None
+    pre_allocation_policy: _PreAllocationPolicy | None = None
     allocate_once: bool | None = None
     allocate_policy: Text = None
     unschedulable: bool | None = None
@@ -153,8 +160,6 @@ class ReservationReader:
         template = attempt(_Template(), lambda: _decoded(spec.template, _Template, "spec.template"))
         seen = self._template(meta, template)
         wrong += [f"spec.template: {why}" for why in seen.unsupported]
-        if spec.pre_allocation:
-            wrong.append("spec.preAllocation: room that is still taken cannot be reserved")
         no_owners: tuple[Owner, ...] = ()
         owners = attempt(no_owners, lambda: _owners(spec.owners or ()))
         policy = attempt(
@@ -173,6 +178,7 @@ class ReservationReader:
             if spec.ttl != "0"
             else 0.0,
             expires_s=attempt(nan, lambda: _unix(spec.expires, "spec.expires")),
+            pre_allocation=attempt(None, lambda: _pre_allocation(spec, meta.labels)),
             allocate_once=spec.allocate_once is not False,
             policy=policy,
             restricted=attempt((), lambda: _restricted(meta.annotations)),
@@ -180,7 +186,9 @@ class ReservationReader:
             taints=attempt((), lambda: read_taints(spec.taints or (), "spec.taints")),
             labels=Labels.of(meta.labels or {}),
             order=attempt(0, lambda: _order(meta.labels)),
-            demands=replace(seen.demands, gang=None, reservation_affinity=None, exact_match=())
+            demands=replace(
+                seen.demands, gang=None, reservation_affinity=None, pre_allocatable_priority=0, exact_match=()
+            )
             if seen.demands != NO_DEMANDS
             else NO_DEMANDS,
             holds=_holdings(meta.annotations, wrong if status.node_name else []),
@@ -247,6 +255,17 @@ def _owners(written: tuple[_Owner, ...]) -> tuple[Owner, ...]:
             )
         )
     return tuple(found)
+
+
+def _pre_allocation(spec: _Spec, labels: Strings) -> PreAllocation | None:
+    if not spec.pre_allocation:
+        return None
+    policy = spec.pre_allocation_policy or _PreAllocationPolicy()
+    mode = policy.mode or "Default"
+    if mode not in ("Default", "Cluster"):
+        raise InvalidInput("spec.preAllocationPolicy.mode", mode, "Default or Cluster")
+    required = (labels or {}).get(PRE_ALLOCATION_REQUIRED) == "true"
+    return PreAllocation(bool(policy.enable_multiple), mode == "Cluster", required)
 
 
 def _told(reference: _Reference | None) -> tuple[str | None, ...]:

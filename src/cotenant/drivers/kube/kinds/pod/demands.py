@@ -18,7 +18,12 @@ from cotenant.model.cpus.spec import RESOURCE_STATUS, NumaTopologySpec, Resource
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
 from cotenant.model.devices.hints import parse_hints, parse_joint, parse_partition_spec
 from cotenant.model.groups import gang
-from cotenant.model.groups.reservation_notes import ALLOCATED, Allocated, parse_exact_match
+from cotenant.model.groups.reservation_notes import (
+    ALLOCATED,
+    Allocated,
+    parse_exact_match,
+    parse_pre_allocatable_priority,
+)
 
 
 def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
@@ -32,6 +37,7 @@ def read_demands(written: PodAnnotations, wrong: list[str]) -> Demands:
         joint_devices=attempt(parse_joint, written.device_joint_allocate),
         partition=attempt(parse_partition_spec, written.gpu_partition_spec),
         reservation_affinity=attempt(read_affinity, written.reservation_affinity),
+        pre_allocatable_priority=attempt(parse_pre_allocatable_priority, written.pre_allocatable_priority or None) or 0,
         exact_match=attempt(parse_exact_match, written.exact_match_reservation or None) or (),
     )
     return found if found != NO_DEMANDS else NO_DEMANDS

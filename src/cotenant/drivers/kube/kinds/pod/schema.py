@@ -17,7 +17,7 @@ from cotenant.model.cluster import annotations as names
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.devices.hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
-from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, EXACT_MATCH
+from cotenant.model.groups.reservation_notes import AFFINITY, ALLOCATED, EXACT_MATCH, PRE_ALLOCATABLE_PRIORITY
 
 
 class PodAnnotations(GangAnnotations, frozen=True):
@@ -39,6 +39,7 @@ class PodAnnotations(GangAnnotations, frozen=True):
     device_allocated: Text = field(default=None, name=DEVICE_ALLOCATED)
     reservation_affinity: Text = field(default=None, name=AFFINITY)
     exact_match_reservation: Text = field(default=None, name=EXACT_MATCH)
+    pre_allocatable_priority: Text = field(default=None, name=PRE_ALLOCATABLE_PRIORITY)
     reservation_allocated: Text = field(default=None, name=ALLOCATED)
 
 

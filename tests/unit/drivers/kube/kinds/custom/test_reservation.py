@@ -146,7 +146,7 @@ def test_defaults() -> None:
         ({"ttl": "soon"}, "spec.ttl"),
         ({"expires": "tomorrow"}, "spec.expires"),
         ({"allocatePolicy": "Greedy"}, "spec.allocatePolicy"),
-        ({"preAllocation": True}, "spec.preAllocation"),
+        ({"preAllocation": True, "preAllocationPolicy": {"mode": "Some"}}, "spec.preAllocationPolicy.mode"),
         (
             {"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]}}},
             "spec.template",
