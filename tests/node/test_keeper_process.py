@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -144,12 +145,16 @@ def test_a_killed_agents_knobs_are_restored_within_the_time_to_live(
     assert settings(layout, group) == before
 
 
-def test_an_unauthorized_user_is_refused(state: Path, top: str, group: str) -> None:
+@pytest.mark.parametrize("member", [False, True], ids=["stranger", "member of the socket's group"])
+def test_an_unauthorized_user_is_refused(state: Path, top: str, group: str, member: bool) -> None:
+    daemon = pwd.getpwnam("daemon").pw_gid
     with KeeperProcess(state, [top], "--allow-user", "daemon") as keeper:
         keeper.ready()
+        found = keeper.path.stat()
+        assert (found.st_mode & 0o777, found.st_gid) == (0o660, daemon)
         child = os.fork()
         if child == 0:
-            os.setgroups([])
+            os.setgroups([daemon] if member else [])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
             try:
@@ -159,7 +164,7 @@ def test_an_unauthorized_user_is_refused(state: Path, top: str, group: str) -> N
             os._exit(1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
-        assert "may not use" in keeper.said()
+        assert ("may not use" in keeper.said()) is member
 
 
 def test_five_hundred_groups_are_created_and_vanish(

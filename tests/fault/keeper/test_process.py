@@ -182,6 +182,18 @@ def test_a_dry_run_answers_and_records_and_writes_nothing(
     assert keeper.terminate() == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to drop")
+@pytest.mark.parametrize(("arguments", "number"), [((), 1 << 24), (("--interface", "eth0"), 1 << 12 | 1 << 24)])
+def test_a_keeper_keeps_the_capabilities_that_its_arguments_call_for(
+    start: Callable[..., KeeperProcess], arguments: tuple[str, ...], number: int
+) -> None:
+    status = Path(f"/proc/{start(*arguments).ready().process.pid}/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    mine = int(dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())["CapEff"], 16)
+    assert int(fields["CapEff"], 16) == (number | 1 << 1) & mine
+    assert fields["NoNewPrivs"].strip() == "1"
+
+
 def test_bad_arguments_give_a_one_line_error(start: Callable[..., KeeperProcess], tmp_path: Path) -> None:
     for number, (argument, value, expected) in enumerate(
         [
@@ -190,6 +202,9 @@ def test_bad_arguments_give_a_one_line_error(start: Callable[..., KeeperProcess]
             ("--longest-ttl-s", "0", "1 to 86400 seconds"),
             ("--log-level", "loud", "debug, info"),
             ("--root", "/", "a group below the tree's root"),
+            ("--interface", "eth0/be", "--interface: eth0/be: expected the name of a network interface"),
+            ("--resctrl-class", "info", "--resctrl-class: info: expected the name of a resctrl group"),
+            ("--socket-group", "nobody-at-all", "a group's name or number on this machine"),
         ]
     ):
         process = start(argument, value, state=tmp_path / f"state-{number}")

@@ -120,6 +120,9 @@ def rules_of(request: KeeperArguments) -> Rules:
     """The rules given by the arguments. Raises `InvalidInput`."""
     if not request.roots:
         raise InvalidInput("--root", "", "one group or more below which knobs may be written")
+    for root in request.roots:
+        if not root.strip("/") or any(part in ("", ".", "..") for part in root.strip("/").split("/")):
+            raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")
     if not 1 <= request.longest_ttl_s <= 86_400:
         raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
     known = {str(knob): knob for knob in Knob}

@@ -64,10 +64,10 @@ class Rules:
             Target(root, Knob.CPU_MAX)
         for name in self.interfaces or ():
             if not _INTERFACE.fullmatch(name) or name in (".", ".."):
-                raise InvalidInput("interface", name, "the name of a network interface, up to 15 characters")
+                raise InvalidInput("--interface", name, "the name of a network interface, up to 15 characters")
         for name in self.classes:
             if not is_group_name(name):
-                raise InvalidInput("resctrl class", name, "the name of a resctrl group below the root")
+                raise InvalidInput("--resctrl-class", name, "the name of a resctrl group below the root")
 
     def refusal(self, request: SetKnob, requester: Requester = SELF) -> str | None:
         """Why this request is not granted, without regard to what stands; None where it is."""

@@ -276,13 +276,13 @@ def test_the_trees_root_cannot_be_an_allowed_root() -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "eth 0", "x" * 16, "eth0\n"])
 def test_a_name_that_no_interface_has_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInput, match="network interface"):
+    with pytest.raises(InvalidInput, match="--interface"):
         Rules(("demo",), interfaces=frozenset({name}))
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "info", "mon_groups"])
 def test_a_name_that_no_class_has_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInput, match="resctrl class"):
+    with pytest.raises(InvalidInput, match="--resctrl-class"):
         Rules(("demo",), classes=frozenset({name}))
 
 
