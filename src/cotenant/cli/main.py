@@ -20,6 +20,7 @@ from cotenant.cli.cluster.extender import extender
 from cotenant.cli.cluster.scheduler import scheduler
 from cotenant.cli.cluster.up import up
 from cotenant.cli.cluster.warm import warm
+from cotenant.cli.defaults import COMMON
 from cotenant.cli.interrupted import Interrupted
 from cotenant.cli.lab import commands as lab
 from cotenant.cli.node import commands as node
@@ -37,6 +38,7 @@ app = App(
     version=__version__,
     result_action="return_value",
     help_format="plaintext",
+    default_parameter=COMMON,
 )
 app.command(lab.app)
 app.command(agent)

@@ -1,4 +1,4 @@
-"""Tables for a terminal of a hundred columns.
+"""Tables for a terminal; a hundred columns where the output is a pipe.
 
 Problem: twenty policies by ten figures, each with an interval, do not fit a terminal. Choice: as many figures per table as fit, the
 rest in further tables; one number of decimals per column, from its intervals; sorted by the leading figure, ours
@@ -7,10 +7,12 @@ marked. With several loads: one table per figure, one column per load. Limits: f
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
+from shutil import get_terminal_size
 from statistics import median
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -28,28 +30,29 @@ if TYPE_CHECKING:
     from cotenant.lab.comparison import Comparison, Paired, Row, SustainedRow
     from cotenant.lab.experiment import Outcome
 
-WIDTH = 100
+WIDTH = 100  # of output that is not a terminal, unless COLUMNS says otherwise
+NARROWEST = 40
 _GAP = 2  # distance between columns: one blank and the box's own
 
 
 def print_comparison(comparison: Comparison, folder: Path, outcome: Outcome) -> None:
     """The figures, the comparison of ours with each rival, and the paths of further results."""
-    console = _console()
+    out = console()
     if len(comparison.loads) == 1:
-        _one_load(console, comparison, comparison.loads[0])
+        _one_load(out, comparison, comparison.loads[0])
     else:
         for name in comparison.headline:
             if comparison.metrics[name].ranks:
-                _sweep(console, comparison, name)
-        _sustained(console, comparison)
+                _sweep(out, comparison, name)
+        _sustained(out, comparison)
     for line in _paired_lines(comparison):
-        console.print(line, highlight=False)
+        out.print(line, highlight=False)
     fresh = len(comparison.records) - outcome.reused
     summary = f"{len(comparison.records)} runs ({fresh} now, {outcome.reused} stored before) in {outcome.wall_s:,.0f} s"
     if comparison.failures:
         summary += f"; {len(comparison.failures)} failed"
-    console.print(summary, highlight=False)
-    console.print(f"report: {folder / REPORT}", highlight=False, soft_wrap=True)
+    out.print(summary, highlight=False)
+    out.print(f"report: {folder / REPORT}", highlight=False, soft_wrap=True)
 
 
 def print_words(
@@ -66,22 +69,32 @@ def print_words(
         table.add_column(heading, justify="right" if heading in right else "left", overflow="fold", no_wrap=fixed)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row), style="bold" if set(row) & set(emphasised) else "")
-    _console().print(table)
+    console().print(table)
 
 
 def print_line(text: str, strong: bool = False) -> None:
     """One line of text."""
-    _console().print(Text(printable(text), style="bold" if strong else ""), soft_wrap=True)
+    console().print(Text(printable(text), style="bold" if strong else ""), soft_wrap=True)
 
 
 def print_folded(text: str) -> None:
     """A paragraph, wrapped at the width."""
-    print(fill(printable(text), WIDTH, subsequent_indent="  " if text.startswith(" ") else "", break_on_hyphens=False))
+    print(
+        fill(printable(text), width(), subsequent_indent="  " if text.startswith(" ") else "", break_on_hyphens=False)
+    )
 
 
-def _console() -> Console:
-    # A pipe has no width: use the full width instead of eighty columns.
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+def width() -> int:
+    """Columns of standard output: COLUMNS where it is a number, else those of the terminal, else `WIDTH`."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return max(NARROWEST, int(asked))
+    return max(NARROWEST, get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+
+
+def console() -> Console:
+    """Standard output, `width` columns wide."""
+    return Console(file=sys.stdout, width=width(), highlight=False)
 
 
 def _one_load(console: Console, comparison: Comparison, load: float) -> None:
@@ -160,7 +173,7 @@ def _paired_lines(comparison: Comparison) -> list[str]:
     for verb, names in (("ahead of", ahead), ("behind", behind), ("not separated from", tied)):
         if names:
             line = f"  {verb} {', '.join(names)}"
-            words.append(fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False))
+            words.append(fill(line, width(), subsequent_indent="    ", break_on_hyphens=False))
     return [*words, ""]
 
 
@@ -193,15 +206,16 @@ def _name_width(rows: Sequence[Row | SustainedRow]) -> int:
 
 def _chunks(columns: list[tuple[str, list[str]]], name_width: int) -> list[list[tuple[str, list[str]]]]:
     chunks: list[list[tuple[str, list[str]]]] = [[]]
+    most = width()
     fixed = name_width + len("ablation") + 2 * _GAP
     used = fixed
     for heading, cells in columns:
-        width = max(len(part) for part in (*heading.splitlines(), *cells)) + _GAP
-        if chunks[-1] and used + width > WIDTH:
+        wide = max(len(part) for part in (*heading.splitlines(), *cells)) + _GAP
+        if chunks[-1] and used + wide > most:
             chunks.append([])
             used = fixed
         chunks[-1].append((heading, cells))
-        used += width
+        used += wide
     return [chunk for chunk in chunks if chunk]
 
 

@@ -91,18 +91,16 @@ def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
 
 
 def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from cotenant.cli import tables
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, name in enumerate(columns):
         table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
     for row in rows:
         table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=100)
-    console.print(table)
+    tables.console().print(table)
 
 
 def _ticker() -> Callable[[str, float], None]:

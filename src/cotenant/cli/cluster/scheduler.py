@@ -22,7 +22,6 @@ def scheduler(
     scheduler_name: Annotated[
         tuple[str, ...],
         Parameter(
-            negative=(),
             help="Pods with this spec.schedulerName are ours; may be repeated. The first one names the Lease and the source of Events.",
         ),
     ] = ("cotenant",),
@@ -76,7 +75,9 @@ def scheduler(
         bool, Parameter(help="Evict pods of quotas over their runtime while other quotas wait for their share.")
     ] = True,
     quota_revoke_after_s: Annotated[float, Parameter(help="Continuous overuse tolerated before that.")] = 120.0,
-    quota_check_parents: Annotated[bool, Parameter(help="A pod must also fit every ancestor of its quota.")] = False,
+    quota_check_parents: Annotated[
+        bool, Parameter(negative=(), help="A pod must also fit every ancestor of its quota.")
+    ] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Schedule the pods of a Kubernetes cluster that have one of our schedulerNames.

@@ -9,6 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 
+Flag = Annotated[bool, Parameter(negative=())]
+
+
 def default_directory() -> Path:
     """`$XDG_STATE_HOME/cotenant/up`, or the same under `~/.local/state`."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -21,20 +24,20 @@ def up(
     nodes: int | None = None,
     gpus_per_node: int = 0,
     workload: str = "",
-    port: int = 0,
+    port: Annotated[int, Parameter(show_default=False)] = 0,
     host: str = "127.0.0.1",
-    ephemeral: bool = False,
+    ephemeral: Flag = False,
     profile: str = "cotenant-requests",
     speed: float = 60.0,
     seed: int = 0,
     cpu_topology: str = "",
-    bare: bool = False,
+    bare: Flag = False,
     load_aware: Path | None = None,
     device_strategy: str = "binpack",
     usual_gpu_pods: str = "",
     node_grace_s: float = 40.0,
     default_scheduler: bool = True,
-    scheduler_name: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    scheduler_name: tuple[str, ...] = (),
 ) -> int:
     """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -49,7 +52,7 @@ def up(
     workload
         Workload to submit automatically: colocation or founding. Default: none; use kubectl.
     port
-        The API server's port. Default: the last one used in the directory, or any free port.
+        The API server's port. Default, and 0: the last one used in the directory, or any free port.
     host
         The address to listen on.
     ephemeral

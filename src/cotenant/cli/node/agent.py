@@ -26,8 +26,7 @@ def agent(
 ) -> int:
     """Measure this node, throttle best-effort work that disturbs its services, and restore everything at the end.
 
-    It serves /metrics, /healthz, /readyz and /v1/... on the file's `listen`. SIGHUP reads the file again. Exit status: 0 after SIGTERM or
-    Ctrl-C, 2 bad input, 1 where this machine lacks something required.
+    It serves /metrics, /healthz, /readyz and /v1/... on the file's `listen`. SIGHUP reads the file again. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input, 1 where this machine lacks something required.
     """
     from cotenant.services.agent import main
 

@@ -57,7 +57,9 @@ def watch(
     groups: Annotated[int, _GROUPS] = 16,
     every: Annotated[float, Parameter(help="Seconds between two samples.")] = 2.0,
     count: Annotated[int | None, Parameter(help="End after this many samples; default: on Ctrl-C.")] = None,
-    json: Annotated[bool, Parameter(negative=(), help="One JSON object per line.")] = False,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print one JSON object a line (NDJSON), and nothing else.")
+    ] = False,
 ) -> int:
     """The machine and its groups, repeatedly."""
     from cotenant.cli.node import views

@@ -57,13 +57,12 @@ def keeper(
     cgroup_root: Annotated[
         Path | None, Parameter(help="Where the host's cgroups are mounted; default: from mountinfo.")
     ] = None,
-    dry_run: Annotated[bool, Parameter(help="Answer and record as usual, but write no knob.")] = False,
+    dry_run: Annotated[bool, Parameter(negative=(), help="Answer and record as usual, but write no knob.")] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Write knobs for an unprivileged agent under leases: recorded on disk, read back, and restored.
 
-    Knobs left by an earlier keeper are restored before the first request is served. Exit status: 0 after SIGTERM or Ctrl-C with everything restored, 1 where
-    something could not be restored, 2 bad input.
+    Knobs left by an earlier keeper are restored before the first request is served. Exit status: 0 after SIGTERM or Ctrl-C with everything restored, 1 where something could not be restored, 2 bad input.
     """
     from cotenant.services.keeper import main
 

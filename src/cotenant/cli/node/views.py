@@ -29,6 +29,7 @@ _GIB = 1 << 30
 
 def status(agent: str, groups: int, as_json: bool) -> int:
     """The machine, its busiest groups, what the agent holds, and what this machine can and cannot do."""
+    _check_groups(groups)
     layout = detect()
     answer = _of_agent(agent)
     look = _looked(layout, _INTERVAL_S)
@@ -86,6 +87,7 @@ def status(agent: str, groups: int, as_json: bool) -> int:
 
 def watch(agent: str, groups: int, every_s: float, count: int | None, as_json: bool) -> int:
     """The same repeatedly, until interrupted or `count` times."""
+    _check_groups(groups)
     if not 0.1 <= every_s <= 3600:
         raise InvalidInput("--every", every_s, "seconds, 0.1 to 3600")
     if count is not None and count < 1:
@@ -115,6 +117,11 @@ def watch(agent: str, groups: int, every_s: float, count: int | None, as_json: b
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def _check_groups(groups: int) -> None:
+    if groups < 0:
+        raise InvalidInput("--groups", groups, "0 or more")
 
 
 def explain(subject: str, agent: str, state_dir: Path, as_json: bool) -> int:
