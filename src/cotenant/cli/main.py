@@ -7,6 +7,7 @@ command returns its exit status, and only this file turns errors into lines: 2 =
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -55,6 +56,9 @@ app.command(warm)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status. `arguments` default to the process's."""
+    logging.getLogger("cotenant").addHandler(
+        logging.NullHandler()
+    )  # a command that sets up no logging prints its error only
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = app(tokens, exit_on_error=False, print_error=False)

@@ -23,6 +23,11 @@ class InvalidInput(CotenantError):
         shown = printable(value) if isinstance(value, str) and len(value) <= 80 else repr(value)[:80]
         super().__init__(f"{field}: {shown}: expected {expected}" + (f"; {hint}" if hint else ""))
 
+    def of(self, option: str) -> InvalidInput:
+        """The same error, with the command-line option whose value is wrong in front of the field."""
+        field = option if self.field in (str(self.value), option) else f"{option}: {self.field}"
+        return InvalidInput(field, self.value, self.expected, self.hint)
+
     def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str]]:
         """Make the error picklable, for worker processes."""
         return type(self), (self.field, self.value, self.expected, self.hint)

@@ -45,10 +45,13 @@ def demo(
     as_json
         Print one JSON object instead of a table.
     """
+    from cotenant.model.errors import InvalidInput
     from cotenant.services.demo import page
     from cotenant.services.demo.run import PROFILES_SHOWN, DemoConfig, run
 
     config = DemoConfig(profiles=profile or PROFILES_SHOWN, nodes=nodes, workload=workload, seconds=seconds, seed=seed)
+    if out.exists() and not out.is_dir():
+        raise InvalidInput("--out", str(out), "a folder", "a file of that name is in the way")
     outcomes = run(config, _ticker())
     report = out / "report.html"
     page.write(report, config, outcomes)

@@ -86,8 +86,17 @@ def scheduler(
     """
     from cotenant.drivers.kube.leaderelection.election import Timing
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
+    from cotenant.model.errors import InvalidInput
     from cotenant.services.scheduler import main
 
+    leases = (leader_elect_lease_s, leader_elect_renew_deadline_s, leader_elect_retry_s)
+    try:
+        election = Timing(*leases)
+    except InvalidInput as error:
+        flags = "--leader-elect-lease-s, --leader-elect-renew-deadline-s, --leader-elect-retry-s"
+        raise InvalidInput(flags, ", ".join(f"{each:g}" for each in leases), error.expected) from None
+    if not 0 <= quota_revoke_after_s < float("inf"):
+        raise InvalidInput("--quota-revoke-after-s", quota_revoke_after_s, "seconds, 0 or more")
     return main.run(
         main.SchedulerArguments(
             kubeconfig=kubeconfig,
@@ -107,7 +116,7 @@ def scheduler(
             device_strategy=device_strategy,
             usual_gpu_pods=usual_gpu_pods,
             log_level=log_level,
-            election=Timing(leader_elect_lease_s, leader_elect_renew_deadline_s, leader_elect_retry_s),
+            election=election,
             quotas=QuotaSettings(
                 check_parents=quota_check_parents, revoke=quota_revoke, revoke_after_s=quota_revoke_after_s
             ),

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-
 Flag = Annotated[bool, Parameter(negative=())]
 
 

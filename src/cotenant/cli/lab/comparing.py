@@ -26,6 +26,7 @@ from cotenant.lab.report import write_report
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 from cotenant.model.errors import InvalidInput, Permanent
 
+MOST_SEEDS = 10_000
 DEFAULT_SEEDS = 10
 TRACES = "COTENANT_TRACES"
 _MOST_SHOWN = 10
@@ -139,8 +140,8 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
     if entry.needs_traces and traces is None:
         raise InvalidInput("--traces", "not given", f"the folder of real traces that {name} reads", f"or set {TRACES}")
     seeds = _first(request.seeds, read.seeds if read else None, DEFAULT_SEEDS)
-    if seeds < 1:
-        raise InvalidInput("--seeds", seeds, "at least 1")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InvalidInput("--seeds", seeds, f"at least 1, at most {MOST_SEEDS}")
     loads = _loads(request.load) if request.load is not None else None
     policies = request.policies
     if policies is not None and policies.strip() == "all":

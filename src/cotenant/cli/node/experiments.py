@@ -15,6 +15,7 @@ from cotenant.services.experiments.harness import RAW, ExperimentSettings, Step
 from cotenant.services.experiments.outcome import Findings
 
 NOT_PASSED = 1
+LONGEST_PERIOD_S = 3600.0
 QUICK_PERIOD_S = 10.0  # of the sine's demand, for a first look
 
 
@@ -29,6 +30,10 @@ def run(
     once: bool = False,
 ) -> int:
     """Run one experiment; 0 where every check passes, 1 where one does not. `period_s`: of the sine's demand; `once`: `Settings.once`."""
+    if seed < 0:
+        raise InvalidInput("--seed", seed, "0 or more")
+    if period_s is not None and not 0 < period_s <= LONGEST_PERIOD_S:
+        raise InvalidInput("--period", period_s, f"seconds, above 0, at most {LONGEST_PERIOD_S:g}")
     make = ExperimentSettings.once if once else ExperimentSettings
     settings = make(rounds if rounds is not None else registry.DEFAULT_ROUNDS[name], seed)
     folder = out or Path("runs") / f"node-{name}"

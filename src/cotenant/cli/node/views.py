@@ -126,6 +126,8 @@ def _check_groups(groups: int) -> None:
 
 def explain(subject: str, agent: str, state_dir: Path, as_json: bool) -> int:
     """Why a group or pod is limited: the agent's explanation, else the contents of the state folder."""
+    if not subject.strip("/"):
+        raise InvalidInput("GROUP", subject, "a group's path, a pod's namespace/name, or its UID")
     client = AgentClient(agent)
     try:
         try:
@@ -221,6 +223,8 @@ def _restore(state_dir: Path, as_json: bool) -> int:
 
 
 def _explain_without(group: str, why: str, state_dir: Path, as_json: bool) -> int:
+    if state_dir.exists() and not state_dir.is_dir():
+        raise InvalidInput("--state-dir", str(state_dir), "a folder")
     held = [each for each in read_left(state_dir).leases if each.target.group == group]
     trail = [each for each in changes(state_dir) if each.target.group == group][-20:]
     if not held and not trail:

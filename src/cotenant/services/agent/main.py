@@ -57,7 +57,10 @@ class OnceView(msgspec.Struct, frozen=True):
 
 def configure(request: AgentArguments) -> AgentConfig:
     """The configuration with the command line's overrides. Raises `InvalidInput`."""
-    config = AgentConfig() if request.config is None else read_config(request.config)
+    try:
+        config = AgentConfig() if request.config is None else read_config(request.config)
+    except InvalidInput as error:
+        raise error.of("--config") from None
     if request.mode:
         if request.mode not in set(Mode):
             raise InvalidInput("--mode", request.mode, "one of " + ", ".join(Mode))

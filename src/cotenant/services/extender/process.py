@@ -21,7 +21,7 @@ from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
-from cotenant.drivers.http.tokens import BearerToken
+from cotenant.drivers.http.tokens import BearerToken, read_token
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
@@ -34,7 +34,7 @@ from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
-from cotenant.services.extender.protocol import Extender
+from cotenant.services.extender.protocol import FOUNDING_MAX, Extender
 from cotenant.services.extender.watches import MirrorWatches
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.running import TaskSet, log_to_stderr, raise_descriptors, run_until_signal
@@ -123,6 +123,10 @@ def check(settings: ExtenderSettings) -> tuple[Address, Address | None, Tls | No
             "anyone who can reach the extender can use it; --insecure says that the network is trusted",
         )
     profile = _profile(settings.profile).name
+    if not 1 <= settings.score_max <= FOUNDING_MAX:
+        raise InvalidInput("--score-max", settings.score_max, f"1 to {FOUNDING_MAX}")
+    if settings.report_token_file is not None:
+        read_token(settings.report_token_file, "--report-token-file")
     needs_cluster = [f"--profile {profile}"] if profile not in (FOUNDING, FOUNDING_LEDGER) else []
     needs_cluster += ["--bind"] if settings.bind else []
     if needs_cluster and not settings.cluster:

@@ -126,6 +126,18 @@ def rules_of(request: KeeperArguments) -> Rules:
     if not 1 <= request.longest_ttl_s <= 86_400:
         raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
     known = {str(knob): knob for knob in Knob}
+    for group in request.allow_groups:
+        if group < 0:
+            raise InvalidInput("--allow-gid", group, "the number of a group, 0 or more")
+    if request.state_dir.exists() and not request.state_dir.is_dir():
+        raise InvalidInput("--state-dir", str(request.state_dir), "a folder", "a file of that name is in the way")
+    if request.socket.exists() and not request.socket.is_socket():
+        raise InvalidInput("--socket", str(request.socket), "the path of a socket", "something else is there")
+    if request.cgroup_root is not None and not request.cgroup_root.is_dir():
+        raise InvalidInput("--cgroup-root", str(request.cgroup_root), "a folder with mounted cgroups")
+    for root in request.roots:
+        if not root.strip("/"):
+            raise InvalidInput("--root", root, "a group below the tree's root", "the root itself is never written")
     for name in request.knobs:
         if name not in known:
             raise InvalidInput("--knob", name, f"one of {', '.join(known)}")

@@ -55,7 +55,10 @@ def read_settings(path: Path) -> LoadAwareSettings:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput("--load-aware", str(path), "a file that can be read", error.strerror or "") from None
-    return parse_settings(text, str(path))
+    try:
+        return parse_settings(text, str(path))
+    except InvalidInput as error:
+        raise error.of("--load-aware") from None
 
 
 def parse_settings(text: bytes, where: str) -> LoadAwareSettings:

@@ -29,7 +29,7 @@ from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import check_names
+from cotenant.services.scheduler.names import check_lease_namespace, check_names
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 
@@ -76,6 +76,7 @@ def run(request: SchedulerArguments) -> int:
         raise InvalidInput("--qps", request.qps, "a number above 0, or inf")
     if not (request.notices_per_s > 0 and isfinite(request.notices_per_s)):
         raise InvalidInput("--notices-per-s", request.notices_per_s, "a number above 0")
+    check_lease_namespace(request.lease_namespace)
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
     log_to_stderr(request.log_level)
     access = load_access(request.kubeconfig, request.context)

@@ -83,6 +83,12 @@ class UpConfig:
             raise InvalidInput("--workload", self.workload, "one of " + ", ".join(script.names()))
         if self.workload and not self.nodes:
             raise InvalidInput("--workload", self.workload, "nodes to run it on", "say --nodes 200")
+        if not self.host:
+            raise InvalidInput("--host", "", "an address of this machine", "0.0.0.0 for every address")
+        if self.is_bare and self.more_names:
+            raise InvalidInput(
+                "--scheduler-name", ", ".join(self.more_names), "not together with --bare, which starts no scheduler"
+            )
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
 

@@ -39,7 +39,7 @@ def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
         (AgentArguments(None, log_level="loud"), "--log-level: loud: expected debug, info, warning, error"),
         (
             AgentArguments(Path("/nowhere/a.yaml")),
-            "/nowhere/a.yaml: No such file or directory: expected a readable file",
+            "--config: /nowhere/a.yaml: expected a readable file; No such file or directory",
         ),
     ],
 )

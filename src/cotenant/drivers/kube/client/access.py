@@ -181,7 +181,10 @@ def load_access(
     """
     env = os.environ if environ is None else environ
     if kubeconfig is not None:
-        return from_kubeconfig([Path(kubeconfig).expanduser()], context)
+        try:
+            return from_kubeconfig([Path(kubeconfig).expanduser()], context)
+        except InvalidInput as error:
+            raise error.of("--kubeconfig") from None
     listed = [Path(part) for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]
     if listed:
         # As kubectl does: files of the list that do not exist are skipped.

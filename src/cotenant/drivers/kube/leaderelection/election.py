@@ -21,6 +21,8 @@ from cotenant.drivers.kube.kinds.lease import Lease, LeaseSpec
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
 
+LONGEST_LEASE_S = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -31,11 +33,11 @@ class Timing:
     retry_s: float = 2.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.retry_s < self.renew_deadline_s < self.lease_s:
+        if not 0 < self.retry_s < self.renew_deadline_s < self.lease_s <= LONGEST_LEASE_S:
             raise InvalidInput(
                 "leader election",
                 f"lease {self.lease_s:g} s, renew deadline {self.renew_deadline_s:g} s, retry {self.retry_s:g} s",
-                "lease > renew deadline > retry > 0",
+                f"lease > renew deadline > retry > 0, the lease at most {LONGEST_LEASE_S:g} s",
             )
 
 

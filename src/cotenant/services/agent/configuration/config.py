@@ -295,7 +295,7 @@ def _load(path: Path) -> object:
         with path.open("rb") as file:
             text = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise InvalidInput(str(path), error.strerror or "unreadable", "a readable file") from error
+        raise InvalidInput(str(path), str(path), "a readable file", error.strerror or "unreadable") from error
     if len(text) > MOST_BYTES:
         raise InvalidInput(str(path), "too large", f"at most {MOST_BYTES} bytes")
     return parse(text, str(path), path.suffix.lower() == ".toml")

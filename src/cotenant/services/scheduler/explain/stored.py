@@ -15,11 +15,11 @@ import msgspec
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.drivers.kube.client.errors import NotFound, Unavailable
 from cotenant.drivers.kube.kinds.event import EVENTS
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.model.cluster.annotations import DECISION
-from cotenant.model.errors import CotenantError
+from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.decision_annotation import Written, read
 from cotenant.services.scheduler.explain.client import Gone
 
@@ -104,6 +104,9 @@ def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) ->
 
     try:
         raw, events = asyncio.run(fetch())
+    except Unavailable as error:
+        why = str(error).partition(": ")[2] or str(error)
+        raise Transient(f"the API server {access.server} does not answer: {why}") from error
     except NotFound as error:
         raise Gone(f"pod {namespace}/{name} does not exist (at {access.server})") from error
     pod = msgspec.json.decode(raw, type=_Pod)
