@@ -7,18 +7,20 @@ from tests.fakes.quota_world import World, cpu, node, pod, quota
 
 from cotenant.engine.plugins.quotas.accounts import TreeAccounts
 from cotenant.engine.plugins.quotas.waiting import jobs_waiting, who_waits
+from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.headroom import HeadroomRules
 
 
 def waiting(*ranks: tuple[str, int, float, float]) -> tuple[World, TreeAccounts]:
-    """Pods (name, priority, created, cores) that wait in a quota of 4 cores, 3 of which are used."""
-    world = World(node("n", 3), node("full", 9))
+    """Pods (name, priority, created, cores) that wait in a quota of 4 cores, 3 of which are used; the node that they select is full."""
+    here = Labels.of({HOSTNAME: "n"})
+    world = World(node("n", 3), node("other", 9))
     world.write(quota("team", 4, 4))
-    world.create(pod("there", 3, "team", on="n"), pod("other", 9, on="full"))
+    world.create(pod("there", 3, "team", on="n"))
     for name, priority, created_s, cores in ranks:
         asks = Amounts.of({"cpu": int(1000 * cores)})
-        world.create(pod(name, 0, "team", priority=priority, created_s=created_s, requests=asks))
+        world.create(pod(name, 0, "team", priority=priority, created_s=created_s, requests=asks, node_selector=here))
     world.go(1.0)
     (books,) = [each for each in world.quotas._world.trees.values() if "team" in each.members]
     return world, books
