@@ -72,7 +72,12 @@ AMOUNTS = {"cpu": "2", "memory": "1Gi", "kubernetes.io/batch-cpu": 500}
 USE = {"resources": AMOUNTS}
 AGGREGATED = [{"duration": "5m0s", "usage": {"avg": USE, "p99": USE}}]
 LISTED = {"priority": "koord-prod", "qos": "LS"}
+LAYERS = [
+    {"topologyLayer": "BlockLayer", "labelKey": ["example.com/block"]},
+    {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "BlockLayer"},
+]
 SPECS: dict[str, dict[str, Any]] = {
+    "clusternetworktopologies": {"networkTopologySpec": LAYERS},
     "devices": {
         "devices": [
             {

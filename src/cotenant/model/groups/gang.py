@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cotenant.model.groups.network_topology import GatherRule
 from cotenant.model.resources import NOTHING, Amounts
 
 PREFIX = "gang.scheduling.koordinator.sh/"
@@ -24,6 +25,10 @@ WAITING_TIME = PREFIX + "waiting-time"
 MODE = PREFIX + "mode"
 GROUPS = PREFIX + "groups"  # JSON list of "namespace/name"
 MATCH_POLICY = PREFIX + "match-policy"
+NETWORK_TOPOLOGY = (
+    PREFIX + "network-topology-spec"
+)  # JSON: {"gatherStrategy": [{"layer": ..., "strategy": "MustGather" | "PreferGather"}]}
+NETWORK_TOPOLOGY_INDEX = PREFIX + "network-topology-index"
 TOPOLOGY = "cotenant.io/gang-topology"  # JSON: {"keys": [label keys of nodes, narrowest first], "required": false}
 
 # --- API groups that have PodGroups
@@ -77,6 +82,7 @@ class GangNotes:
     groups: tuple[str, ...] = ()
     match_policy: MatchPolicy | None = None
     topology: GangTopology | None = None
+    gather: tuple[GatherRule, ...] = ()
     wrong: tuple[str, ...] = ()  # messages about invalid values, for which the default is used
 
 
@@ -96,6 +102,7 @@ class GangSpec:
     groups: tuple[str, ...] = ()
     declared: bool = False  # by a PodGroup rather than by its pods
     topology: GangTopology | None = None
+    gather: tuple[GatherRule, ...] = ()  # layers of the network; joined with the cluster's they are the topology
     min_resources: Amounts = NOTHING  # the cluster must have this much free before any member is placed
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject
+from cotenant.drivers.kube.kinds.custom.cluster_network_topology import NETWORK_TOPOLOGIES, read_network_topology
 from cotenant.drivers.kube.kinds.custom.device import DEVICES, read_devices
 from cotenant.drivers.kube.kinds.custom.elastic_quota import (
     ELASTIC_QUOTAS,
@@ -64,6 +65,12 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
         ),
         CustomKind(RESERVATIONS, ReservationReader().read, plugins.reservations.seen, plugins.reservations.gone),
         *_metrics(cluster),
+        CustomKind(
+            NETWORK_TOPOLOGIES,
+            read_network_topology,
+            plugins.gangs.network_topology_seen,
+            plugins.gangs.network_topology_gone,
+        ),
         CustomKind(POD_GROUPS, read_pod_group, plugins.gangs.pod_group_seen, plugins.gangs.pod_group_gone),
         CustomKind(
             X_POD_GROUPS,

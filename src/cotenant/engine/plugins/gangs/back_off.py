@@ -12,7 +12,7 @@ Source: the doubling is that of kube-scheduler's back-off; Koordinator's gangs h
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 MOST_DOUBLINGS = 10  # the longest back-off is 1024 times the first
@@ -31,6 +31,12 @@ class GangBackOffs:
 
     def __init__(self) -> None:
         self._of: dict[str, _BackOff] = {}
+
+    def copy(self) -> GangBackOffs:
+        """The same back-offs, independent of these."""
+        made = GangBackOffs()
+        made._of = {key: replace(each) for key, each in self._of.items()}
+        return made
 
     def start(self, keys: Iterable[str], first_s: float, now_s: float) -> None:
         """The waiting time of these gangs, which are placed together, is over. `first_s`: the length of a first back-off."""

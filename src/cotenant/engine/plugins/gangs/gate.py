@@ -19,6 +19,8 @@ def why_closed(gang: Gang, gangs: Mapping[str, Gang], links: Mapping[str, tuple[
     """Why its members must not enter the queue; empty if they may. `links`: the gangs that name others."""
     if gang.yields_to:
         return f"gang {gang.key} released its nodes and lets gang {gang.yields_to} go first"
+    if gang.obstacle and not gang.goes_alone():
+        return f"gang {gang.key}: {gang.obstacle}"
     spec = gang.spec
     if not links and spec is not None and (gang.placed or len(gang.members) >= spec.min_available):
         return ""

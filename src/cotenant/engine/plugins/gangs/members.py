@@ -25,6 +25,7 @@ class Gang:
     group: PodGroup | None = None
     spec: GangSpec | None = None
     problems: tuple[str, ...] = ()  # of the spec
+    obstacle: str = ""  # why it cannot be placed at all as specified
     members: dict[str, PodInfo] = field(default_factory=dict)  # by uid
     oldest: PodInfo | None = None  # its annotations count where there is no PodGroup
     placed: set[str] = field(default_factory=set)

@@ -10,6 +10,7 @@ Source: Koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go. Limi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from cotenant.engine.framework.plugin import Host, Plugin
@@ -18,8 +19,10 @@ from cotenant.engine.plugins.gangs.back_off import GangBackOffs
 from cotenant.engine.plugins.gangs.gate import why_closed
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.model.cluster.observed import ObservedPod, Phase
-from cotenant.model.groups.gang import POD_GROUP_APIS, SIGS_GROUP, PodGroup, PodGroupStatus
+from cotenant.model.groups.gang import POD_GROUP_APIS, SIGS_GROUP, GangSpec, Mode, PodGroup, PodGroupStatus
+from cotenant.model.groups.network_topology import DEFAULT, NetworkTopology
 from cotenant.policy.placement.gangs.bundles import reach
+from cotenant.policy.placement.gangs.gather import gather
 from cotenant.policy.placement.gangs.spec import from_pod, from_pod_group, gang_key
 
 
@@ -28,6 +31,7 @@ class GangMembership(Plugin):
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, PodGroup]] = {}  # namespace/name -> API group -> PodGroup
+        self._networks: dict[str, NetworkTopology] = {}  # by name; the one named DEFAULT counts
         self._ended: dict[str, tuple[str, Phase]] = {}  # uid of a member that has ended -> gang, phase
         self._once: set[str] = set()  # gangs that were satisfied once
         self._back_offs = GangBackOffs()
@@ -79,6 +83,17 @@ class GangMembership(Plugin):
         gang = self._gang(key)
         self._read_spec(gang)
         self._drop_if_empty(gang)
+
+    def network_topology_seen(self, network: NetworkTopology, now_s: float) -> None:
+        """A ClusterNetworkTopology was created or changed."""
+        if self._networks.get(network.name) != network:
+            self._networks[network.name] = network
+            self._read_gathered()
+
+    def network_topology_gone(self, name: str, now_s: float) -> None:
+        """A ClusterNetworkTopology was deleted."""
+        if self._networks.pop(name, None) is not None:
+            self._read_gathered()
 
     # ---- pods
 
@@ -202,7 +217,7 @@ class GangMembership(Plugin):
 
     def _read_spec(self, gang: Gang) -> None:
         """Read its specification from the PodGroup, else from the oldest member."""
-        before, group = gang.spec, gang.group
+        before, group, obstacle = gang.spec, gang.group, gang.obstacle
         groups = self._groups.get(gang.key, {})
         gang.group = next((groups[each] for each in POD_GROUP_APIS if each in groups), None)
         if gang.group is None or group is None or gang.group.uid != group.uid:
@@ -217,9 +232,12 @@ class GangMembership(Plugin):
             gang.spec, gang.problems = from_pod(gang.key, seen.pod.labels, seen.demands.gang)
         else:
             gang.spec, gang.problems = None, ()
+        gang.obstacle = ""
+        if gang.spec is not None and gang.spec.gather:
+            self._gather(gang, gang.spec)
         if gang.group is not None and gang.group is not group:
             self._status_due[gang.key] = None
-        if gang.spec == before:
+        if gang.spec == before and gang.obstacle == obstacle:
             return
         self._with_min_resources.discard(gang.key)
         if gang.spec is not None and gang.spec.min_resources:
@@ -234,6 +252,21 @@ class GangMembership(Plugin):
             if key != gang.key or gang.group is not None or len(gang.members) > 1:
                 self._reconsidered[key] = None
         self._counts_changed(gang)
+
+    def _gather(self, gang: Gang, spec: GangSpec) -> None:
+        """Join its gather rules with the layers of the cluster's network."""
+        network = self._networks.get(DEFAULT)
+        found = gather(spec.gather, network)
+        gang.spec = replace(spec, topology=found.topology)
+        gang.obstacle = found.obstacle if spec.mode is Mode.STRICT else ""  # others are not gathered
+        wrong = network.wrong if network is not None else ()
+        gang.problems += (*found.messages, *(f"ClusterNetworkTopology {DEFAULT}: {each}" for each in wrong))
+
+    def _read_gathered(self) -> None:
+        """Read the specifications of all gangs with gather rules again."""
+        for gang in tuple(self._gangs.values()):
+            if gang.spec is not None and gang.spec.gather:
+                self._read_spec(gang)
 
     def _counts_changed(self, gang: Gang) -> None:
         """Note whether it is satisfied now, which gates opened or closed, and that its status may have changed."""

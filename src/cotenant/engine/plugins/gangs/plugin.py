@@ -37,12 +37,19 @@ class Gangs(GangDirectory):
         self._waiting: GangWaiting | None = None
 
     def capture(self) -> Callable[[], Gangs]:
-        """A maker of gangs with the same PodGroups and ended members, and no pods, for a copy of the engine; it reads nothing of these later."""
-        groups, ended, once = dict(self._groups), dict(self._ended), set(self._once)
+        """A maker of gangs with the same PodGroups, networks, back-offs and ended members, and no pods, for a copy of the engine; it reads nothing of these later."""
+        groups, ended, once = (
+            {key: dict(each) for key, each in self._groups.items()},
+            dict(self._ended),
+            set(self._once),
+        )
+        networks, back_offs = dict(self._networks), self._back_offs.copy()
 
         def make() -> Gangs:
             made = Gangs()
-            made._groups, made._ended, made._once = groups.copy(), ended.copy(), once.copy()
+            made._groups = {key: dict(each) for key, each in groups.items()}
+            made._ended, made._once = ended.copy(), once.copy()
+            made._networks, made._back_offs = networks.copy(), back_offs.copy()
             return made
 
         return make

@@ -13,7 +13,7 @@ from math import inf
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.model.cluster.observed import Phase
-from cotenant.model.groups.gang import GangPhase, GangSpec, PodGroupStatus
+from cotenant.model.groups.gang import NO_NOTES, GangPhase, GangSpec, PodGroupStatus
 from cotenant.policy.placement.gangs.permit import Tally
 from cotenant.policy.placement.gangs.phase import Counts, in_api_group, phase_of
 from cotenant.policy.placement.gangs.spec import differences
@@ -97,6 +97,11 @@ def _contradictions(gang: Gang, spec: GangSpec | None, judged_with: tuple[str, .
         f"pod {pods[0]}{f' and {len(pods) - 1} more' if len(pods) > 1 else ''}: {difference}"
         for difference, pods in by_difference.items()
     ]
+    if spec.declared:  # those of a gang without a PodGroup are among its problems
+        ignored = dict.fromkeys(
+            each for entry in gang.members.values() for each in (entry.seen.demands.gang or NO_NOTES).wrong
+        )
+        found += [f"pods: {each}" for each in ignored]
     found += [
         f"gang {other} is named, and does not name {gang.key} back: it must be satisfied first, by itself"
         for other in spec.groups

@@ -100,6 +100,10 @@ def _spec(
     if wait_s is not None and wait_s <= 0:
         messages.append(f"waiting-time {wait_s:g} s is not above 0: {gang.WAIT_S:g} s counts")
         wait_s = None
+    if notes.topology is not None and notes.gather:
+        messages.append(f"annotation {gang.TOPOLOGY} counts, and not {gang.NETWORK_TOPOLOGY}")
+    if (notes.topology is not None or notes.gather) and notes.mode is Mode.NON_STRICT:
+        messages.append("members of a NonStrict gang are not gathered: topology counts for Strict gangs")
     groups = tuple(dict.fromkeys((*notes.groups, key))) if notes.groups else ()
     if notes.groups and key not in notes.groups:
         messages.append(f"the groups do not name {key} itself: it counts among them")
@@ -118,10 +122,12 @@ def _spec(
         groups if len(groups) > 1 else (),
         declared,
         notes.topology,
+        notes.gather if notes.topology is None else (),
     )
 
 
 def _with_policy(notes: GangNotes, policy: MatchPolicy) -> GangNotes:
     return GangNotes(
-        notes.name, notes.min_available, notes.total, notes.wait_s, notes.mode, notes.groups, policy, notes.topology, notes.wrong
+        notes.name, notes.min_available, notes.total, notes.wait_s, notes.mode, notes.groups, policy, notes.topology, notes.gather,
+        notes.wrong,
     )  # fmt: skip

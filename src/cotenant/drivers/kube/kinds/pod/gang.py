@@ -18,6 +18,7 @@ from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Text
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups import gang
+from cotenant.model.groups.network_topology import MUST_GATHER, PREFER_GATHER, GatherRule
 from cotenant.model.json_object import json_object
 
 
@@ -32,12 +33,20 @@ class GangAnnotations(ApiStruct, frozen=True):
     gang_groups: Text = field(default=None, name=gang.GROUPS)
     gang_match_policy: Text = field(default=None, name=gang.MATCH_POLICY)
     gang_topology: Text = field(default=None, name=gang.TOPOLOGY)
+    gang_network_topology: Text = field(default=None, name=gang.NETWORK_TOPOLOGY)
+    gang_network_index: Text = field(default=None, name=gang.NETWORK_TOPOLOGY_INDEX)
 
 
 def read_gang(written: GangAnnotations) -> gang.GangNotes:
     """A gang's settings from annotations; sentences about those that cannot be used are kept beside them, and stop no pod."""
     wrong: list[str] = []
     attempt = AttemptText(wrong)
+    gather, ignored = attempt(_gather, written.gang_network_topology) or ((), ())
+    wrong.extend(ignored)
+    if written.gang_network_index is not None:
+        wrong.append(
+            f"annotation {gang.NETWORK_TOPOLOGY_INDEX} is not read: members with the largest requests go first"
+        )
     return gang.GangNotes(
         name=written.gang_name or "",
         min_available=attempt(partial(_count, gang.MIN_AVAILABLE), written.gang_min_available),
@@ -47,6 +56,7 @@ def read_gang(written: GangAnnotations) -> gang.GangNotes:
         groups=attempt(_groups, written.gang_groups) or (),
         match_policy=attempt(partial(_word, gang.MatchPolicy, gang.MATCH_POLICY), written.gang_match_policy),
         topology=attempt(_topology, written.gang_topology),
+        gather=gather,
         wrong=tuple(wrong),
     )
 
@@ -78,6 +88,24 @@ def _topology(text: str) -> gang.GangTopology:
     if not all(isinstance(key, str) and key for key in keys) or not isinstance(parsed.get("required", False), bool):
         raise InvalidInput(field, text, expected)
     return gang.GangTopology(tuple(dict.fromkeys(keys)), parsed.get("required", False))
+
+
+def _gather(text: str) -> tuple[tuple[GatherRule, ...], tuple[str, ...]]:
+    """The rules, and messages about what is not considered."""
+    field = f"annotation {gang.NETWORK_TOPOLOGY}"
+    expected = 'a JSON object such as {"gatherStrategy": [{"layer": "BlockLayer", "strategy": "MustGather"}]}'
+    written = json_object(field, text, expected).get("gatherStrategy", [])
+    if not isinstance(written, list) or not all(isinstance(each, dict) for each in written):
+        raise InvalidInput(field, text, expected)
+    rules, ignored = [], []
+    for each in written:
+        layer, strategy = each.get("layer"), each.get("strategy")
+        if not isinstance(layer, str) or not layer or strategy not in (MUST_GATHER, PREFER_GATHER):
+            raise InvalidInput(field, text, expected)
+        rules.append(GatherRule(layer, strategy == MUST_GATHER))
+        if each.get("podCountMultiple"):
+            ignored.append(f"{field}: podCountMultiple of layer {layer} is not considered")
+    return tuple(rules), tuple(ignored)
 
 
 W = TypeVar("W", gang.Mode, gang.MatchPolicy)
