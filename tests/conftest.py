@@ -2,6 +2,8 @@
 
 import logging
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,13 @@ TESTS = Path(__file__).parent
 FAKES = TESTS / "fakes"
 # Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
 SHARED_MACHINE = {"e2e", "fault", "kube", "node"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes that cases start keep their identities in a folder of this run."""
+    folder = tempfile.mkdtemp(prefix="cotenant-test-state-")
+    os.environ["XDG_STATE_HOME"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

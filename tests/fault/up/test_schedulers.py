@@ -31,9 +31,18 @@ ELECTION = (
 class Scheduler:
     """One `cotenant scheduler`."""
 
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, state: str, election: tuple[str, ...]) -> None:
         self.log = log
-        words = ("scheduler", "--kubeconfig", str(kubeconfig), "--listen", "127.0.0.1:0", *ELECTION)
+        words = (
+            "scheduler",
+            "--kubeconfig",
+            str(kubeconfig),
+            "--listen",
+            "127.0.0.1:0",
+            "--state-dir",
+            state,
+            *election,
+        )
         with log.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "cotenant", *words], stdout=out, stderr=out, env=ENVIRONMENT
@@ -53,12 +62,13 @@ class Scheduler:
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[Callable[[], Scheduler]]:
+def scheduler(tmp_path: Path) -> Iterator[Callable[..., Scheduler]]:
     """Starts scheduler processes on this case's cluster."""
     started: list[Scheduler] = []
 
-    def start() -> Scheduler:
-        started.append(Scheduler(tmp_path / "up" / "kubeconfig", tmp_path / f"scheduler-{len(started)}.log"))
+    def start(state: str = "", election: tuple[str, ...] = ELECTION) -> Scheduler:
+        log = tmp_path / f"scheduler-{len(started)}.log"
+        started.append(Scheduler(tmp_path / "up" / "kubeconfig", log, state, election))
         return started[-1]
 
     yield start
@@ -104,7 +114,28 @@ def holders(api: Client, since: str, among: list[Scheduler]) -> list[Scheduler |
     return found
 
 
-def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
+def test_a_lone_replica_that_was_killed_leads_again_without_waiting_for_its_lease(
+    tmp_path: Path, scheduler: Callable[..., Scheduler]
+) -> None:
+    """The lease lasts far longer than the case may take, so only its own identity lets it lead."""
+    long = ("--leader-elect-lease-s", "600", "--leader-elect-renew-deadline-s", "500")
+    up, api = new_cluster(tmp_path)
+    with up:
+        pods = api.namespace("work")
+        first = scheduler(str(tmp_path / "state"), long)
+        submit(api, pods, ["a"])
+        eventually("it places", lambda: placed(api, pods) == 1)
+        before = api.get(LEASE)["spec"]
+        first.stop()
+        scheduler(str(tmp_path / "state"), long)
+        submit(api, pods, ["b"])
+        eventually("its successor places", lambda: placed(api, pods) == 2)
+        after = api.get(LEASE)["spec"]
+        assert after["holderIdentity"] == before["holderIdentity"]
+        assert after["leaseTransitions"] == before["leaseTransitions"]
+
+
+def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Scheduler]) -> None:
     up, api = new_cluster(tmp_path)
     with up:
         pods = api.namespace("work")
@@ -140,7 +171,7 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[[], Sched
         scheduled_once(api, "work")
 
 
-def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callable[[], Scheduler]) -> None:
+def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callable[..., Scheduler]) -> None:
     up, api = new_cluster(tmp_path)
     try:
         pods = api.namespace("work")

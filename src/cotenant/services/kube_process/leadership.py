@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
-from cotenant.drivers.kube.leaderelection.lease import LeaderElector
+from cotenant.services.kube_process.election_thread import ThreadedElection
 
 
 class Leadership(Protocol):
@@ -43,7 +43,16 @@ class Alone:
 
 
 def leadership(
-    client: Client, namespace: str, lease: str, identity: str, timing: Timing | None = None, *, elect: bool
+    connect: Callable[[], Client],
+    namespace: str,
+    lease: str,
+    identity: str,
+    timing: Timing | None = None,
+    *,
+    elect: bool,
 ) -> Leadership:
-    """`LeaderElector` for the Lease `namespace/lease`, or `Alone` where `elect` is False. `timing`: None = the defaults."""
-    return LeaderElector(client, namespace, lease, identity, timing) if elect else Alone()
+    """`ThreadedElection` for the Lease `namespace/lease`, or `Alone` where `elect` is False. `timing`: None = the defaults.
+
+    `connect` makes the client of the election, on its thread.
+    """
+    return ThreadedElection(connect, namespace, lease, identity, timing) if elect else Alone()

@@ -24,7 +24,7 @@ from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
-from cotenant.services.kube_process.identity import lease_name, new_identity
+from cotenant.services.kube_process.identity import kept_identity, lease_name, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
@@ -59,6 +59,7 @@ class SchedulerArguments:
     device_strategy: str = "binpack"
     usual_gpu_pods: str = ""
     election: Timing = field(default_factory=Timing)
+    state_dir: Path | None = None  # of this replica's identity; None = a new identity at each start
 
 
 def run(request: SchedulerArguments) -> int:
@@ -98,16 +99,21 @@ def run(request: SchedulerArguments) -> int:
             read_token(path, option)  # a broken file is reported before anything that takes seconds
     raise_descriptors()
     listening = bind(address)  # so is an address in use
-    identity = new_identity()
     namespace = request.lease_namespace or access.namespace
+    lease = lease_name(request.scheduler_names[0])
+    identity = (
+        kept_identity(request.state_dir, access.server, namespace, lease) if request.state_dir else new_identity()
+    )
 
     began_s = time.perf_counter()
     rehearse(profile)
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
-    def elected(client: Client) -> Leadership:
-        lease = lease_name(request.scheduler_names[0])
-        return leadership(client, namespace, lease, identity, request.election, elect=request.leader_elect)
+    def connect() -> Client:
+        return Client(access, qps=float("inf"), burst=10, in_flight=2, user_agent="cotenant-scheduler/leader-election")
+
+    def elected(_: Client) -> Leadership:
+        return leadership(connect, namespace, lease, identity, request.election, elect=request.leader_elect)
 
     async def main(stop: asyncio.Event) -> None:
         await SchedulerProcess(access, profile, options, identity, elected, listening=listening).run(stop)

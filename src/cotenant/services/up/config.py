@@ -99,7 +99,8 @@ class UpConfig:
 
     def scheduler_options(self) -> tuple[str, ...]:
         """The scheduler's command-line options about placement."""
-        asked = ["--profile", self.profile, STRATEGY, self.device_strategy]
+        # `up` itself releases the lease of a scheduler that died, also after the server's port changed
+        asked = ["--profile", self.profile, STRATEGY, self.device_strategy, "--state-dir", ""]
         for name in self.scheduler_names():
             asked += [FLAG, name]
         if self.usual_gpu_pods:

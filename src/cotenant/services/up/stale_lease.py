@@ -1,6 +1,6 @@
 """Releases the lease of a scheduler on this machine that was killed, so that the next one need not wait until it expires.
 
-Problem: after kill -9 no pod was placed for the 15 s of a lease. Choice: `cotenant up`, which starts the schedulers here, knows what no other
+Problem: after kill -9 no pod was placed until its lease had run out. Choice: `cotenant up`, which starts the schedulers here, knows what no other
 candidate can know: that the process named in the lease does not exist any more. Then the holder is removed, on condition that the lease
 has not changed since it was read. Limits: a process id that was given to another process meanwhile counts as alive, so the lease expires
 by itself; a holder on another machine is never removed.

@@ -49,7 +49,11 @@ class PodCounter:
 
     def __init__(self, access: Access, identity: str) -> None:
         client = Client(access, qps=1000.0, burst=100, in_flight=8, user_agent="pod-counter")
-        lease = leadership(client, "default", "pod-counter", identity, elect=True)
+        lease = leadership(
+            lambda: Client(access, qps=1000.0, burst=100, in_flight=2, user_agent="pod-counter"),
+            *("default", "pod-counter", identity),
+            elect=True,
+        )
         self.process = process = KubeProcess("pod-counter", identity, client, leadership=lease)
         self.written = Counter("pod_counter_counts", "Counts written", registry=process.metrics)
         self.statuses = process.status_writer("statuses", {PodCount: write_count}, per_s=1000.0)

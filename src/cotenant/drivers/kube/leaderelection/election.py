@@ -26,11 +26,11 @@ LONGEST_LEASE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds. The defaults are those of Kubernetes' own components."""
+    """Seconds. Shorter than the defaults of Kubernetes' own components (15, 10, 2): pods wait for a successor, within 8 s of a leader's death."""
 
-    lease_s: float = 15.0
-    renew_deadline_s: float = 10.0
-    retry_s: float = 2.0
+    lease_s: float = 6.0
+    renew_deadline_s: float = 4.0
+    retry_s: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_s < self.renew_deadline_s < self.lease_s <= LONGEST_LEASE_S:

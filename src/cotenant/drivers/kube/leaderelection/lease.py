@@ -45,13 +45,16 @@ class LeaderElector:
         now: Callable[[], float] = awake_or_asleep_s,
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        may_renew: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_renew`: asked before each look at a held lease; False = let it run out, and stop the work."""
         self._client = client
         self._namespace = namespace
         self._name = name
         self._now = now
         self._wall = wall
         self._sleep = sleep
+        self._may_renew = may_renew
         self._election = Election(namespace, name, identity, timing)
 
     @property
@@ -104,6 +107,11 @@ class LeaderElector:
             instruction = election.step(self._now(), self._wall())
             left_s = election.left_s(self._now())
             if left_s <= 0:
+                return
+            if not self._may_renew():
+                _log.error(
+                    "the event loop does not turn: the lease %s/%s is left to run out", self._namespace, self._name
+                )
                 return
             try:
                 async with asyncio.timeout(left_s):

@@ -9,6 +9,8 @@ from cotenant.drivers.kube.kinds.lease import Lease, LeaseSpec
 from cotenant.drivers.kube.leaderelection.election import Election, ReadLease, Timing, Wait, WriteLease
 from cotenant.model.errors import InvalidInput
 
+TIMING = Timing(15.0, 10.0, 2.0)
+
 
 class Store:
     """A lease with optimistic concurrency."""
@@ -50,7 +52,7 @@ def turn(candidate: Election, store: Store, now_s: float, wall_s: float = 1e9) -
 
 
 def pair() -> tuple[Store, Election, Election]:
-    return Store(), Election("ns", "sched", "a"), Election("ns", "sched", "b")
+    return Store(), Election("ns", "sched", "a", TIMING), Election("ns", "sched", "b", TIMING)
 
 
 def test_the_first_one_leads_and_keeps_leading() -> None:
@@ -111,7 +113,7 @@ def test_the_deadline_counts_from_when_the_request_began() -> None:
     a.wrote(stored, 0.0, 9.0)
     assert a.leading
     assert a.left_s(9.0) == pytest.approx(1.0)
-    slow = Election("ns", "sched", "a")
+    slow = Election("ns", "sched", "a", TIMING)
     slow.wrote(stored, 0.0, 10.5)
     assert not slow.leading
 
