@@ -252,7 +252,7 @@ class SimulatedNodes:
     async def _report(self) -> None:
         tick_s = self.world.config.tick_s / self.world.speed
         period = min(max(REPORT_S, tick_s, self._fleet.count / REPORTS_PER_SECOND), REPORT_TTL_S / 3.0)
-        annotated_at = self._clock()
+        annotated_at = 0.0  # the first reports are written at once
         while True:
             await asyncio.sleep(period)
             now = self._clock()
@@ -262,7 +262,7 @@ class SimulatedNodes:
                     await self._reporter.report(reports)
                 except CotenantError:
                     self.lost_reports += 1
-            if now - annotated_at >= ANNOTATE_S:
+            if reports and now - annotated_at >= ANNOTATE_S:
                 annotated_at = now
                 await self._gather([self._annotate(r) for r in reports if self._differs(r)])
 
@@ -272,9 +272,14 @@ class SimulatedNodes:
             report.memory_used / report.memory_allocatable,
             report.violation,
         )
-        annotated = self._annotated.get(report.node, (0.0, 0.0, 0.0))
-        return (
-            report.node in self._uids and max(abs(a - b) for a, b in zip(use, annotated, strict=True)) > ANNOTATE_CHANGE
+        if report.node not in self._uids:
+            return False
+        annotated = self._annotated.get(report.node)
+        if annotated is None:
+            return True
+        return any(
+            abs(new - old) > ANNOTATE_CHANGE or (new == 0.0) != (old == 0.0)
+            for new, old in zip(use, annotated, strict=True)
         )
 
     async def _annotate(self, report: NodeReport) -> None:

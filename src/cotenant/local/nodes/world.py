@@ -286,6 +286,20 @@ class LiveWorld:
         p = self._pod_row.get(uid)
         return None if p is None or self._state.pods.status[p] != RUNNING else self._usage(p)
 
+    def pod_usage(self, uid: str) -> tuple[float, float] | None:
+        """Cores and bytes that a pod uses now; None if it is not running."""
+        p = self._pod_row.get(uid)
+        if p is None or self._state.pods.status[p] != RUNNING:
+            return None
+        pod = self._state.pods[p]
+        return float(pod.busy_cores), float(pod.use_memory)
+
+    def node_usage(self, name: str) -> tuple[float, float]:
+        """Cores and bytes that a node's pods use now. Raises KeyError if it was never added."""
+        node = self._state.nodes[self._node_row[name]]
+        config = self.config
+        return float(node.used_share) * config.node_cores, float(node.memory_share) * config.node_memory_bytes
+
     def _usage(self, p: int) -> PodUsage:
         s = self._state
         pod = s.pods[p]

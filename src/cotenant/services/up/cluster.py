@@ -40,6 +40,7 @@ from cotenant.local.controllers.registry import controller_manager
 from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.simulated import SimulatedNodes
+from cotenant.local.nodes.usage import FleetUsage
 from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.explain.client import URL_FILE
@@ -148,7 +149,7 @@ class LocalCluster:
             raise InvalidInput("--dir", str(directory), "a directory that can be written to", why) from None
 
     def _server(self, token: str) -> tuple[ApiServer, bytes]:
-        app = Application(self.api, Credentials(token))
+        app = self._app = Application(self.api, Credentials(token))
         host, directory = self.config.host, self.config.directory
         # Also on loopback: clients of the Go library send a token over TLS only.
         hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))
@@ -187,6 +188,7 @@ class LocalCluster:
         self.nodes = SimulatedNodes(
             self._informers, fleet, speed=config.speed, reporter=reporter, cpus=config.cpus(), seed=config.seed
         )
+        self._app.serve_usage(FleetUsage(self._informers, self.nodes.kubelets))
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
         if config.workload:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from cotenant.drivers.http.messages import Receive, Scope, Send
 from cotenant.drivers.http.pages import EXPOSITION
 from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.http import reviews
+from cotenant.local.apiserver.http import resource_metrics, reviews
 from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthorized
 from cotenant.local.apiserver.http.bodies import BodyDecoder
 from cotenant.local.apiserver.http.discovery import Discovery
@@ -25,9 +25,11 @@ from cotenant.local.apiserver.http.health import ApiServerMetrics, Health, versi
 from cotenant.local.apiserver.http.openapi.documents import OpenApi
 from cotenant.local.apiserver.http.options import parse_query, write_options
 from cotenant.local.apiserver.http.protocols import ApiProtocol
+from cotenant.local.apiserver.http.resource_metrics import ResourceMetrics, UsageSource
 from cotenant.local.apiserver.http.resources import Resources, is_pretty, method_not_allowed, not_found
 from cotenant.local.apiserver.http.routing import Route, parse
 from cotenant.local.apiserver.http.streaming import Streams
+from cotenant.local.apiserver.http.unsupported import refuse_impersonation
 from cotenant.local.apiserver.schema.builtin import definitions
 
 _log = logging.getLogger("cotenant.apiserver")
@@ -56,6 +58,12 @@ class Application:
         self._resources = Resources(api, self.streams, self._bodies, clock)
         self._discovery = Discovery(api.registry, rendering.encode)
         self._openapi = OpenApi(api, definitions)
+        self._usage: ResourceMetrics | None = None
+
+    def serve_usage(self, source: UsageSource) -> None:
+        """Serve the resource metrics API from now on."""
+        self._usage = ResourceMetrics(source, self._clock)
+        self._discovery.add(resource_metrics.RESOURCES.values())
 
     def close(self) -> None:
         """Report not ready and end all open watches."""
@@ -77,6 +85,7 @@ class Application:
                 authorization = exchange.headers.get(b"authorization", b"")
                 if not self._credentials.admits(authorization):
                     raise unauthorized()
+                refuse_impersonation(exchange)
             route = parse(exchange.path)
             if route is not None:
                 plural = route.plural
@@ -112,6 +121,13 @@ class Application:
         await exchange.answer(error.code, b"application/json", rendering.encode(error.status()), headers)
 
     async def _routed(self, exchange: Exchange, route: Route) -> str:
+        if (
+            route.group == resource_metrics.GROUP
+            and route.version == resource_metrics.VERSION
+            and self._usage is not None
+        ):
+            await self._json(exchange, self._usage.answer(exchange, route))
+            return "get" if route.name else "list"
         review = reviews.REVIEWS.get((route.group, route.version, route.plural))
         if review is None:
             return await self._resources.serve(exchange, route)

@@ -56,8 +56,8 @@ class ApiGroup:
         return {"name": self.name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def groups(registry: RegistryProtocol) -> dict[str, ApiGroup]:
-    """The groups in the order in which they were added, core ("") first; groups that only have reviews last."""
+def groups(registry: RegistryProtocol, computed: Iterable[Resource] = ()) -> dict[str, ApiGroup]:
+    """The groups in the order in which they were added, core ("") first; groups that only have reviews or `computed` resources last."""
     by_group: dict[str, list[Resource]] = {}
     for resource in registry.resources():
         by_group.setdefault(resource.group, []).append(resource)
@@ -65,6 +65,8 @@ def groups(registry: RegistryProtocol) -> dict[str, ApiGroup]:
         present = by_group.setdefault(review.group, [])
         if not any(one.plural == review.plural and one.version == review.version for one in present):
             present.append(review)
+    for resource in computed:
+        by_group.setdefault(resource.group, []).append(resource)
     return {name: ApiGroup(name, resources) for name, resources in by_group.items()}
 
 
@@ -182,16 +184,22 @@ class Discovery:
 
     def __init__(self, registry: RegistryProtocol, encode: Callable[[Manifest], bytes]) -> None:
         self._registry = registry
+        self._computed: tuple[Resource, ...] = ()
         self._encode = encode
         self._revision = -1
         self._groups: dict[str, ApiGroup] = {}
         self._documents: dict[tuple[str, str], bytes] = {}
 
+    def add(self, resources: Iterable[Resource]) -> None:
+        """Show resources that are served without being stored."""
+        self._computed = (*self._computed, *resources)
+        self._revision = -1
+
     def document(self, path: str, accept: str, address: str) -> tuple[bytes, bytes] | None:
         """Content type and body for a discovery path, None if it is not one or nothing is served there."""
         if self._revision != self._registry.revision:
             self._revision = self._registry.revision
-            self._groups = groups(self._registry)
+            self._groups = groups(self._registry, self._computed)
             self._documents = {}
         path = path.rstrip("/")
         form = aggregated_version(accept) if path in ("/api", "/apis") else ""

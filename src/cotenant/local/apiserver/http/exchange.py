@@ -26,6 +26,9 @@ _WANTED_HEADERS = frozenset(
         b"content-length",
         b"user-agent",
         b"if-none-match",
+        b"impersonate-group",
+        b"impersonate-uid",
+        b"impersonate-user",
     }
 )
 

@@ -45,6 +45,7 @@ from cotenant.local.apiserver.http.options import (
 from cotenant.local.apiserver.http.protocols import ApiProtocol
 from cotenant.local.apiserver.http.routing import Route
 from cotenant.local.apiserver.http.streaming import Streams
+from cotenant.local.apiserver.http.unsupported import refuse_subresource
 
 _CREATE_ONLY = frozenset({"binding", "eviction", "token"})
 _PATCHES = frozenset({JSON, MERGE, STRATEGIC, APPLY})
@@ -96,7 +97,7 @@ class Resources:
         self._clock = clock
 
     def target(self, route: Route) -> Target:
-        """The target of a route. Raises ApiError 404."""
+        """The target of a route. Raises ApiError 404 or 501."""
         resource = self._api.registry.find(route.group, route.version, route.plural)
         if resource is None:
             raise not_found()
@@ -105,9 +106,12 @@ class Resources:
                 raise not_found()
         elif route.name and not route.namespace:
             raise not_found()
-        if route.subresource and route.subresource not in resource.subresources:
-            raise not_found()
-        return Target(resource, route.namespace, route.name, route.subresource)
+        target = Target(resource, route.namespace, route.name, route.subresource)
+        if route.subresource:
+            refuse_subresource(target)
+            if route.subresource not in resource.subresources:
+                raise not_found()
+        return target
 
     def verb(self, exchange: Exchange, target: Target, query: Query) -> str:
         """The verb of a request. Raises ApiError 405."""

@@ -2,8 +2,8 @@
 
 Problem: every request starts here, so it must cost a microsecond or two, and the namespace segment makes the grammar ambiguous
 (`/api/v1/namespaces/x/status` is a subresource, `/api/v1/namespaces/x/pods` a collection). Choice: split once and decide by the number of
-segments, as the Kubernetes API conventions define the paths; no pattern table. Limits: proxies below a subresource and the old `/watch/`
-prefix are not served.
+segments, as the Kubernetes API conventions define the paths; no pattern table. Limits: the path below a
+proxy is dropped; the old `/watch/` prefix is not served.
 """
 
 from __future__ import annotations
@@ -48,5 +48,8 @@ def parse(path: str) -> Route | None:
         rest = rest[2:]
         count -= 2
     if count > 3:
-        return None
+        if rest[2] != "proxy":
+            return None
+        rest = rest[:3]  # what follows is for the endpoint behind the proxy
+        count = 3
     return Route(group, version, rest[0], namespace, rest[1] if count > 1 else "", rest[2] if count > 2 else "")

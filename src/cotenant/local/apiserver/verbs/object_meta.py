@@ -190,7 +190,7 @@ def _check_annotations(annotations: object) -> list[Cause]:
                 Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
             )
         else:
-            size += len(key) + len(value)
+            size += len(key.encode()) + len(value.encode())
     if size > _ANNOTATIONS_BYTES:
         causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes", path))
     return causes

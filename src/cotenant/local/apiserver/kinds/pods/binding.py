@@ -11,8 +11,8 @@ from cotenant.local.apiserver.kinds import shapes
 from cotenant.local.apiserver.kinds.pods.pod import set_condition
 from cotenant.local.apiserver.storage.stored import encode
 from cotenant.local.apiserver.verbs.context import Context
-from cotenant.local.apiserver.verbs.errors import bad_request, conflict, not_found
-from cotenant.local.apiserver.verbs.object_meta import metadata_of
+from cotenant.local.apiserver.verbs.errors import bad_request, conflict, invalid, not_found
+from cotenant.local.apiserver.verbs.object_meta import check_metadata, metadata_of
 
 _SUCCESS = encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 
@@ -97,6 +97,8 @@ async def bind(context: Context, pods: Resource, target: Target, binding: Manife
     if why := _refusal(pod):
         raise conflict(pods, name, why, "binding")
     _assign(pod, binding, context.now())
+    if causes := check_metadata(pod["metadata"], None):  # the binding adds labels and annotations
+        raise invalid(pods, name, causes)
     if not options.dry_run:
         last = context.store.put(table, stored.key, pod, stored)
         await context.store.settled(last.resource_version)
