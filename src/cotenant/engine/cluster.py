@@ -39,7 +39,7 @@ from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.measurements import Measurements
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, ObservedPod
+from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.policy.placement.contract import RoundPolicy
@@ -170,6 +170,11 @@ class Cluster:
         if self._namespaces.pop(name, None) is not None:
             self._components.assignments.narrowing.set_namespace(NamespaceFacts(name))
             self._pods.happened.add(Event.NAMESPACE)
+
+    def node_storage_seen(self, storage: NodeStorage) -> None:
+        """How many volumes a node can attach, or which are attached, has changed."""
+        if self._components.assignments.narrowing.volumes.limits.set_storage(storage):
+            self._pods.happened.add(Event.NODE_STORAGE)
 
     def report(self, node: str, values: tuple[float, ...]) -> None:
         """What a node reported of itself, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""
@@ -373,6 +378,8 @@ class Cluster:
             assignments.set_node(node)
         for facts in self._namespaces.values():
             assignments.narrowing.set_namespace(facts)
+        for storage in before.narrowing.volumes.limits.storages():
+            assignments.narrowing.volumes.limits.set_storage(storage)
         for name in self._nodes:
             row = before.encoder.node_rows.get(name)
             if row is not None:

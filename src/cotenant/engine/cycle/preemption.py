@@ -19,6 +19,7 @@ from cotenant.engine.cycle.losses import NOTHING_AT_STAKE, AtStake
 from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Clearing, Vacating
+from cotenant.engine.state import attach_limits, inline_disks
 from cotenant.engine.state.count_queries import Count
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
@@ -212,6 +213,12 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         user_rows = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
         held = np.bincount(user_rows, minlength=size)
         yield Column(REASON_EXCLUSIVE, held, held - len(users), np.isin(pods, users).astype(np.int64))
+    for conflicts in narrowing.volumes.disk_conflicts(number):
+        held = np.bincount(np.array([row for _, row in conflicts], dtype=np.int64), minlength=size)
+        weight = np.isin(pods, [user for user, _ in conflicts]).astype(np.int64)
+        yield Column(inline_disks.REASON, held, np.zeros(size, dtype=np.int64), weight)
+    for total, freed in narrowing.volumes.attach_totals(number, pods):
+        yield Column(attach_limits.REASON, total.held, total.limit, freed)
     constraints = narrowing.terms.spread_rules(k, kind, rules.spread)
     for (rule, eligible), (_, count) in zip(constraints, rules.spread, strict=True):
         weight = np.where(narrowing.is_terminating(pods), 0, weights.of(count))

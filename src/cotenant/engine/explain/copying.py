@@ -26,7 +26,7 @@ from cotenant.engine.state.estimates import Learned
 from cotenant.model.arrays import Float
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, ObservedPod
+from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
 
 _MOST_AHEAD = 512  # waiting pods that come before the pod in question
 
@@ -43,6 +43,10 @@ class Engine(Protocol):
         ...
 
     def budget_seen(self, budget: DisruptionBudget) -> None:
+        """See `Cluster`."""
+        ...
+
+    def node_storage_seen(self, storage: NodeStorage) -> None:
         """See `Cluster`."""
         ...
 
@@ -93,6 +97,7 @@ class Captured:
     reports: Float  # `float64[len(nodes), len(Report)]`
     namespaces: tuple[NamespaceFacts, ...]
     budgets: tuple[DisruptionBudget, ...]
+    storages: tuple[NodeStorage, ...]
     learned: tuple[Learned, ...]
     placed: tuple[ObservedPod, ...]
     waiting: tuple[ObservedPod, ...]  # the pod in question, its gang, and the pods before it, in any order
@@ -114,6 +119,8 @@ class Captured:
             made.namespace_seen(facts)
         for budget in self.budgets:
             made.budget_seen(budget)
+        for storage in self.storages:
+            made.node_storage_seen(storage)
         made.report_all([node.name for node in self.nodes], self.reports)
         for seen in self.placed:
             made.pod_seen(pods.get(seen.uid, seen), self.now_s)
@@ -170,6 +177,7 @@ def capture(
         assignments.encoder.nodes().report[list(rows.values())].copy(),
         tuple(namespaces),
         tuple(budgets),
+        assignments.narrowing.volumes.limits.storages(),
         assignments.estimates.learned() if learns else (),
         tuple(placed),
         (*own, *ahead),

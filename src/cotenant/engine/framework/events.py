@@ -25,6 +25,7 @@ class Event(StrEnum):
     NAMESPACE = "NamespaceUpdate"
     TOPOLOGY = "NodeResourceTopologyUpdate"
     QUOTA = "ElasticQuotaUpdate"
+    NODE_STORAGE = "CSINodeUpdate"  # a node may attach more volumes than before
     NODE_LOAD = "NodeMetricUpdate"  # a node may take more than before
 
 
@@ -34,7 +35,9 @@ _HELPING = {
     "InterPodAffinity": _NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE, Event.NAMESPACE},
     "NodePorts": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
     "VolumeBinding": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
-    "VolumeRestrictions": frozenset({Event.POD_GONE}),
+    "VolumeRestrictions": frozenset({Event.NODE_ADDED, Event.POD_GONE}),
+    "NodeVolumeLimits": frozenset({Event.NODE_ADDED, Event.NODE_STORAGE, Event.POD_GONE}),
+    "VolumeZone": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED}),
     "NodeNUMAResource": frozenset(
         {Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY}
     ),

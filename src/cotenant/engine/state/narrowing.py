@@ -20,7 +20,7 @@ from cotenant.engine.framework.node_rules import NodeRules, Repeating, Rule, Sur
 from cotenant.engine.state.pod_counts import PodCounts, PodKind
 from cotenant.engine.state.term_rules import TermRules
 from cotenant.engine.state.topology import Regions
-from cotenant.engine.state.volumes import REASON_EXCLUSIVE, VolumeChoice, Volumes
+from cotenant.engine.state.volumes import VolumeChoice, Volumes
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.observed import NamespaceFacts, VolumeNeed
@@ -44,7 +44,7 @@ class Narrowing:
         self.pod_counts = PodCounts()
         self.regions = Regions(encoder)
         self.terms = TermRules(encoder, self.pod_counts, self.regions)
-        self.volumes = Volumes(self.regions)
+        self.volumes = Volumes(encoder, self.regions)
         self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
         self._widening = tuple(each for each in node_rules if isinstance(each, Widening))
         self._node_rules_of: dict[int, tuple[NodeRules, ...]] = {}  # number -> node rules that apply to the pod
@@ -335,11 +335,7 @@ class Narrowing:
         kind, k = self._pods[number]
         yield from self.terms.node_rules(kind)
         if number in self.volumes:
-            if any(self.volumes.users_elsewhere(number)):
-                none = np.zeros(self.regions.size(), dtype=np.bool_)
-                yield Rule("VolumeRestrictions", REASON_EXCLUSIVE, none, True)
-            for (plugin, reason), left in self.volumes.row_filters(number):
-                yield Rule(plugin, reason, left, False)
+            yield from self.volumes.rules(number)
         yield from self.terms.domain_rules(kind, k)
         for each, known_as in self.applying(number):
             yield from each.rules(known_as)

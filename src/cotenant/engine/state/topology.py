@@ -14,6 +14,7 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.labels import Operator
+from cotenant.model.cluster.observed import StorageRoom
 from cotenant.model.cluster.topology import Domains
 
 
@@ -25,7 +26,7 @@ class Regions:
         self._revision = -1
         self._domains: dict[str, Domains] = {}
         self._by_value: dict[str, dict[str, list[int]]] = {}  # label key -> value -> rows
-        self._matching: dict[NodeSelector, Int] = {}
+        self._matching: dict[NodeSelector | StorageRoom, Int] = {}
 
     def size(self) -> int:
         """The number of rows, with and without a node."""
@@ -53,14 +54,18 @@ class Regions:
             found = self._domains[key] = self._encoder.domains(key)
         return found
 
-    def matching(self, selector: NodeSelector | None) -> Int | None:
-        """Rows of the nodes that a selector matches, ascending; None = all rows, without a selector."""
-        if selector is None:
+    def matching(self, selector: NodeSelector | StorageRoom | None) -> Int | None:
+        """Rows of the nodes that a selector matches, ascending; None = all rows, without a selector.
+
+        A `StorageRoom` is looked up by identity, because its selector may have a term for every node.
+        """
+        terms = selector.nodes if isinstance(selector, StorageRoom) else selector
+        if selector is None or terms is None:
             return None
         self._refresh()
         found = self._matching.get(selector)
         if found is None:
-            rows = {row for term in selector.terms for row in self._rows(term)}
+            rows = {row for term in terms.terms for row in self._rows(term)}
             found = self._matching[selector] = np.array(sorted(rows), dtype=np.int64)
         return found
 

@@ -3,24 +3,33 @@
 Problem: a claim may be bound to a volume with a node affinity, be provisioned where its pod is placed, or take one of several existing volumes; several claims
 of one pod must agree on a node without taking one volume twice, and a choice made for a pod is valid before the API server reports it. Choice: a row is
 feasible if every claim has an option there, and claims that compete get different volumes by augmenting paths, in the order listed (smallest first).
-Assigning a pod holds its choices; unassigning it frees them. Source: Kubernetes' VolumeBinding and VolumeRestrictions plugins.
+Assigning a pod holds its choices; unassigning it frees them. Source: Kubernetes' VolumeBinding, VolumeRestrictions, NodeVolumeLimits and VolumeZone plugins
+(engine/state/attach_limits.py, engine/state/inline_disks.py).
 Limits: claims that share candidates are matched row by row in plain Python (about 5 us a row).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.node_rules import Rule
+from cotenant.engine.state import attach_limits, inline_disks
+from cotenant.engine.state.attach_limits import AttachLimits, DriverTotals
+from cotenant.engine.state.inline_disks import InlineDisks
 from cotenant.engine.state.topology import Regions
-from cotenant.model.arrays import Mask
-from cotenant.model.cluster.observed import Binding, VolumeNeed, VolumeOption
+from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster.affinity import NodeSelector
+from cotenant.model.cluster.observed import Attachment, Binding, StorageRoom, VolumeNeed, VolumeOption
 
 REASON_CONFLICT = "node(s) had volume node affinity conflict"
 REASON_NONE = "node(s) didn't find available persistent volumes to bind"
+REASON_ROOM = "node(s) did not have enough free storage"
+REASON_ZONE = "node(s) had no available volume zone"
 REASON_EXCLUSIVE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 
 
@@ -40,10 +49,32 @@ class _Hold:
     users: set[int] = field(default_factory=set)
 
 
+_Selectors = tuple[NodeSelector | StorageRoom | None, ...]
+
+
+def _reach(need: VolumeNeed, option: VolumeOption) -> _Selectors:
+    """Where the option is, without what other filters report."""
+    return (option.nodes,) if need.binding is Binding.BOUND else (option.nodes, option.zone)
+
+
+def _zone(need: VolumeNeed, option: VolumeOption) -> _Selectors:
+    return (option.zone,)
+
+
+def _selectors(need: VolumeNeed, option: VolumeOption) -> _Selectors:
+    return option.nodes, option.zone, option.room
+
+
+def _attachments(needs: Iterable[VolumeNeed]) -> Iterator[Attachment]:
+    return (need.attachment for need in needs if need.attachment is not None)
+
+
 class Volumes:
     """Claims of pods by their numbers, and the volumes held for unbound claims."""
 
-    def __init__(self, regions: Regions) -> None:
+    def __init__(self, encoder: Encoder, regions: Regions) -> None:
+        self.limits = AttachLimits(encoder)
+        self._disks = InlineDisks()
         self._regions = regions
         self._needs: dict[int, tuple[VolumeNeed, ...]] = {}
         self._rows: dict[int, int] = {}
@@ -83,6 +114,9 @@ class Volumes:
         self._rows[number] = row
         for need in needs:
             self._users.setdefault(need.claim, set()).add(number)
+            if need.disk is not None:
+                self._disks.assign(number, row, need.disk)
+        self.limits.assign(_attachments(needs), row)
         for claim, volume in choices:
             hold = self._holds.setdefault(claim, _Hold(volume, row))
             hold.users.add(number)
@@ -91,9 +125,13 @@ class Volumes:
 
     def unassign(self, number: int) -> None:
         """Remove a pod from its row; what only it held is free again."""
-        if self._rows.pop(number, None) is None:
+        row = self._rows.pop(number, None)
+        if row is None:
             return
+        self.limits.unassign(_attachments(self._needs[number]), row)
         for need in self._needs[number]:
+            if need.disk is not None:
+                self._disks.unassign(number, need.disk)
             users = self._users[need.claim]
             users.discard(number)
             if not users:
@@ -121,35 +159,78 @@ class Volumes:
             if need.exclusive
         )
 
-    def row_filters(self, number: int) -> Iterator[tuple[tuple[str, str], Mask]]:
-        """Plugin and reason of each claim, and its feasible rows. Removing pods cannot make other rows feasible."""
+    def disk_conflicts(self, number: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each inline disk of the pod, the other pods whose use conflicts: number and row."""
+        return tuple(
+            tuple(sorted(self._disks.conflicts(number, need.disk)))
+            for need in self._needs.get(number, ())
+            if need.disk is not None
+        )
+
+    def attach_totals(self, number: int, pods: Int) -> Iterator[tuple[DriverTotals, Int]]:
+        """For each limited driver of the pod, what rows hold and may hold; and how many volumes each of the assigned `pods` would free."""
+        wanted = set(_attachments(self._needs.get(number, ())))
+        for total in self.limits.totals(wanted):
+            freed = np.zeros(len(pods), dtype=np.int64)
+            for i, pod in enumerate(pods.tolist()):
+                if pod in self._rows:
+                    held = _attachments(self._needs[pod])
+                    freed[i] = self.limits.freed(total.driver, held, self._rows[pod], wanted.__contains__)
+            yield total, freed
+
+    def rules(self, number: int) -> Iterator[Rule]:
+        """The rules of the pod's claims and disks, in kube-scheduler's order of plugins."""
         needs = self._needs.get(number, ())
         size = self._regions.size()
+        if any(self.users_elsewhere(number)):
+            yield Rule("VolumeRestrictions", REASON_EXCLUSIVE, np.zeros(size, dtype=np.bool_), True)
+        taken = [row for conflicts in self.disk_conflicts(number) for _, row in conflicts]
+        if taken:
+            free = np.ones(size, dtype=np.bool_)
+            free[taken] = False
+            yield Rule("VolumeRestrictions", inline_disks.REASON, free, True)
+        attachable = self.limits.feasible(_attachments(needs))
+        if attachable is not None:
+            yield Rule(attach_limits.PLUGIN, attach_limits.REASON, attachable, True)
+        for (plugin, reason), left in self._claim_rows(needs, size):
+            yield Rule(plugin, reason, left, False)
+
+    def _claim_rows(self, needs: tuple[VolumeNeed, ...], size: int) -> Iterator[tuple[tuple[str, str], Mask]]:
+        """Plugin and reason of each claim, and its feasible rows. Removing pods cannot make other rows feasible."""
         for need in needs:
             if need.waits_for:
                 yield ("VolumeBinding", need.waits_for), np.zeros(size, dtype=np.bool_)
                 return
         for need in needs:
-            reason = REASON_CONFLICT if need.binding is Binding.BOUND else REASON_NONE
-            yield ("VolumeBinding", reason), self._feasible(need, size)
+            if need.disk is not None:
+                continue
+            is_bound = need.binding is Binding.BOUND
+            yield ("VolumeBinding", REASON_CONFLICT if is_bound else REASON_NONE), self._feasible(need, size, _reach)
+            if not is_bound and any(option.room is not None for option in need.options):
+                yield ("VolumeBinding", REASON_ROOM), self._feasible(need, size, _selectors)
+        for need in needs:
+            if need.binding is Binding.BOUND and any(option.zone is not None for option in need.options):
+                yield ("VolumeZone", REASON_ZONE), self._feasible(need, size, _zone)
         static = [need for need in needs if need.binding is Binding.STATIC]
         wanted = [option.volume for need in static for option in need.options]
         if len(static) > 1 and len(set(wanted)) < len(wanted):
             together = np.ones(size, dtype=np.bool_)
             for need in needs:
-                together &= self._feasible(need, size)
+                together &= self._feasible(need, size, _selectors)
             for row in np.flatnonzero(together).tolist():
                 together[row] = self._match(static, row) is not None
             yield ("VolumeBinding", REASON_NONE), together
 
-    def _feasible(self, need: VolumeNeed, size: int) -> Mask:
-        """`bool[N]`: rows on which the claim has an option."""
+    def _feasible(
+        self, need: VolumeNeed, size: int, selectors: Callable[[VolumeNeed, VolumeOption], _Selectors]
+    ) -> Mask:
+        """`bool[N]`: rows on which the claim has an option, by these selectors of an option."""
         hold = self._holds.get(need.claim)
         mask = np.zeros(size, dtype=np.bool_)
         for option in need.options:
             if not self._is_available(need, option, hold):
                 continue
-            rows = self._regions.matching(option.nodes)
+            rows = self._matching(selectors(need, option))
             if rows is None:
                 mask[:] = True
                 break
@@ -159,6 +240,15 @@ class Volumes:
             on_row[hold.row] = mask[hold.row]
             return on_row
         return mask
+
+    def _matching(self, selectors: _Selectors) -> Int | None:
+        """Rows that match all selectors, ascending; None = all rows."""
+        found: Int | None = None
+        for selector in selectors:
+            rows = self._regions.matching(selector)
+            if rows is not None:
+                found = rows if found is None else np.intersect1d(found, rows, assume_unique=True)
+        return found
 
     def _is_available(self, need: VolumeNeed, option: VolumeOption, hold: _Hold | None) -> bool:
         if need.binding is Binding.BOUND:
@@ -179,7 +269,7 @@ class Volumes:
                 return
             for option in need.options:
                 if self._is_available(need, option, hold):
-                    rows = self._regions.matching(option.nodes)
+                    rows = self._matching(_selectors(need, option))
                     if rows is None or ((at := int(np.searchsorted(rows, row))) < len(rows) and rows[at] == row):
                         yield option.volume
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import nan
+from typing import NamedTuple
 
 from cotenant.model.cluster.affinity import NodeSelector
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
@@ -40,23 +41,65 @@ class Binding(StrEnum):
     STATIC = "static"  # one of these existing volumes satisfies the claim (WaitForFirstConsumer without a provisioner)
 
 
+class Attachment(NamedTuple):
+    """A volume as a node attaches it: its CSI driver, and the driver's name of the volume (of the claim, until there is a volume)."""
+
+    driver: str
+    volume: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStorage:
+    """What a node can attach: the number of volumes by driver, and the volumes that are attached, with or without a pod."""
+
+    node: str
+    limits: tuple[tuple[str, int], ...] = ()
+    attached: frozenset[Attachment] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StorageRoom:
+    """Nodes with enough free storage for a volume; None = all. Equal only to itself: a reader gives claims of equal size the same one."""
+
+    nodes: NodeSelector | None
+
+
 @dataclass(frozen=True, slots=True)
 class VolumeOption:
     """A way to satisfy a claim. `volume` is empty where it is yet to be created; `nodes` None = reachable from every node."""
 
     volume: str
     nodes: NodeSelector | None
+    zone: NodeSelector | None = None  # by the volume's zone and region labels; None = it has none
+    room: StorageRoom | None = None  # of a volume to be created; None = its provisioner's capacity is not known
+
+
+@dataclass(frozen=True, slots=True)
+class InlineDisk:
+    """A disk that a pod names without a claim. `identity` is its type and name; a disk with `monitors` is another one where none is in common."""
+
+    identity: str
+    read_only: bool = False
+    monitors: tuple[str, ...] = ()
+
+    def conflicts(self, other: InlineDisk) -> bool:
+        """Whether two pods on one node cannot use both."""
+        if self.identity != other.identity or (self.read_only and other.read_only):
+            return False
+        return not (self.monitors or other.monitors) or not set(self.monitors).isdisjoint(other.monitors)
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeNeed:
-    """One claim that restricts the pod's nodes. No options = no node (`waits_for` says why)."""
+    """One claim or inline disk that restricts the pod's nodes. No options = no node (`waits_for` says why)."""
 
-    claim: str  # namespace/name
+    claim: str  # namespace/name; of a disk its identity
     binding: Binding
     options: tuple[VolumeOption, ...]
     exclusive: bool = False  # ReadWriteOncePod: no other pod may use the claim
     waits_for: str = ""  # e.g. "PersistentVolumeClaim default/data is not bound yet"; non-empty = not schedulable now
+    attachment: Attachment | None = None  # counts against its node's volume limits
+    disk: InlineDisk | None = None  # not a claim: a disk that the pod names itself
 
 
 @dataclass(frozen=True, slots=True)

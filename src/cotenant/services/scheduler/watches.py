@@ -3,7 +3,7 @@
 Problem: the engine wants pods, nodes, claims and budgets in its own terms, a pod must be read again when a claim of it changes, and one object that
 cannot be read must not stop the others. Choice: each kind is bound to a handler of the process's `Watches`; a node that cannot be read counts as gone (nothing is
 placed on it), other objects keep what was last read of them. Limits: every pod with claims is read again after
-any change of volumes; that is a few microseconds each, once a delivery.
+any change of volumes (those without a node after a change of free storage); that is a few microseconds each, once a delivery.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from typing import Any
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
 from cotenant.drivers.kube.kinds.node import NODES, read_node
-from cotenant.drivers.kube.kinds.persistent_volume import PERSISTENT_VOLUMES
-from cotenant.drivers.kube.kinds.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.drivers.kube.kinds.pod_disruption_budget import POD_DISRUPTION_BUDGETS, read_budget
-from cotenant.drivers.kube.kinds.storage_class import STORAGE_CLASSES
+from cotenant.drivers.kube.kinds.storage.csi import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+)
+from cotenant.drivers.kube.kinds.storage.node_storage import NodeStorageIndex
+from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOLUMES, PersistentVolume
+from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
+from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import CotenantError
@@ -50,7 +57,18 @@ class EngineWatches:
         self._reports = reports
         self._now = now
         self._with_claims: dict[str, PodObject] = {}  # by uid: pods that name claims
-        self._volumes_at = 0
+        self._volumes_at = self._capacity_at = 0  # versions of the index
+        self._node_storage = NodeStorageIndex()
+        index = reader.volumes
+        self._put: dict[str, Callable[[str, Any], None]] = {
+            PERSISTENT_VOLUMES.name: self._put_volume,
+            PERSISTENT_VOLUME_CLAIMS.name: index.put_claim,
+            STORAGE_CLASSES.name: index.put_class,
+            CSI_DRIVERS.name: index.put_driver,
+            CSI_STORAGE_CAPACITIES.name: index.put_capacity,
+            CSI_NODES.name: self._node_storage.put_node,
+            VOLUME_ATTACHMENTS.name: self._node_storage.put_attachment,
+        }
         self._listed = False
         watches.handle(NODES, ObjectHandler(read_node, cluster.node_seen, self._node_gone, self._node_unreadable))
         watches.handle(
@@ -59,11 +77,13 @@ class EngineWatches:
         )
         for kind in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES):
             watches.deliver(kind, self._volumes)
+        for each in (CSI_DRIVERS, CSI_STORAGE_CAPACITIES, CSI_NODES, VOLUME_ATTACHMENTS):
+            watches.deliver(each, self._volumes, optional=True)
         watches.handle(
             POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
         )
-        for each in custom_kinds(cluster):
-            watches.handle(each.kind, each.handler(now), optional=True)
+        for custom in custom_kinds(cluster):
+            watches.handle(custom.kind, custom.handler(now), optional=True)
         watches.deliver(PODS, self._pods)
 
     def _node_gone(self, name: str) -> None:
@@ -115,20 +135,26 @@ class EngineWatches:
         index = self._reader.volumes
         for each in happened:
             if isinstance(each, Changed):
-                if each.kind == PERSISTENT_VOLUMES.name:
-                    index.put_volume(each.key, each.new)
-                elif each.kind == PERSISTENT_VOLUME_CLAIMS.name:
-                    index.put_claim(each.key, each.new)
-                else:
-                    index.put_class(each.key, each.new)
+                self._put[each.kind](each.key, each.new)
             elif isinstance(each, Malformed):
                 self._watches.note(each)
-        if index.version != self._volumes_at:
-            self._volumes_at = index.version
+        for storage in self._node_storage.take():
+            self._cluster.node_storage_seen(storage)
+        version, capacity = index.version, index.capacity_version
+        if version == self._volumes_at and capacity == self._capacity_at:
+            return
+        only_capacity = version == self._volumes_at
+        self._volumes_at, self._capacity_at = version, capacity
+        if not only_capacity:
             self._claim_binder.changed()
-            now_s = self._now()
-            for pod in list(self._with_claims.values()):
+        now_s = self._now()
+        for pod in list(self._with_claims.values()):
+            if not (only_capacity and pod.spec is not None and pod.spec.node_name):
                 self._cluster.pod_seen(self._reader.pod(pod), now_s)
+
+    def _put_volume(self, name: str, volume: PersistentVolume | None) -> None:
+        self._reader.volumes.put_volume(name, volume)
+        self._node_storage.put_volume(name, volume)
 
 
 def _keep(key: str) -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.persistent_volume import PERSISTENT_VOLUMES
-from cotenant.drivers.kube.kinds.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
-from cotenant.drivers.kube.kinds.volume_index import VolumeIndex
+from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOLUMES
+from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
+from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.engine.framework.instructions import Bind, ClaimChoice
 from cotenant.model.errors import Permanent, Transient
 

@@ -17,14 +17,14 @@ from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
 from cotenant.drivers.kube.kinds.node import NODES, read_node
-from cotenant.drivers.kube.kinds.persistent_volume import PERSISTENT_VOLUMES
-from cotenant.drivers.kube.kinds.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
 from cotenant.drivers.kube.kinds.pod.annotations import read_hints
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodAnnotations, PodObject
 from cotenant.drivers.kube.kinds.pod_disruption_budget import POD_DISRUPTION_BUDGETS, read_budget
-from cotenant.drivers.kube.kinds.storage_class import STORAGE_CLASSES
-from cotenant.drivers.kube.kinds.volume_index import VolumeIndex
+from cotenant.drivers.kube.kinds.storage.persistent_volume import PERSISTENT_VOLUMES
+from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTENT_VOLUME_CLAIMS
+from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
+from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.model.errors import InvalidInput
 
 EXPRESSION = {"key": "k", "operator": "In", "values": ["v"]}

@@ -31,8 +31,8 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.resources import read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus
+from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
-from cotenant.drivers.kube.kinds.volume_index import VolumeIndex
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed

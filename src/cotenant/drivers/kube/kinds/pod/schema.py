@@ -12,6 +12,7 @@ from cotenant.drivers.kube.kinds.kind import ApiStruct, Int32, Kind, Quantities,
 from cotenant.drivers.kube.kinds.parts import Condition, Named, OwnerReference, Resources, Something
 from cotenant.drivers.kube.kinds.pod.affinity import Affinity, SpreadConstraint
 from cotenant.drivers.kube.kinds.pod.gang import GangAnnotations
+from cotenant.drivers.kube.kinds.storage.inline_disks import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk
 from cotenant.drivers.kube.kinds.taints import Toleration
 from cotenant.model.cluster import annotations as names
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
@@ -87,11 +88,10 @@ class Volume(ApiStruct, frozen=True):
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: Something | None = None
-    gce_persistent_disk: Something | None = None
-    aws_elastic_block_store: Something | None = None
-    azure_disk: Something | None = None
-    iscsi: Something | None = None
-    rbd: Something | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
 
 
 class PodSpec(ApiStruct, frozen=True):

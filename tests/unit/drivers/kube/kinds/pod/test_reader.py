@@ -309,7 +309,6 @@ def test_wrong_hints_are_named(name: str, value: str) -> None:
         ),
         ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]}, "resourceClaims"),
         ({"workloadRef": {"name": "w", "podGroup": "g"}}, "workloadRef"),
-        ({"volumes": [{"name": "v", "iscsi": {"iqn": "x"}}]}, "volume v"),
     ],
 )
 def test_what_cannot_be_judged_is_a_reason(spec: dict[str, Any], named: str) -> None:

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.kinds.persistent_volume import PersistentVolume
-from cotenant.drivers.kube.kinds.persistent_volume_claim import PersistentVolumeClaim
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
-from cotenant.drivers.kube.kinds.storage_class import StorageClass
-from cotenant.drivers.kube.kinds.volume_index import VolumeIndex
+from cotenant.drivers.kube.kinds.storage.csi import CSIDriver, CSIStorageCapacity
+from cotenant.drivers.kube.kinds.storage.persistent_volume import PersistentVolume
+from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PersistentVolumeClaim
+from cotenant.drivers.kube.kinds.storage.storage_class import StorageClass
+from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.observed import Binding, ObservedPod, VolumeNeed
+from cotenant.model.cluster.observed import Binding, ObservedPod, StorageRoom, VolumeNeed
 
 Made = dict[str, Any]
 
@@ -200,3 +201,75 @@ def test_version_rises_with_every_change() -> None:
     index.put_class("local", parse(StorageClass, LOCAL))
     index.put_class("local", None)
     assert index.version == 2
+
+
+def test_the_zone_labels_of_a_bound_volume_restrict_the_nodes() -> None:
+    labels = {"topology.kubernetes.io/zone": "a"}
+    (option,) = need(claim(phase="Bound", volumeName="pv"), volume("pv", labels=labels)).options
+    assert option.nodes is None
+    assert option.zone is not None
+    assert not option.zone.matches("n", Labels.of({"topology.kubernetes.io/zone": "b"}))
+
+
+def test_what_is_attached_for_a_claim() -> None:
+    csi = {"driver": "csi.example", "volumeHandle": "disk-1"}
+    assert need(claim(phase="Bound", volumeName="pv"), volume("pv", csi=csi)).attachment == ("csi.example", "disk-1")
+    assert need(claim(phase="Bound", volumeName="pv"), volume("pv")).attachment is None
+    assert need(claim(), storage_class("local", "csi.example")).attachment == ("csi.example", "d/data")
+
+
+def test_a_claim_whose_node_was_selected_stays_there() -> None:
+    annotated = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
+    (option,) = need(claim(meta=annotated), storage_class("local", "csi.example"), volume("pv")).options
+    assert option.volume == ""
+    assert option.nodes is not None
+    assert option.nodes.matches("n1", Labels.of({}))
+    assert not option.nodes.matches("n2", Labels.of({}))
+
+
+@pytest.mark.parametrize(
+    ("source", "identity", "read_only"),
+    [
+        ({"gcePersistentDisk": {"pdName": "pd", "readOnly": True}}, "gcePersistentDisk pd", True),
+        ({"awsElasticBlockStore": {"volumeID": "vol", "readOnly": True}}, "awsElasticBlockStore vol", False),
+        ({"iscsi": {"iqn": "iqn.x", "targetPortal": "t", "lun": 0}}, "iscsi iqn.x", False),
+        ({"rbd": {"monitors": ["m"], "image": "i", "readOnly": True}}, "rbd rbd/i", True),
+    ],
+)
+def test_inline_disks(source: Made, identity: str, read_only: bool) -> None:
+    found = need(volumes=[{"name": "v"} | source])
+    assert found.disk is not None
+    assert (found.disk.identity, found.disk.read_only) == (identity, read_only)
+
+
+def test_free_storage() -> None:
+    index = VolumeIndex()
+    index.put_class("local", parse(StorageClass, storage_class("local", "csi.example")))
+    index.put_claim("d/data", parse(PersistentVolumeClaim, claim(size="5Gi")))
+
+    def rooms(at: str) -> bool:
+        made = {"metadata": {"name": "p", "namespace": "d", "uid": "u"}}
+        spec = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+        (found,) = PodReader(index).pod(parse(PodObject, made | {"spec": spec})).volumes
+        (option,) = found.options
+        seen.append(option.room)
+        return option.room is None or option.room.nodes is None or option.room.nodes.matches(at, Labels.of({"at": at}))
+
+    def capacity(name: str, amount: str, at: str, **more: str) -> None:
+        made = {"metadata": {"name": name}, "storageClassName": "local", "capacity": amount} | more
+        index.put_capacity(f"s/{name}", parse(CSIStorageCapacity, made | {"nodeTopology": {"matchLabels": {"at": at}}}))
+
+    seen: list[StorageRoom | None] = []
+    capacity("c1", "4Gi", "a")
+    assert rooms("a")  # the driver does not publish its capacity
+    index.put_driver("csi.example", parse(CSIDriver, {"spec": {"storageCapacity": True}}))
+    assert not rooms("a")
+    capacity("c2", "6Gi", "b")
+    assert rooms("b")
+    capacity("c2", "100Gi", "b")
+    assert rooms("b")
+    assert seen[-1] is seen[-2]  # nothing changed for this claim
+    capacity("c2", "100Gi", "b", maximumVolumeSize="4Gi")
+    assert not rooms("b")
+    index.put_capacity("s/c3", parse(CSIStorageCapacity, {"storageClassName": "local", "capacity": "5Gi"}))
+    assert not rooms("a")  # no topology = no node

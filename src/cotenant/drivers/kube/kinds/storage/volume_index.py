@@ -3,9 +3,9 @@
 Problem: a claim may be bound to a volume that only some nodes reach, may wait for a volume to be provisioned where the pod is placed, or may not be
 ready at all; a pod must not be placed against any of these. Choice: an index of the volumes, claims and storage classes known so far turns
 each of a pod's claims into a `VolumeNeed`. `version` rises with every change, so that a holder of needs knows when to compute them again.
-Limits: how many volumes a node can attach (CSINode) and storage capacity (CSIStorageCapacity) are not checked; the driver that provisions the volume
-refuses later. Disks named in the pod itself that only one node may use (GCE, EBS, RBD, iSCSI) are reported as unsupported.
-Source: Kubernetes documentation, "Persistent Volumes" and "Storage Classes"; kube-scheduler's VolumeBinding and VolumeRestrictions plugins.
+Limits: zone labels also restrict volumes that a claim may still choose, which kube-scheduler checks for bound volumes only; volumes of in-tree drivers do not count
+against the limits of the CSI drivers that replace them.
+Source: Kubernetes documentation, "Persistent Volumes" and "Storage Classes"; kube-scheduler's VolumeBinding, VolumeRestrictions and VolumeZone plugins.
 """
 
 from __future__ import annotations
@@ -14,20 +14,25 @@ from collections.abc import Iterable
 
 from cotenant.drivers.kube.kinds.kind import Quantities, T
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, ObjectReference
-from cotenant.drivers.kube.kinds.persistent_volume import PersistentVolume, reach
-from cotenant.drivers.kube.kinds.persistent_volume_claim import PersistentVolumeClaim, PersistentVolumeClaimSpec
 from cotenant.drivers.kube.kinds.pod.schema import PodMeta, Volume
 from cotenant.drivers.kube.kinds.selectors import read_label_selector
-from cotenant.drivers.kube.kinds.storage_class import StorageClass, read_topology_terms
-from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.observed import Binding, VolumeNeed, VolumeOption
+from cotenant.drivers.kube.kinds.storage.capacities import Capacities
+from cotenant.drivers.kube.kinds.storage.csi import CSIDriver, CSIStorageCapacity
+from cotenant.drivers.kube.kinds.storage.inline_disks import read_disk
+from cotenant.drivers.kube.kinds.storage.persistent_volume import PersistentVolume, attachment_of, reach
+from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PersistentVolumeClaim, PersistentVolumeClaimSpec
+from cotenant.drivers.kube.kinds.storage.storage_class import StorageClass, read_topology_terms
+from cotenant.drivers.kube.kinds.storage.zones import read_zone
+from cotenant.model.cluster.affinity import NAME_FIELD, NodeSelector, NodeSelectorTerm
+from cotenant.model.cluster.labels import Labels, Operator, Requirement
+from cotenant.model.cluster.observed import Attachment, Binding, InlineDisk, VolumeNeed, VolumeOption
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import whole
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-_ATTACHED = ("gce_persistent_disk", "aws_elastic_block_store", "azure_disk", "iscsi", "rbd")
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class VolumeIndex:
@@ -38,6 +43,16 @@ class VolumeIndex:
         self._volumes: dict[str, PersistentVolume] = {}
         self._claims: dict[str, PersistentVolumeClaim] = {}
         self._classes: dict[str, StorageClass] = {}
+        self._capacities = Capacities()
+        self.capacity_version = 0  # rises with every change of free storage; concerns pods with unbound claims only
+
+    def put_driver(self, name: str, driver: CSIDriver | None) -> None:
+        """A CSI driver as it is now; None = it is gone."""
+        self.capacity_version += self._capacities.put_driver(name, driver)
+
+    def put_capacity(self, key: str, capacity: CSIStorageCapacity | None) -> None:
+        """The free storage of a class in a part of the cluster as it is now, by namespace/name; None = it is gone."""
+        self.capacity_version += self._capacities.put_capacity(key, capacity)
 
     def put_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """A volume as it is now; None = it is gone. The arguments are those of a `Changed`, its key and `new`."""
@@ -66,11 +81,9 @@ class VolumeIndex:
             elif volume.ephemeral is not None:
                 name, owner = f"{meta.name}-{volume.name}", meta.uid or ""
             else:
-                unsupported += (
-                    f"volume {volume.name}: {source} volumes are not supported"
-                    for source in _ATTACHED
-                    if getattr(volume, source) is not None
-                )
+                disk = read_disk(volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd)
+                if disk is not None:
+                    self._add_disk(needs, disk)
                 continue
             key = f"{namespace}/{name}"
             try:
@@ -78,6 +91,13 @@ class VolumeIndex:
             except InvalidInput as error:
                 unsupported.append(f"PersistentVolumeClaim {key}: {error}")
         return tuple(needs.values()), tuple(unsupported)
+
+    @staticmethod
+    def _add_disk(needs: dict[str, VolumeNeed], disk: InlineDisk) -> None:
+        """A disk that a pod names twice is used for writing if one use is."""
+        known = needs.get(disk.identity)
+        if known is None or (known.disk is not None and known.disk.read_only):
+            needs[disk.identity] = VolumeNeed(disk.identity, Binding.BOUND, (VolumeOption("", None),), disk=disk)
 
     def _put(self, known: dict[str, T], key: str, obj: T | None) -> None:
         self.version += 1
@@ -114,7 +134,17 @@ class VolumeIndex:
             return VolumeNeed(key, Binding.STATIC, options, exclusive, waits_for)
         allowed = storage_class.allowed_topologies
         where = read_topology_terms(allowed, f"StorageClass {name}: allowedTopologies") if allowed else None
-        return VolumeNeed(key, Binding.PROVISIONED, (VolumeOption("", where), *options), exclusive)
+        selected = (meta.annotations or {}).get(_SELECTED_NODE)
+        if selected:  # its volume is being provisioned for that node
+            where, options = _on_node(where, selected), ()
+        asked = spec.resources.requests if spec.resources is not None else None
+        provisioner = storage_class.provisioner
+        room = None
+        if "storage" in (asked or {}) and not selected:
+            room = self._capacities.room(provisioner, name, _storage(asked, f"{key}: requests"))
+        attachment = Attachment(provisioner, key)
+        new = VolumeOption("", where, room=room)
+        return VolumeNeed(key, Binding.PROVISIONED, (new, *options), exclusive, attachment=attachment)
 
     def _bound(self, key: str, claim: PersistentVolumeClaim, name: str, exclusive: bool) -> VolumeNeed:
         volume = self._volumes.get(name)
@@ -125,7 +155,8 @@ class VolumeIndex:
             return _waiting(key, f"PersistentVolume {name} belongs to another claim than {key}", exclusive)
         if claim.status is None or claim.status.phase != "Bound":
             return _waiting(key, f"PersistentVolumeClaim {key} is not bound yet", exclusive)
-        return VolumeNeed(key, Binding.BOUND, (VolumeOption(name, reach(volume)),), exclusive)
+        option = VolumeOption(name, reach(volume), read_zone(volume.metadata.labels or {}))
+        return VolumeNeed(key, Binding.BOUND, (option,), exclusive, attachment=attachment_of(volume))
 
     def _class_of(self, spec: PersistentVolumeClaimSpec, meta: ObjectMeta) -> str:
         """The claim's class; where it names none, the newest default class, as the API server's admission would set."""
@@ -173,12 +204,19 @@ class VolumeIndex:
         found.sort(key=lambda entry: entry[:3])
         if found and not found[0][0]:
             found = found[:1]
-        return [VolumeOption(entry[2], reach(entry[3])) for entry in found]
+        return [VolumeOption(entry[2], reach(entry[3]), read_zone(entry[3].metadata.labels or {})) for entry in found]
 
 
 def key_of_reference(reference: ObjectReference) -> str:
     """namespace/name of the object that is referred to."""
     return f"{reference.namespace}/{reference.name}" if reference.namespace else reference.name or ""
+
+
+def _on_node(where: NodeSelector | None, name: str) -> NodeSelector:
+    """The terms of `where`, and the node of this name."""
+    field = Requirement(NAME_FIELD, Operator.IN, (name,))
+    terms = where.terms if where is not None else (NodeSelectorTerm(),)
+    return NodeSelector(tuple(NodeSelectorTerm(term.expressions, (field,)) for term in terms))
 
 
 def _waiting(key: str, why: str, exclusive: bool = False) -> VolumeNeed:
