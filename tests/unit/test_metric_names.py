@@ -1,0 +1,76 @@
+"""Every metric that a page names is exported under that name.
+
+The names are those of the declarations in the sources, with the suffixes that the exposition adds: a counter `x` is exported as `x_total`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PREFIX = re.compile(r"(cotenant|scheduler|apiserver)_[a-z0-9_]+")
+NAMED = re.compile(r"(?<![\w/.\-])(?:cotenant|scheduler|apiserver)_[a-z0-9_]+(?![\w/(]|\.py)\*?")
+PAGES = [
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "README.md",
+    *(path for path in sorted((ROOT / "deploy").rglob("*")) if path.suffix in (".md", ".yaml", ".json")),
+]
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """(name, kind) of each declaration: kind "counter", "histogram" or "gauge"."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            words = [ast.unparse(node.func), *(ast.unparse(each) for each in node.args[:1])]
+            words = [word.lower() for word in words if "'" not in word]
+            kind = next((kind for kind in ("counter", "histogram") if any(kind in word for word in words)), "gauge")
+            for each in node.args[:2]:
+                if isinstance(each, ast.Constant) and isinstance(each.value, str) and PREFIX.fullmatch(each.value):
+                    yield each.value, kind
+        elif isinstance(node, ast.Tuple):  # tables of gauges
+            for each in node.elts:
+                if isinstance(each, ast.Constant) and isinstance(each.value, str) and PREFIX.fullmatch(each.value):
+                    yield each.value, "gauge"
+
+
+def exported() -> set[str]:
+    suffixes = {"counter": ("_total",), "histogram": ("", "_bucket", "_count", "_sum"), "gauge": ("",)}
+    found: set[str] = set()
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for name, kind in calls(ast.parse(path.read_text())):
+            found |= {name.removesuffix("_total") + suffix for suffix in suffixes[kind]}
+    return found
+
+
+EXPORTED = exported()
+
+
+def named(text: str) -> set[str]:
+    return {name for name in NAMED.findall(text) if name.count("_") >= 2}
+
+
+def exists(name: str) -> bool:
+    return any(each.startswith(name[:-1]) for each in EXPORTED) if name.endswith("*") else name in EXPORTED
+
+
+def test_the_sources_declare_what_a_page_of_metrics_has() -> None:
+    assert {
+        "cotenant_scheduler_oddities_total",
+        "scheduler_pending_pods",
+        "cotenant_extender_request_seconds_bucket",
+        "cotenant_agent_ticks_total",
+        "cotenant_pod_cpu_used_cores",
+        "apiserver_request_total",
+        "cotenant_http_requests_total",
+    } <= EXPORTED
+    assert "cotenant_scheduler_oddities" not in EXPORTED
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if named(p.read_text())], ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_metric_that_a_page_names_is_exported(page: Path) -> None:
+    assert sorted(name for name in named(page.read_text()) if not exists(name)) == []
