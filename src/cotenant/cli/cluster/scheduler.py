@@ -92,11 +92,8 @@ def scheduler(
     """
     from cotenant.drivers.kube.leaderelection.election import Timing
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
-<<<<<<< HEAD
     from cotenant.model.errors import InvalidInput
-=======
     from cotenant.services.kube_process.identity import state_folder
->>>>>>> 7dcd330 (Renew the scheduler's lease on a thread of its own; a replica that restarts keeps its identity and leads at once; a dead leader is followed after 7 s)
     from cotenant.services.scheduler import main
 
     leases = (leader_elect_lease_s, leader_elect_renew_deadline_s, leader_elect_retry_s)
@@ -126,12 +123,9 @@ def scheduler(
             device_strategy=device_strategy,
             usual_gpu_pods=usual_gpu_pods,
             log_level=log_level,
-<<<<<<< HEAD
             election=election,
-=======
             state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
             election=Timing(leader_elect_lease_s, leader_elect_renew_deadline_s, leader_elect_retry_s),
->>>>>>> 7dcd330 (Renew the scheduler's lease on a thread of its own; a replica that restarts keeps its identity and leads at once; a dead leader is followed after 7 s)
             quotas=QuotaSettings(
                 check_parents=quota_check_parents, revoke=quota_revoke, revoke_after_s=quota_revoke_after_s
             ),
