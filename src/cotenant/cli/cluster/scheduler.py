@@ -125,7 +125,6 @@ def scheduler(
             log_level=log_level,
             election=election,
             state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
-            election=Timing(leader_elect_lease_s, leader_elect_renew_deadline_s, leader_elect_retry_s),
             quotas=QuotaSettings(
                 check_parents=quota_check_parents, revoke=quota_revoke, revoke_after_s=quota_revoke_after_s
             ),
