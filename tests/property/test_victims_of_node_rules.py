@@ -46,8 +46,9 @@ class World:
         self.encoder = Encoder(half_node_cores=4.0)
         cpus_, devices = Cpus(), DeviceRules()
         self.rules = (cpus_, devices)
+        self.has_policies = bool(rng.random() < 0.6)
         for name in [f"n{i}" for i in range(int(rng.integers(1, 4)))]:
-            policy = str(rng.choice(["", "", "BestEffort", "Restricted", "SingleNUMANode"]))
+            policy = str(rng.choice(["", "BestEffort", "Restricted", "SingleNUMANode"])) if self.has_policies else ""
             self.encoder.add_node(node(name, 8, **({"numa_topology_policy": policy} if policy else {})))
             cpus_.topology_seen(tells(name, TOPOLOGY, zones=zones(4, 4)), 0.0)
             cards = [Device(DeviceType.GPU, i, CARD, numa=i // 2, pcie=str(i // 2)) for i in range(4)]
@@ -72,9 +73,11 @@ class World:
             asks[RDMA] = int(rng.choice([50, 100]))
         if kind == "cpu":
             qos = QoSClass.LSR
-            bind = rng.choice([None, BindPolicy.FULL_CORES, BindPolicy.SPREAD])
+            # cores required on the first NUMA node that could serve: there more victims can be worse (policy/placement/reprieve.py)
+            bind = None if self.has_policies else rng.choice([None, BindPolicy.FULL_CORES, BindPolicy.SPREAD])
             spec = ResourceSpec(required=bind, exclusive=ExclusivePolicy(rng.choice(list(ExclusivePolicy))))
-            numa = NumaTopologySpec(TopologyPolicy.SINGLE_NUMA_NODE) if rng.random() < 0.3 else None
+            is_aligned = self.has_policies and rng.random() < 0.3
+            numa = NumaTopologySpec(TopologyPolicy.SINGLE_NUMA_NODE) if is_aligned else None
             demands = Demands(cpus=spec, numa=numa)
         asks["cpu"] = 1000 * int(rng.choice([1, 1, 2, 4] if kind == "cpu" else [0, 0, 1, 2]))
         labels = Labels.of({"app": str(rng.choice(APPS))})

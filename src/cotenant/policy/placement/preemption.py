@@ -225,7 +225,10 @@ def _cheapest(
     that can be cleared; and why others cannot."""
     found: list[tuple[Cost, int, Cleared | None, Vacate | None]] = []
     failed: list[tuple[str, int]] = []
+    best: Cost | None = None
     for row in rows[:_SEARCHED]:
+        if best is not None and len(found) >= _IMPROVED and best[:5] < _cost_by_columns(costs, row)[:5]:
+            break  # more expensive even by the columns
         vacate = exact(row)
         if vacate is None:
             found.append((_cost_by_columns(costs, row), row, None, None))
@@ -235,6 +238,7 @@ def _cheapest(
                 failed.append((vacate.reason, 1))
                 continue
             found.append((cleared.cost, row, cleared, vacate))
+        best = found[-1][0] if best is None else min(best, found[-1][0])
         if len(found) == _CLEARED:
             break
     found.sort(key=lambda each: each[:2])

@@ -11,7 +11,8 @@ start. The amount is our addition: of two equal pods, the one with half a GPU is
 better is visited up to `_MOST_TRIALS` per node, after which the best set found so far is taken; it is always one from which no victim can be
 returned. Pods whose constraints are all sums keep kube-scheduler's procedure unchanged, in which a large important pod may be kept at the price of
 several small ones.
-Limits: assumes that removing more residents never makes the pod infeasible. Jobs (`Jobs`) are lost by the first procedure only; the improvement
+Limits: assumes that removing more residents never makes the pod infeasible; that fails where whole cores are required on one NUMA node, of which only
+the first that could serve is tried (policy/placement/cpus/node_fit.py), and then the set may be larger than necessary. Jobs (`Jobs`) are lost by the first procedure only; the improvement
 considers sets that lose no job.
 """
 
@@ -203,8 +204,8 @@ class _Search:
                 visit(place + 1, gone)
             visit(place + 1, gone | 1 << free[place])
 
-        for i in free:  # single victims first: they bound the search early
-            gone = needed | 1 << i
+        # single victims first: they bound the search early, and do not rely on the assumption
+        for gone in (*(1 << i for i in _indexes(self._matter)), *(needed | 1 << i for i in free)):
             if not self._lost(gone) and self._fits(gone) and self._cost(gone) < best:
                 found, best = gone, self._cost(gone)
         visit(0, needed)

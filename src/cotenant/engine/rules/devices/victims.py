@@ -43,10 +43,7 @@ class DeviceVacate:
 
 def ledger_without(node: DeviceNode, removed: frozenset[int]) -> DeviceLedger:
     """The node's ledger without the holdings of these pods."""
-    ledger = node.ledger
-    for number in removed:
-        ledger = ledger.returned(str(number))
-    return ledger
+    return node.ledger.returned_all({str(number) for number in removed})
 
 
 def device_vacate(ask: Ask, node: DeviceNode | None) -> DeviceVacate | None:

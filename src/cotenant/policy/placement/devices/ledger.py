@@ -8,7 +8,7 @@ amount is then 0, never less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import add, le
 
@@ -114,12 +114,16 @@ class DeviceLedger:
 
     def returned(self, uid: str) -> DeviceLedger:
         """Without this pod's holding; unchanged where there is none."""
-        left = tuple(other for other in self.holdings if other.uid != uid)
+        return self.returned_all((uid,))
+
+    def returned_all(self, uids: Collection[str]) -> DeviceLedger:
+        """Without the holdings of these pods; unchanged where there are none."""
+        left = tuple(other for other in self.holdings if other.uid not in uids)
         if len(left) == len(self.holdings):
             return self
-        gone = next(other for other in self.holdings if other.uid == uid)
-        pools = self._changed(gone.allocations, -1)
-        if any(each.functions for each in gone.allocations):
+        gone = [each for other in self.holdings if other.uid in uids for each in other.allocations]
+        pools = self._changed(gone, -1)
+        if any(each.functions for each in gone):
             pools = tuple(replace(pool, functions=_functions(pool.inventory.type, left)) for pool in pools)
         return DeviceLedger(pools, left, self.table, self.honor)
 
