@@ -137,6 +137,9 @@ class SimulatedNodes:
 
     def _node_changed(self, old: NodeView | None, new: NodeView | None) -> None:
         if new is None:
+            if old is not None:
+                self._uids.pop(old.metadata.name, None)
+                self._annotated.pop(old.metadata.name, None)
             return
         name = new.metadata.name
         if not self.kubelets.has(name):
@@ -256,7 +259,7 @@ class SimulatedNodes:
         while True:
             await asyncio.sleep(period)
             now = self._clock()
-            reports = [r for r in self.world.reports(now) if self.kubelets.is_up(r.node)]
+            reports = [r for r in self.world.reports(now) if self.kubelets.is_up(r.node) and r.node in self._uids]
             if self._reporter is not None and reports:
                 try:
                     await self._reporter.report(reports)

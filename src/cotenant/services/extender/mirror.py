@@ -94,6 +94,10 @@ class Mirror:
         """Bound pods that are known."""
         return len(self._residents)
 
+    def knows(self, name: str) -> bool | None:
+        """Whether the cluster has a node of this name; None until all nodes have been listed."""
+        return name in self._cluster if self._synced else None
+
     def resources(self) -> tuple[str, ...]:
         """The names of the resource columns."""
         return self._encoder.axis.names

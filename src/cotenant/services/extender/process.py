@@ -81,7 +81,9 @@ class ExtenderComponents:
         self.mirror = Mirror(MOST_NODES, pressure_factor=profile.knobs.pressure_factor)
         self.judge = _judge(profile, self.mirror)
         self.reports = Reports(MOST_NODES)
-        endpoint = ReportEndpoint(self.reports, clock, token, self.mirror.report_received)
+        endpoint = ReportEndpoint(
+            self.reports, clock, token, self.mirror.report_received, None if client is None else self.mirror.knows
+        )
         extender = Extender(self.mirror, self.judge, settings.score_max)
         self.traffic = Traffic("extender")
         metrics = ExtenderMetrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))

@@ -1,11 +1,12 @@
 """`POST /metrics/report`: the endpoint of node reports.
 
-Problem: reports come from many agents, some old, some broken, some not ours, and the answer alone must say what the sender has to change.
+Problem: reports come from many agents, some outdated, broken or of another cluster, and the response alone must say what the sender must change.
 Choice: an ASGI application of its own that any of our servers mounts at the path, over a store that the server's placement reads.
 
     204  taken                                  401  no token, or not the one
     200  a newer report of the node is known    413  more than 64 KiB        429  as many nodes report as are kept
     400  not a JSON object                      415  not JSON by its type    408  the body does not arrive
+    404  not a node of this cluster             503  the nodes are not listed yet
     422  a field is wrong: {"error": "...", "field": "..."} on one line
 
 Limits: one report a request. Without a token every sender is trusted: the server decides whether that is acceptable.
@@ -48,6 +49,7 @@ class ReportOutcome(StrEnum):
     INVALID = "invalid"
     UNAUTHORIZED = "unauthorized"
     FULL = "full"
+    UNKNOWN = "unknown"  # not a node of the cluster
     REFUSED = "refused"  # too large, too slow, wrong method or type
 
 
@@ -65,12 +67,17 @@ class ReportEndpoint:
         clock: Callable[[], float],
         token: BearerToken | None = None,
         taken: Callable[[NodeReport], None] | None = None,
+        knows: Callable[[str], bool | None] | None = None,
     ) -> None:
-        """`clock` gives Unix seconds; `taken` is called with every report that entered the store, as stored."""
+        """`clock` gives Unix seconds; `taken` is called with every report that entered the store, as stored.
+
+        `knows`: whether a name is a node of the cluster, None while the nodes are not listed; without it every name is accepted.
+        """
         self._reports = reports
         self._clock = clock
         self._token = token
         self._taken = taken
+        self._knows = knows
         self.counts = dict.fromkeys(ReportOutcome, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,6 +110,12 @@ class ReportEndpoint:
         """Store a report from its JSON; returns the outcome and the answer. Never raises for bad content."""
         try:
             report = payload.read(body)
+            known = True if self._knows is None else self._knows(report.node)
+            if known is None:
+                retry = (b"retry-after", b"5")
+                return ReportOutcome.REFUSED, _error(503, "the nodes of the cluster are not listed yet", more=(retry,))
+            if not known:
+                return ReportOutcome.UNKNOWN, _error(404, f"{report.node!r} is not a node of this cluster", "node_name")
             entered = self._reports.accept(report, now_s)
         except InvalidInput as error:
             if error.field == payload.WHOLE:

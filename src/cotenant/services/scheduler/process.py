@@ -98,6 +98,7 @@ class SchedulerProcess:
             time.time,
             BearerToken(options.report_token, "--report-token-file") if options.report_token else None,
             self._reported,
+            lambda node: bool(self.cluster.reported(node)) if kube.watches.synced else None,
         )
         self._deciding = False
         self._carry_out_with(kube, options)

@@ -74,6 +74,7 @@ class LocalCluster:
         self.nodes: SimulatedNodes
         self.submitter: Submitter | None = None
         self._stack = AsyncExitStack()
+        self._report_token = config.directory / "report-token"
 
     async def __aenter__(self) -> LocalCluster:
         try:
@@ -183,7 +184,7 @@ class LocalCluster:
         config = self.config
         fleet = Fleet(config.nodes, Shape(gpus=config.gpus_per_node), grace_s=config.node_grace_s)
         ports = (self.endpoints.scheduler_port, self.endpoints.extender_port)
-        reporter = HttpReporter([port for port in ports if port])
+        reporter = HttpReporter([port for port in ports if port], self._report_token)
         self._stack.push_async_callback(reporter.close)
         self.nodes = SimulatedNodes(
             self._informers, fleet, speed=config.speed, reporter=reporter, cpus=config.cpus(), seed=config.seed
@@ -204,6 +205,7 @@ class LocalCluster:
 
     async def _start_children(self) -> None:
         (self.config.directory / "logs").mkdir(exist_ok=True)
+        _kept_token(self._report_token)
         scheduler = free_port()
         again = partial(release_stale_lease, self.api)
         self.children = [self._child("scheduler", scheduler, *self.config.scheduler_options(), before=again)]
@@ -220,7 +222,16 @@ class LocalCluster:
         self._stack.callback(url_file.unlink, missing_ok=True)
 
     def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
-        arguments = (name, "--kubeconfig", str(self.endpoints.kubeconfig), "--listen", f"127.0.0.1:{port}", *more)
+        arguments = (
+            name,
+            "--kubeconfig",
+            str(self.endpoints.kubeconfig),
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--report-token-file",
+            str(self._report_token),
+            *more,
+        )
         return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port, before))
 
 
@@ -237,7 +248,7 @@ def _kept_token(path: Path) -> str:
     try:
         return read_token(path).decode()
     except InvalidInput as error:
-        hint = "delete the file to have a new token made; clients then need the new kubeconfig"
+        hint = "delete the file to have a new token made; clients then need the new one"
         raise InvalidInput(error.field, error.value, error.expected, hint) from None
 
 

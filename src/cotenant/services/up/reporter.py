@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent, Transient
@@ -21,9 +22,10 @@ _log = logging.getLogger(__name__)
 class HttpReporter:
     """Reports to loopback ports. `close` it."""
 
-    def __init__(self, ports: Sequence[int]) -> None:
+    def __init__(self, ports: Sequence[int], token_file: Path | None = None) -> None:
+        """`token_file`: the bearer token that the receivers require."""
         self._urls = [f"http://127.0.0.1:{port}/metrics/report" for port in ports]
-        self._sender = ReportSender()
+        self._sender = ReportSender(token_file)
         self.lost = 0
         self._refused = False
 

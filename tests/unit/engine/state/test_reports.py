@@ -30,7 +30,7 @@ def test_out_of_order_and_repeated() -> None:
     assert [each.cpu_used for each in reports] == [3.0]
 
 
-@pytest.mark.parametrize("off_s", [-121.0, 121.0, 1e9])
+@pytest.mark.parametrize("off_s", [-121.0, 5.1, 121.0, 1e9])
 def test_a_report_with_a_wrong_clock_is_refused(off_s: float) -> None:
     with pytest.raises(InvalidInput, match="clock"):
         Reports().accept(report(at_s=NOW + off_s), NOW)
@@ -38,10 +38,10 @@ def test_a_report_with_a_wrong_clock_is_refused(off_s: float) -> None:
 
 def test_a_fast_clock_does_not_extend_a_reports_lifetime() -> None:
     reports = Reports()
-    reports.accept(report(at_s=NOW + 100), NOW)
+    reports.accept(report(at_s=NOW + 5), NOW)
     assert reports.fresh("n", NOW + 120) is not None
     assert reports.fresh("n", NOW + 121) is None
-    assert reports.accept(report(at_s=NOW + 130), NOW + 30)
+    assert reports.accept(report(at_s=NOW + 35), NOW + 30)
 
 
 def test_a_full_store_drops_the_expired_first() -> None:

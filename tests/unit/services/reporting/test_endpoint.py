@@ -183,3 +183,27 @@ def test_only_who_knows_the_token(header: str | None, status: int, tmp_path: Pat
     headers = JSON if header is None else {**JSON, "Authorization": header}
     assert ask(app, "/", changed(), headers=headers).status == status
     assert len(reports) == (status == 204)
+
+
+def test_only_nodes_of_the_cluster_are_taken(ask: Callable[..., Any]) -> None:
+    reports = Reports()
+    known: dict[str, bool | None] = {"node-1": None}
+    app = ReportEndpoint(reports, lambda: NOW, knows=lambda name: known.get(name, False))
+    waiting = ask(app, "/metrics/report", changed(), headers=JSON)
+    assert (waiting.status, (b"retry-after", b"5") in waiting.headers.items()) == (503, True)
+    stranger = ask(app, "/metrics/report", changed(node_name="other"), headers=JSON)
+    assert stranger.status == 404
+    assert json.loads(stranger.body)["field"] == "node_name"
+    known["node-1"] = True
+    assert ask(app, "/metrics/report", changed(), headers=JSON).status == 204
+    assert [each.node for each in reports] == ["node-1"]
+    assert app.counts[ReportOutcome.UNKNOWN] == 1
+
+
+@pytest.mark.parametrize(("ahead_s", "status"), [(4.0, 204), (6.0, 422), (100.0, 422)])
+def test_a_report_from_the_future_does_not_keep_out_the_true_one(
+    ahead_s: float, status: int, ask: Callable[..., Any]
+) -> None:
+    app, reports = endpoint()
+    assert ask(app, "/metrics/report", changed(timestamp=NOW + ahead_s), headers=JSON).status == status
+    assert len(reports) == (status == 204)

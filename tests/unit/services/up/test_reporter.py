@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tokens import BearerToken
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.services.reporting.endpoint import ReportEndpoint
@@ -59,3 +61,21 @@ def test_what_cannot_be_delivered_is_counted() -> None:
         return reporter.lost
 
     assert asyncio.run(scenario()) == 1
+
+
+def test_reports_carry_the_token(tmp_path: Path) -> None:
+    token = tmp_path / "report-token"
+    token.write_text("a-token-of-the-test")
+
+    async def scenario(token_file: Path | None) -> int:
+        store = Reports()
+        server = HttpServer(ReportEndpoint(store, lambda: NOW_S, BearerToken(token)), LOOPBACK)
+        await server.start()
+        reporter = HttpReporter([server.address.port], token_file)
+        await reporter.report([a_report("n1")])
+        await reporter.close()
+        await server.stop()
+        return len(store)
+
+    assert asyncio.run(scenario(token)) == 1
+    assert asyncio.run(scenario(None)) == 0
