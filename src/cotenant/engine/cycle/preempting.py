@@ -16,7 +16,7 @@ import numpy as np
 from cotenant.engine.cycle.losses import AtStake, JobLosses
 from cotenant.engine.cycle.nominations import Nominations
 from cotenant.engine.cycle.placing import Placing
-from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.cycle.preemption import Budgets, Nominated, preempt
 from cotenant.engine.cycle.simulated_evictions import trial
 from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.jobs import Job
@@ -100,7 +100,21 @@ class Preempting:
             self._budgets,
             stake=stake,
             only=only,
+            nominated=self.nominated(entry, priority),
         )
+
+    def nominated(self, entry: PodInfo, priority: int) -> dict[int, Nominated]:
+        """By row: other nominated pods of this priority or more, and the pods that end for them."""
+        assignments = self._assignments
+        found: dict[int, Nominated] = {}
+        for uid, other in assignments.reserved.items():
+            if other is entry or other.seen.pod.priority < priority:
+                continue
+            here = assignments.residents.get(assignments.names[other.row], {})
+            victims = [here[each].number for each in self._nominations.victims_of(uid) if each in here]
+            before = found.get(other.row, Nominated((), frozenset()))
+            found[other.row] = Nominated((*before.pods, other.number), before.ending | frozenset(victims))
+        return found
 
     def at_stake(
         self,

@@ -5,12 +5,14 @@ predicted use, ports, claims, anti-affinity in both directions and spread. Choic
 domain the rest of the domain is subtracted from the limit, so the column is about the node alone. Required affinity can only be lost by
 removals, so it is checked once, with every candidate removed. Gangs that evictions would break come from engine/cycle/losses.py; resources that their members
 free on other nodes are not considered. Limits: as in kube-scheduler, a node on which a required neighbour has lower
-priority is not cleared; nominated pods are accounted for by the caller (`Narrowing.assuming` and the ledger).
+priority is not cleared; anti-affinity and spread of nominated pods are not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,6 +47,16 @@ from cotenant.policy.placement.reprieve import Vacate
 from cotenant.policy.placement.topology import pod_affinity as affinity_pods
 from cotenant.policy.placement.topology import pod_antiaffinity as antiaffinity_pods
 from cotenant.policy.placement.topology import spread
+
+
+class Nominated(NamedTuple):
+    """Pods of no lower priority that are nominated to a row, and the pods there that end for them."""
+
+    pods: tuple[int, ...]
+    ending: frozenset[int]
+
+
+NONE_NOMINATED: Mapping[int, Nominated] = MappingProxyType({})
 
 
 class Budgets:
@@ -143,12 +155,14 @@ def preempt(
     stand_in: int = -1,
     stake: AtStake = NOTHING_AT_STAKE,
     only: Mask = EVERYWHERE,
+    nominated: Mapping[int, Nominated] = NONE_NOMINATED,
 ) -> Preemption:
     """The victims for the pod `number` of this priority, and their node.
 
     `priorities[P]`, `sub_priorities[P]` and `started_s[P]` (Unix seconds, NaN = not started) are by pod number and cover every resident. Priority
     decides which pods may be evicted; sub-priority orders victims of equal priority.
-    `stake` has the jobs that it could break, `only` the rows to search.
+    `stake` has the jobs that it could break, `only` the rows to search. `nominated`, by row: for node rules, which hold nothing for nominated pods; the
+    ledger holds their requests already.
     With a `stand_in` (engine/explain/what_if.py) the encoder and ledger are read for that number, and the narrowing for `number`.
     """
     shape = encoder.shape_of(number if stand_in < 0 else stand_in)
@@ -179,7 +193,7 @@ def preempt(
         *_resource_columns(encoder, ledger, profile, shape, lower, narrowing.surplus_m(lower)),
         *_rule_columns(narrowing, number, narrowing.shape_of(number), lower, candidates.row),
     )
-    return find_victims(narrowing.regions.known(), helpable, columns, candidates, _exact(narrowing, number))
+    return find_victims(narrowing.regions.known(), helpable, columns, candidates, _exact(narrowing, number, nominated))
 
 
 def _resource_columns(
@@ -237,22 +251,28 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
             yield from each.columns(known_as, pods, rows)
 
 
-def _exact(narrowing: Narrowing, number: int) -> Exact | None:
+def _exact(narrowing: Narrowing, number: int, nominated: Mapping[int, Nominated]) -> Exact | None:
     """What node rules answer on a row; None if no such rule applies to the pod."""
     vacating = [(each, known_as) for each, known_as in narrowing.applying(number) if isinstance(each, Vacating)]
 
     def on_row(row: int) -> Vacate | None:
-        found = [vacate for each, known_as in vacating if (vacate := each.vacate(known_as, row)) is not None]
-        return _Together(found) if found else None
+        pods, ending = nominated.get(row, _NOBODY)
+        found = [vacate for each, known_as in vacating if (vacate := each.vacate(known_as, row, pods)) is not None]
+        return _Together(found, ending) if found else None
 
     return on_row if vacating else None
+
+
+_NOBODY = Nominated((), frozenset())
 
 
 class _Together:
     """The answers of all node rules together."""
 
-    def __init__(self, parts: list[Vacate]) -> None:
+    def __init__(self, parts: list[Vacate], ending: frozenset[int]) -> None:
+        """`ending`: pods that leave in any case."""
         self._parts = parts
+        self._ending = ending
         self.reason = parts[0].reason
         sizes: dict[int, int] = {}
         for each in parts:
@@ -262,7 +282,7 @@ class _Together:
 
     def fits(self, removed: frozenset[int]) -> bool:
         for each in self._parts:
-            if not each.fits(removed):
+            if not each.fits(removed | self._ending):
                 self.reason = each.reason
                 return False
         return True

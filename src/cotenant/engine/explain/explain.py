@@ -363,6 +363,7 @@ class Explain:
             self._budgets,
             view.stand_in,
             preempting.at_stake(preempting.losses.jobs(), entry, priority),
+            nominated=preempting.nominated(entry, priority),
         )
 
     def _ledger_for(self, view: View, priority: int) -> Ledger:

@@ -103,8 +103,11 @@ class Clearing(Protocol):
 class Vacating(Protocol):
     """For node rules with `yields` whose allocations no sum describes."""
 
-    def vacate(self, number: int, row: int) -> Vacate | None:
-        """Whether the pod fits on a row without some residents; None where no resident of that row can change this rule's result."""
+    def vacate(self, number: int, row: int, nominated: tuple[int, ...] = ()) -> Vacate | None:
+        """Whether the pod fits on a row without some residents; None where no resident of that row can change this rule's result.
+
+        `nominated`: pods of no lower priority that wait for victims on the row, and are allocated before this one.
+        """
         ...
 
 

@@ -215,6 +215,16 @@ def test_pods_of_lower_priority_are_evicted_for_cpus() -> None:
     assert len(api.has("high")) == 4
 
 
+def test_cpus_that_become_free_for_another_preemptor_are_not_counted_twice() -> None:
+    api = Api(node("a", 64))
+    api.create(pod("low", 4, priority=9100), pod("mid", 4, priority=9200))
+    api.turn()
+    for name in ("high", "higher"):
+        api.create(pod(name, 4, priority=9900))
+        api.turn()
+    assert api.victims == ["low", "mid"]
+
+
 def test_no_eviction_where_it_would_not_free_cpus() -> None:
     api = Api(node("a", 64), told=[tells("a", kept=(0, 1, 2, 3, 4, 5))])
     api.create(pod("shares", 60, qos=QoSClass.LS, priority=9100), pod("high", 4, priority=9900))

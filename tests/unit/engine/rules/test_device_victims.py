@@ -125,3 +125,27 @@ def test_a_card_and_a_gpu_are_freed_together() -> None:
     c.pod_seen(pod("card", {RDMA: 100}, on="a", holds=Holdings(devices=card)), 0.0)
     got = victims(c, {NVIDIA_GPU: 1, RDMA: 50})
     assert (len(got), "card" in got) == (2, True)
+
+
+def test_victims_that_end_for_another_preemptor_are_not_counted_twice() -> None:
+    """The two pods that end make room for the first preemptor; the second needs two more."""
+    c = full(*(holder(f"p{i}", i) for i in range(8)))
+    found = []
+    for name in ("first", "second"):
+        c.pod_seen(pod(name, {NVIDIA_GPU: 2}, priority=10), 0.0)
+        found += [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    first, second = ({victim.key for victim in each.victims} for each in found)
+    assert (len(first), len(second)) == (2, 2)
+    assert not first & second
+    for key in first | second:
+        c.pod_gone(f"uid-{key.partition('/')[2]}", 1.0)
+    assert set(decided(c, 1.0)) == {"first", "second"}
+
+
+def test_a_more_important_preemptor_takes_the_room_of_a_nominated_pod() -> None:
+    c = full(*(holder(f"p{i}", i) for i in range(8)))
+    c.pod_seen(pod("first", {NVIDIA_GPU: 8}, priority=10), 0.0)
+    assert len(next(each for each in c.decide(0.0) if isinstance(each, Preempt)).victims) == 8
+    c.pod_seen(pod("second", {NVIDIA_GPU: 8}, priority=20), 0.0)
+    (found,) = [each for each in c.decide(0.0) if isinstance(each, Preempt)]
+    assert (found.node, found.victims) == ("a", ())

@@ -291,8 +291,8 @@ class Cpus:
         yield cpu_column(need, verdicts, self._nodes.accounts_by_row(), pods)
         yield from amplified_column(self._nodes, need.cpu_m, pods)
 
-    def vacate(self, number: int, row: int) -> CpuVacate | None:
-        """Whether the pod's CPU need is met on the row without some holders."""
+    def vacate(self, number: int, row: int, nominated: tuple[int, ...] = ()) -> CpuVacate | None:
+        """Whether the pod's CPU need is met on the row without some holders, beside nominated pods."""
         need = self._pods[number].need
         if need is None or not self._nodes.reporting:
             return None
@@ -301,6 +301,7 @@ class Cpus:
             need,
             self._nodes.account_at(row),
             lambda removed: self._providers.of(number, kind, row, removed),
+            tuple(own for each in nominated if (own := self.need_of(each)) is not None),
         )
 
     def surplus_m(self, pods: Int) -> Int:

@@ -3,7 +3,8 @@
 Problem: whether evictions free whole cores, CPUs away from other pods, or one NUMA node with devices depends on which pods leave together. Choice:
 whether the pod fits without some residents is judged on the node's account without their claims (`CpuVacate`), under a NUMA policy with the hints of
 the other node rules without the same residents. The column is a necessary condition: own CPUs, counted; it orders the nodes by likely cost. Limits:
-CPUs of pods without own CPUs are not counted: they share what is left, and their requests are a column of their own.
+CPUs of pods without own CPUs are not counted: they share what is left, and their requests are a column of their own. Nominated pods are aligned
+without regard to their devices.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cotenant.engine.rules.cpus.verdicts import PASSES, Verdicts
 from cotenant.model.arrays import Int
 from cotenant.model.cpus.spec import TopologyPolicy
 from cotenant.policy.placement.cpus.needs import CpuNeed
-from cotenant.policy.placement.cpus.node_fit import could, policy_of
+from cotenant.policy.placement.cpus.node_fit import Given, could, give, policy_of
 from cotenant.policy.placement.numa import Provider
 from cotenant.policy.placement.preemption import UNLIMITED, Column
 from cotenant.policy.placement.refusal import Refusal
@@ -35,16 +36,26 @@ class CpuVacate:
     account: CpuAccount
     others: Callable[[frozenset[int]], Provider]  # hints of the other node rules without these residents
     sizes: Mapping[int, int]  # CPUs that each holder has
+    nominated: tuple[CpuNeed, ...]  # met before
     reason: str
 
     def fits(self, removed: frozenset[int]) -> bool:
-        """Whether the node without these pods could meet the need."""
+        """Whether the node without these pods could meet the need, after those of nominated pods that it can meet."""
         node = self.account.without(removed)
-        return node is None or not isinstance(could(node, self.need, self.others(removed)), Refusal)
+        if node is None:
+            return True
+        for place, need in enumerate(self.nominated):
+            given = give(node, need)
+            if isinstance(given, Given):
+                node = node.taken(f"nominated {place}", given, need.spec.exclusive)
+        return not isinstance(could(node, self.need, self.others(removed)), Refusal)
 
 
 def cpu_vacate(
-    need: CpuNeed, account: CpuAccount | None, others: Callable[[frozenset[int]], Provider]
+    need: CpuNeed,
+    account: CpuAccount | None,
+    others: Callable[[frozenset[int]], Provider],
+    nominated: tuple[CpuNeed, ...] = (),
 ) -> CpuVacate | None:
     """None where no topology is reported, or where the pod neither gets CPUs of its own nor is aligned."""
     if account is None or account.node is None:
@@ -56,7 +67,7 @@ def cpu_vacate(
         number: claim.cpus.bit_count() or sum((each.cpu_m or 0) // 1000 for each in claim.numa)
         for number, claim in account.claims.items()
     }
-    return CpuVacate(need, account, others, sizes, REASON_ALIGNED if aligned else REASON)
+    return CpuVacate(need, account, others, sizes, nominated, REASON_ALIGNED if aligned else REASON)
 
 
 def cpu_column(need: CpuNeed, verdicts: Verdicts, rows: Mapping[int, CpuAccount], pods: Int) -> Column:

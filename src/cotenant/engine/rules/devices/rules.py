@@ -216,10 +216,13 @@ class DeviceRules:
                 self.nodes, self._verdicts.of(ask), [self._holder(other) for other in pods.tolist()], rows
             )
 
-    def vacate(self, number: int, row: int) -> DeviceVacate | None:
-        """Whether the pod's devices can be allocated on the row without some holders."""
+    def vacate(self, number: int, row: int, nominated: tuple[int, ...] = ()) -> DeviceVacate | None:
+        """Whether the pod's devices can be allocated on the row without some holders, beside nominated pods."""
         ask = self._pods[number].ask
-        return device_vacate(ask, self.nodes.at(row)) if isinstance(ask, Ask) else None
+        if not isinstance(ask, Ask):
+            return None
+        others = [self._pods[each].ask for each in nominated if each in self._pods]
+        return device_vacate(ask, self.nodes.at(row), tuple(each for each in others if isinstance(each, Ask)))
 
     # ---- NumaProvider
 

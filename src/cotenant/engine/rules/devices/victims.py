@@ -19,8 +19,9 @@ from cotenant.engine.rules.devices.verdicts import Verdicts, fits
 from cotenant.model.arrays import Int
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.request import DeviceRequest
+from cotenant.policy.placement.devices.allocation import DeviceChoice, allocate
 from cotenant.policy.placement.devices.fitting import fitting
-from cotenant.policy.placement.devices.ledger import DeviceLedger, Pool
+from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger, Pool
 from cotenant.policy.placement.preemption import UNLIMITED, Column
 
 REASON = "node(s) whose devices would not suffice without pods of lower priority"
@@ -34,11 +35,17 @@ class DeviceVacate:
     ask: Ask
     node: DeviceNode
     sizes: Mapping[int, int]  # percent of devices of the requested types that each holder has
+    nominated: tuple[Ask, ...] = ()  # allocated before
     reason: str = field(default=REASON)
 
     def fits(self, removed: frozenset[int]) -> bool:
-        """Whether a trial allocation succeeds."""
-        return fits(self.ask, ledger_without(self.node, removed))
+        """Whether a trial allocation succeeds, after those of nominated pods that succeed."""
+        ledger = ledger_without(self.node, removed)
+        for place, ask in enumerate(self.nominated):
+            got = allocate(ledger, ask.wanted)
+            if isinstance(got, DeviceChoice):
+                ledger = ledger.observed(DeviceHolding(f"nominated {place}", got.allocations))
+        return fits(self.ask, ledger)
 
 
 def ledger_without(node: DeviceNode, removed: frozenset[int]) -> DeviceLedger:
@@ -46,7 +53,7 @@ def ledger_without(node: DeviceNode, removed: frozenset[int]) -> DeviceLedger:
     return node.ledger.returned_all({str(number) for number in removed})
 
 
-def device_vacate(ask: Ask, node: DeviceNode | None) -> DeviceVacate | None:
+def device_vacate(ask: Ask, node: DeviceNode | None, nominated: tuple[Ask, ...] = ()) -> DeviceVacate | None:
     """None where devices are not known."""
     if node is None or node.state == UNKNOWN:
         return None
@@ -57,7 +64,7 @@ def device_vacate(ask: Ask, node: DeviceNode | None) -> DeviceVacate | None:
         )
         for holding in node.ledger.holdings
     }
-    return DeviceVacate(ask, node, sizes)
+    return DeviceVacate(ask, node, sizes, nominated)
 
 
 def _percent(pool: Pool | None, part: DeviceAllocation) -> int:

@@ -31,7 +31,7 @@ from cotenant.model.cpus.spec import (
 from cotenant.policy.placement.cpus.accumulator import CpuAsk, CpuChoice, shortage
 from cotenant.policy.placement.cpus.demands import cpu_ask, topology_policy
 from cotenant.policy.placement.cpus.distribution import take_by_strategy
-from cotenant.policy.placement.cpus.ledger import CpuLedger
+from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.needs import CpuNeed
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts, cpu_rooms, spread_amount
 from cotenant.policy.placement.numa import (
@@ -73,6 +73,12 @@ class CpuNode:
     ledger: CpuLedger
     amounts: NumaAmounts
     options: NodeOptions
+
+    def taken(self, uid: str, given: Given, exclusive: ExclusivePolicy) -> CpuNode:
+        """With a pod's allocation, for evaluation."""
+        ledger = self.ledger.given(CpuHolding(uid, given.cpus, exclusive)) if given.cpus else self.ledger
+        amounts = self.amounts.given(uid, given.numa) if given.numa else self.amounts
+        return replace(self, ledger=ledger, amounts=amounts)
 
 
 Sets = tuple[
