@@ -111,10 +111,6 @@ class Run:
             self.evicted[self.stored.pods.pop(uid).pod.key] = (by, frozenset(self.bound))
             self.cluster.pod_gone(uid, self.now_s)
 
-    def gone(self, uid: str) -> None:
-        del self.stored.pods[uid]
-        self.cluster.pod_gone(uid, self.now_s)
-
     def node_seen(self, name: str, node: Node) -> None:
         self.stored.nodes[name] = node
         self.cluster.node_seen(node)

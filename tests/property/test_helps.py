@@ -183,7 +183,7 @@ def a_run(seed: int) -> Run:
 
 
 def changed_run(run: Run, seed: int, world: Stored, alone: frozenset[str]) -> Run:
-    """An engine with the state of `run` and the objects of `world`; with `alone`, of the waiting pods only those.
+    """An engine with the state of `run` and the objects of `world`; with `alone`, the other waiting pods are behind scheduling gates.
 
     It is built anew, except where pods hold nodes for their gang: no object says so, and the same engine is made again and told of the changes.
     """
@@ -193,7 +193,9 @@ def changed_run(run: Run, seed: int, world: Stored, alone: frozenset[str]) -> Ru
             if uid in world.pods:
                 world.pods[uid] = replace(world.pods[uid], nominated_node=node)
         if alone:
-            world.pods = {uid: each for uid, each in world.pods.items() if each.node or uid in alone}
+            for uid, each in world.pods.items():
+                if not each.node and uid not in alone:
+                    world.pods[uid] = replace(each, gates=("left out",), nominated_node="")
         return Run(world, seed, run.now_s)
     again = a_run(seed)
     again.bound.clear()
@@ -201,11 +203,11 @@ def changed_run(run: Run, seed: int, world: Stored, alone: frozenset[str]) -> Ru
     if alone:
         for each in again.waiting():
             if each.uid not in alone:
-                again.gone(each.uid)
+                again.pod_seen(replace(each, gates=("left out",)))
     for name, changed in world.nodes.items():
         again.node_seen(name, changed)
     for uid, pod in world.pods.items():
-        if uid in again.stored.pods:
+        if uid in again.stored.pods and not again.stored.pods[uid].gates:
             again.pod_seen(pod)
     return again
 

@@ -62,7 +62,7 @@ def _quota(plugins: PluginRegistry, entry: PodInfo, pod: Pod) -> Iterator[Concer
     over = _over(state, pod.requests) if waits else {}
     kept = bool(state.kept_for) and waits and not quotas.is_kept_for(entry.seen.uid)
     concern = _quota_concern(state, over, bool(over) or kept)
-    lines = (f"it is the pod's because {because}", *concern.lines) if because else concern.lines
+    lines = (f"the pod belongs to it because {because}", *concern.lines) if because else concern.lines
     yield Concern("quota", name, concern.holds, concern.words, lines)
 
 
@@ -111,7 +111,7 @@ def _quota_concern(state: Any, over: Mapping[str, int], holds: bool) -> Concern:
         short = ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in over.items())
         words = f"it would be over by {short}"
     elif holds:
-        words = f"it keeps what comes free for {state.kept_for}, which is more important"
+        words = f"what becomes free is kept for {state.kept_for}, which is more important"
     else:
         words = "; ".join(f"{format_amount(r, most)} {r} at most" for r, most in state.maximum) or "it has no maximum"
     words += f"; {state.seated} of its pods run, {state.waiting} wait"
@@ -123,7 +123,7 @@ def _quota_concern(state: Any, over: Mapping[str, int], holds: bool) -> Concern:
         terms = [f"{term.name} {_term(share.terms.resource, term)}" for term in share.reason.terms]
         lines.append("    " + ", ".join(terms))
     if state.kept_for:
-        lines.append(f"what comes free is kept for {state.kept_for}")
+        lines.append(f"what becomes free is kept for {state.kept_for}")
     return Concern("quota", state.name, holds, words, tuple(lines))
 
 
@@ -148,20 +148,20 @@ def _gang(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Iterator[Con
 
 def _gang_concern(state: Any, holds: bool, now_s: float) -> Concern:
     minimum = state.spec.min_available if state.spec is not None else 0
-    words = state.why or f"{state.placed} of at least {minimum} members are placed"
+    words = state.why.removeprefix(f"gang {state.key}: ") or f"{state.placed} of at least {minimum} members are placed"
     lines = [*state.problems]
     if state.spec is not None:
         lines.append(
-            f"{state.placed} placed, {state.holding} hold a node and wait, {state.waiting} have none; {minimum} must be there, "
+            f"{state.placed} placed, {state.holding} hold a node and wait, {state.waiting} have none; at least {minimum}, "
             f"{state.spec.mode.value}"
         )
     others = [key for key in state.needs if key != state.key]
     if others:
         lines.append(f"it needs {', '.join(others)} too")
     if state.holding and isfinite(state.holds_until_s):
-        lines.append(f"those who hold a node give it back in {max(0.0, state.holds_until_s - now_s):.0f} s")
+        lines.append(f"members that hold a node release it in {max(0.0, state.holds_until_s - now_s):.0f} s")
     if state.stands_back_for:
-        lines.append(f"it lets {state.stands_back_for} go first")
+        lines.append(f"it waits until gang {state.stands_back_for} has been tried")
     if state.backs_off_until_s > now_s:
         lines.append(
             f"it released its nodes incomplete, and takes nodes only all together for {state.backs_off_until_s - now_s:.0f} s"
@@ -185,7 +185,7 @@ def _reservation(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Itera
         state = reservations.describe(name)
         if state is None or key not in (*state.owners, *state.waiting):
             continue
-        what = "it draws from it" if key in state.owners else "it may draw from it"
+        what = "the pod uses it" if key in state.owners else "the pod may use it"
         node = f" on {state.node}" if state.node else ""
         ends = f", ends in {max(0.0, state.ends_s - now_s):.0f} s" if isfinite(state.ends_s) else ""
         why = (state.why,) if state.why else ()
@@ -198,7 +198,7 @@ def _reservation(plugins: PluginRegistry, entry: PodInfo, now_s: float) -> Itera
 def _holdings(entry: PodInfo) -> Iterator[Concern]:
     holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds
     if holds.cpus is not None and holds.cpus.cpus:
-        yield Concern("cpus", entry.node, False, f"CPUs {format_cpus(holds.cpus.cpus)} are its own")
+        yield Concern("cpus", entry.node, False, f"exclusive CPUs {format_cpus(holds.cpus.cpus)}")
     if holds.devices:
         yield Concern("devices", entry.node, False, _by_number(Holdings(devices=holds.devices)))
 

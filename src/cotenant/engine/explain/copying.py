@@ -4,7 +4,7 @@ Problem: whether a change helps a pod depends on everything that decides: gangs,
 about one pod and one node is wrong as soon as one of them matters. Choice: the facts (nodes, pods with their nodes, budgets, objects of plugins, reports, learned
 estimates) are captured, and a second engine is built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is built later and
 reads nothing of the original, so it can be built and run in another thread. Limits: back-offs begin again; pods that come after the pod in question in the queue
-are left out; a pod that holds its node for its gang counts as bound there.
+are left out unless there are quotas; a pod that holds its node for its gang counts as bound there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
 
 _MOST_AHEAD = 512  # waiting pods that come before the pod in question
+_MOST_BEHIND = 2048
 
 
 class Engine(Protocol):
@@ -100,8 +101,11 @@ class Captured:
     storages: tuple[NodeStorage, ...]
     learned: tuple[Learned, ...]
     placed: tuple[ObservedPod, ...]
-    waiting: tuple[ObservedPod, ...]  # the pod in question, its gang, and the pods before it, in any order
-    ahead: frozenset[str]  # UIDs of those of `waiting` that are neither the pod nor of its gang
+    waiting: tuple[
+        ObservedPod, ...
+    ]  # the pod in question, its gang, the pods before it, and where quotas count requests those behind it
+    own: frozenset[str]  # UIDs of those of `waiting` that are the pod or of its gang
+    ahead: frozenset[str]  # UIDs of those that come before it
     cut: bool = False  # whether there are more pods before it
 
     def node(self, name: str) -> Node:
@@ -111,7 +115,7 @@ class Captured:
     def build(
         self, pods: Mapping[str, ObservedPod], nodes: Mapping[str, Node], without: frozenset[str] = frozenset()
     ) -> Engine:
-        """A copy in which these pods (by UID) and nodes (by name) are as given, and the waiting pods `without` are absent."""
+        """A copy in which these pods (by UID) and nodes (by name) are as given, and the waiting pods `without` are behind scheduling gates."""
         made = self.make(self.plugins())
         for node in self.nodes:
             made.node_seen(nodes.get(node.name, node))
@@ -125,8 +129,10 @@ class Captured:
         for seen in self.placed:
             made.pod_seen(pods.get(seen.uid, seen), self.now_s)
         for seen in self.waiting:
-            if seen.uid not in without:
-                made.pod_seen(pods.get(seen.uid, seen), self.now_s)
+            changed = pods.get(seen.uid, seen)
+            if seen.uid in without:  # not absent: quotas count what it requests
+                changed = replace(changed, gates=("left out",), nominated_node="")
+            made.pod_seen(changed, self.now_s)
         made.adopt(self.learned, self.now_s)
         return made
 
@@ -169,6 +175,11 @@ def capture(
     others += [entry for entry in after if entry.seen.uid in mates]  # a gang comes with all of its members
     others.sort(key=lambda each: (-each.seen.pod.priority, rank(each.seen, profile)))
     ahead = [_waiting(entry, components) for entry in others[:_MOST_AHEAD]]
+    if about is not None and plugins.quotas.quota_of(about.seen.uid)[0]:
+        # what a quota may use depends on what is requested of all, also by pods behind
+        behind = [_waiting(entry, components) for entry in after if entry.seen.uid not in mates][:_MOST_BEHIND]
+    else:
+        behind = []
     return Captured(
         now_s,
         make,
@@ -180,7 +191,8 @@ def capture(
         assignments.narrowing.volumes.limits.storages(),
         assignments.estimates.learned() if learns else (),
         tuple(placed),
-        (*own, *ahead),
+        (*own, *ahead, *behind),
+        frozenset(each.uid for each in own),
         frozenset(each.uid for each in ahead),
         len(others) > _MOST_AHEAD,
     )

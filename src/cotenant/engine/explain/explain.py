@@ -197,7 +197,7 @@ class Explain:
         gangs, assignments = self._plugins.gangs, self._components.assignments
         together = gangs.lacks(entry)
         captured = self._captured(entry, now_s)
-        own = [seen for seen in captured.waiting if seen.uid not in captured.ahead]
+        own = [seen for seen in captured.waiting if seen.uid in captured.own]
         own.sort(key=lambda seen: seen.uid != entry.seen.uid)
         mine = entry.seen.pod.requests
         alike = [seen for seen in own if together > 1 or seen.uid == entry.seen.uid]

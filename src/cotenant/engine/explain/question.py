@@ -123,11 +123,21 @@ class _Trying:
             )
         if words is None:
             return None
-        text, nodes = words
-        return Help(proposal.what, f"{proposal.verb}{text} then{unless}", nodes)
+        text, nodes, more = words
+        like = (
+            "is like it"
+            if nodes == more == 1
+            else "are like it"
+            if nodes == 1
+            else "is like them"
+            if more == 1
+            else "are like them"
+        )
+        also = f"; {more} more {like}" if more else ""
+        return Help(proposal.what, f"{proposal.verb}{text} then{unless}{also}", nodes)
 
-    def _words(self, proposal: Proposal, without: frozenset[str]) -> tuple[str, int] | None:
-        """The rest of the sentence, and the number of nodes in it."""
+    def _words(self, proposal: Proposal, without: frozenset[str]) -> tuple[str, int, int] | None:
+        """The rest of the sentence, the number of nodes in it, and how many more nodes are like them."""
         gang = self._question.gang
         if proposal.on_pod is not None:
             change = Change({each.uid: proposal.on_pod(each) for each in self._question.members})
@@ -135,20 +145,22 @@ class _Trying:
             if not outcome.is_plain:
                 return None
             if gang:
-                return f"{self._for_each()}: gang {gang} fits", len(proposal.nodes)
+                return f"{self._for_each()}: gang {gang} fits", len(proposal.nodes), 0
             nodes = proposal.nodes if outcome.node in proposal.nodes else (outcome.node,)
-            return f": {fitting(nodes)}", len(nodes)
+            return f": {fitting(nodes)}", len(nodes), 0
         if gang:
             needed = self._needed(proposal, without)
-            return (f" {', '.join(needed)}: gang {gang} fits", len(needed)) if needed else None
-        fit = tuple(
-            name for name in proposal.nodes[:_NODES_TRIED] if self._run(self._on(proposal, (name,)), without).is_plain
-        )
+            return (f" {', '.join(needed)}: gang {gang} fits", len(needed), 0) if needed else None
+        fit = tuple(name for name in proposal.nodes[:_NODES_TRIED] if self._fits(proposal, name, without))
         if not fit:
             return None
         more = len(proposal.nodes) - min(len(proposal.nodes), _NODES_TRIED) + proposal.more
-        also = f"; {more} more are like {'it' if len(fit) == 1 else 'them'}" if more else ""
-        return f": {fitting(fit)}{also}", len(fit)
+        return f": {fitting(fit)}", len(fit), more
+
+    def _fits(self, proposal: Proposal, name: str, without: frozenset[str]) -> bool:
+        """Whether the pod is placed on this node if the node is changed; a quota may also grow with the node and let the pod go elsewhere."""
+        outcome = self._run(self._on(proposal, (name,)), without)
+        return outcome.is_plain and outcome.node == name
 
     def _for_each(self) -> str:
         count = len(self._question.members)

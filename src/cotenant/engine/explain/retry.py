@@ -13,14 +13,18 @@ from cotenant.engine.framework.queueing import Group, Standing
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.decisions.answers import Retry
 
+# what happens -> to what
 _WORDS = {
-    "NodeAdd": "a node comes",
-    "NodeUpdate": "a node changes",
-    "NodeDelete": "a node goes",
-    "AssignedPodAdd": "a pod is placed",
-    "AssignedPodUpdate": "a placed pod changes",
-    "AssignedPodDelete": "a placed pod goes",
-    "NamespaceUpdate": "a namespace's labels change",
+    Event.NODE_ADDED: ("is added", "a node"),
+    Event.NODE_CHANGED: ("changes", "a node"),
+    Event.NODE_GONE: ("is deleted", "a node"),
+    Event.POD_ASSIGNED: ("is placed", "a pod"),
+    Event.POD_CHANGED: ("changes", "a placed pod"),
+    Event.POD_GONE: ("leaves its node", "a pod"),
+    Event.NAMESPACE: ("is relabelled", "a namespace"),
+    Event.TOPOLOGY: ("reports another CPU topology", "a node"),
+    Event.QUOTA: ("has room", "its quota"),
+    Event.NODE_LOAD: ("reports less load", "a node"),
 }
 
 
@@ -33,16 +37,18 @@ def retry(entry: PodInfo, group: Group | None, nominated: bool, settings: Settin
         return Retry(standing, "as soon as that changes")
     if entry.state is State.HELD:
         until_s = entry.since_s + settings.backoff.rest_s(entry.failures)
-        return Retry(standing, "after its rest: its bind, or the eviction for it, failed", until_s)
+        return Retry(
+            standing, "after its back-off: its bind, or the eviction for it, failed, or it released its node", until_s
+        )
     if group is None:
         return Retry(standing, "it does not wait in the queue")
     if group.standing is Standing.ACTIVE:
-        return Retry(group.standing.value, "in the next judgement", now_s)
+        return Retry(group.standing.value, "in the next scheduling round", now_s)
     if group.standing is Standing.BACKOFF:
         return Retry(group.standing.value, "after its back-off: something has happened that may help", group.until_s)
     flush_s = group.since_s + settings.flush_s
     if nominated:
-        return Retry(group.standing.value, "when those who were evicted for it are gone", flush_s)
+        return Retry(group.standing.value, "when the pods that were evicted for it have terminated", flush_s)
     return Retry(group.standing.value, f"when {_helping_events(group)}", flush_s)
 
 
@@ -53,7 +59,15 @@ def _helping_events(group: Group) -> str:
         events |= helping(name)
     if events == set(Event):
         return "anything changes"
-    words = [_WORDS.get(event.value, event.value) for event in Event if event in events]
+    happens: dict[str, list[str]] = {}  # by what it happens to
+    for event in Event:
+        if event in events:
+            verb, subject = _WORDS[event]
+            happens.setdefault(subject, []).append(verb)
+    words = [
+        f"{subject} {', '.join(verbs[:-1])}{' or ' if verbs[1:] else ''}{verbs[-1]}"
+        for subject, verbs in happens.items()
+    ]
     if filters & ROW_LOCAL or not filters:
         words.insert(0, "a node has room and labels for it")
-    return " or ".join(words)
+    return ", or ".join(words) or "more of its gang is there"

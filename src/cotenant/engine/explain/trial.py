@@ -59,7 +59,6 @@ class Outcome:
 def run(captured: Captured, uid: str, change: Change = NO_CHANGE, without: frozenset[str] = frozenset()) -> Outcome:
     """Build a copy with this change and run it until the pod is placed or nothing more happens."""
     engine = captured.build(change.pods, change.nodes, without)
-    own = {each.uid for each in captured.waiting} - captured.ahead
     preempted: list[str] = []
     nominated: list[str] = []
     evicted: list[str] = []
@@ -73,7 +72,7 @@ def run(captured: Captured, uid: str, change: Change = NO_CHANGE, without: froze
                 _carry_out(engine, each.uid, now_s)
                 node = each.node if each.uid == uid else node
             elif isinstance(each, Preempt):
-                if each.uid in own:
+                if each.uid in captured.own:
                     preempted += [victim.key for victim in each.victims]
                     nominated.append(each.node)
                     beyond += each.breaks_budgets

@@ -116,7 +116,7 @@ def test_cpus_of_a_node_are_told_in_the_founding_form() -> None:
     (holder,) = told["allocated"]
     assert (holder["pod"].partition("/")[2], len(told["availableCPUs"]) > 0) == ("x", True)
     (concern,) = [each for each in asked(c, holder["pod"]).concerns if each.kind == "cpus"]
-    assert concern.words == f"CPUs {holder['cpus']} are its own"
+    assert concern.words == f"exclusive CPUs {holder['cpus']}"
     node_page = served.json("/apis/v1/nodes/a")
     assert node_page["pods"][0]["cpus"] == holder["cpus"]
 
@@ -201,9 +201,7 @@ def test_a_gang_that_waits_says_for_whom() -> None:
     answer = asked(c, "default/w1")
     (concern,) = [each for each in answer.concerns if each.kind == "gang"]
     assert (concern.name, concern.holds) == ("default/workers", True)
-    assert any(
-        line.startswith("0 placed, 0 hold a node and wait, 3 have none; 3 must be there") for line in concern.lines
-    )
+    assert any(line.startswith("0 placed, 0 hold a node and wait, 3 have none; at least 3") for line in concern.lines)
     assert answer.waiting is not None
     assert answer.waiting.held
     served = server(c)
@@ -230,7 +228,7 @@ def test_an_owner_is_judged_with_what_is_reserved_for_it() -> None:
     assert answer.waiting is not None
     assert answer.waiting.passing == 1
     (concern,) = [each for each in answer.concerns if each.kind == "reservation"]
-    assert concern.words.startswith("it may draw from it on a: cpu 3")
+    assert concern.words.startswith("the pod may use it on a: cpu 3")
     (told,) = server(c).json("/apis/v1/plugins/Reservation/nodeReservations/a")
     assert (told["name"], told["left"]["cpu"], told["waiting"]) == ("r", "3", ["default/owner"])
     assert [each.what for each in why.helps if each.what == "priority"] == []
