@@ -4,7 +4,7 @@ Problem: whether a change helps a pod depends on everything that decides: gangs,
 about one pod and one node is wrong as soon as one of them matters. Choice: the facts (nodes, pods with their nodes, budgets, objects of plugins, reports, learned
 estimates) are captured, and a second engine is built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is built later and
 reads nothing of the original, so it can be built and run in another thread. Limits: back-offs begin again; pods that come after the pod in question in the queue
-are left out unless there are quotas; a pod that holds its node for its gang counts as bound there.
+are left out unless there are quotas; a pod that holds a node for its gang begins as nominated for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cotenant.engine.cycle.ordering import rank
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.plugin import overriding
-from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo
+from cotenant.engine.framework.pod_state import DECIDED, PodInfo, State
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.model.arrays import Float
@@ -126,13 +126,19 @@ class Captured:
         for storage in self.storages:
             made.node_storage_seen(storage)
         made.report_all([node.name for node in self.nodes], self.reports)
+        waiting = [pods.get(seen.uid, seen) for seen in self.waiting]
+        waiting = [
+            replace(seen, gates=("left out",), nominated_node="") if seen.uid in without else seen for seen in waiting
+        ]  # not absent: quotas count what they request
+        # a gang with a placed member whose other members are not known counts as complete; a nomination needs its victims
+        for seen in waiting:
+            if not seen.nominated_node:
+                made.pod_seen(seen, self.now_s)
         for seen in self.placed:
             made.pod_seen(pods.get(seen.uid, seen), self.now_s)
-        for seen in self.waiting:
-            changed = pods.get(seen.uid, seen)
-            if seen.uid in without:  # not absent: quotas count what it requests
-                changed = replace(changed, gates=("left out",), nominated_node="")
-            made.pod_seen(changed, self.now_s)
+        for seen in waiting:
+            if seen.nominated_node:
+                made.pod_seen(seen, self.now_s)
         made.adopt(self.learned, self.now_s)
         return made
 
@@ -161,12 +167,12 @@ def capture(
     for entry in pods.by_uid.values():
         if entry.seen.reservation:
             continue  # made anew from the reservation
-        if entry.state in ASSIGNED and entry is not about:
+        if entry.state in DECIDED and entry is not about:
             is_going = entry.seen.uid in going or any(each.is_leaving(entry.seen.uid) for each in evicting)
             placed.append(_placed(entry, is_going, now_s))
         elif entry is about or entry.seen.uid in gang:
             own.append(_waiting(entry, components))
-        elif about is None or _is_before(entry, about, components):
+        elif about is None or entry.state is State.WAITING or _is_before(entry, about, components):
             others.append(entry)
         else:
             after.append(entry)
@@ -209,7 +215,8 @@ def _placed(entry: PodInfo, is_going: bool, now_s: float) -> ObservedPod:
 
 
 def _waiting(entry: PodInfo, components: Components) -> ObservedPod:
-    seen, nominated = entry.seen, components.nominations.node_of(entry.seen.uid)
+    seen = entry.seen
+    nominated = entry.node if entry.state is State.WAITING else components.nominations.node_of(seen.uid)
     if seen.node:  # the question is about a placed pod, as if it were not there yet
         seen = replace(seen, node="", holds=NO_HOLDINGS)
     return seen if seen.nominated_node == nominated else replace(seen, nominated_node=nominated)

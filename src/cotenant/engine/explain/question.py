@@ -92,7 +92,8 @@ class _Trying:
         if base.node:
             waiting = replace(waiting, preemption=_evicting(base))
         else:
-            because = waiting.because or base.message or "it is not placed"
+            assumes = bool(assumed) and waiting.held  # what holds the pod as it is need not be what would hold it then
+            because = (base.message if assumes else "") or waiting.because or base.message or "it is not placed"
             waiting = replace(waiting, because=because, helps=self._helps())
         headline = f"with {assumed} it would wait: " if assumed else "it waits: "
         headline += waiting.because or "pods must be evicted for it first"

@@ -99,14 +99,10 @@ class Record:
 
     def as_written(self) -> Reservation:
         """The reservation as the API server will have it once the node that was found for it is written."""
-        found = self.reservation
-        if found.allocate_once and any(entry.state is State.WAITING for entry in self.drawers):
-            # it stays until its owner is bound, and no other pod may use it: a copy takes the owner for bound already
-            found = replace(found, allocate_once=False, unschedulable=True)
-        if not self.node or found.node:
-            return found
+        if not self.node or self.reservation.node:
+            return self.reservation
         holds = self.entry.holds if self.entry is not None else NO_HOLDINGS
-        return replace(found, node=self.node, phase=Phase.AVAILABLE, holds=holds)
+        return replace(self.reservation, node=self.node, phase=Phase.AVAILABLE, holds=holds)
 
     def stands_for(self, scheduler: str) -> ObservedPod | None:
         """The pod that holds its room now; None where it holds none. `scheduler` is the name of ours."""
