@@ -14,10 +14,10 @@ from tests.node.burning import burning
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.host import HostReader
-from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import HOST, PressureFiles, Resource, TriggerEvent
 from cotenant.model.errors import Unsupported

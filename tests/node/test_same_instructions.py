@@ -13,10 +13,10 @@ import pytest
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.host import HostReader
-from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.policies import PolicySettings

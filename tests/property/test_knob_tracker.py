@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.fakes.fake_node import SECOND, weight
 
 from cotenant.engine.node.instructions import AgentCounts
-from cotenant.engine.node.knob_tracker import KnobTracker
-from cotenant.engine.node.plan import Desired
+from cotenant.engine.node.knobs.knob_tracker import KnobTracker
+from cotenant.engine.node.knobs.plan import Desired
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.machine.knob import Knob, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason

@@ -14,7 +14,7 @@ from operator import eq
 
 from cotenant.drivers.cgroup import parsing
 from cotenant.drivers.cgroup.layout import Layout
-from cotenant.drivers.psi.parsing import parse_pressure
+from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.machine.counters import GroupCounters, Pressure, Stall
 
 Texts = Sequence[bytes | None]  # in the order of the reader's files; None where there is none

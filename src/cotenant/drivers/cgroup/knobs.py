@@ -2,9 +2,8 @@
 
 Problem: a knob is one file on v2 and up to four on v1, whose kernels refuse for reasons of their own (a burst above its quota, a quota above the
 parent's, an idle group's weight), and a restore must reproduce even what the canonical form cannot express. Choice: the canonical text is translated
-for reads and writes (translation.py); `raw` is a JSON object of the files' own texts, and `restore` writes those and no other files. A refusal by the
-kernel is reported with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it can; a new period
-passes through "no limit" for some microseconds, because no order of v1's two files suits both parent and children.
+for reads and writes (translation.py, knob_writes.py); `raw` is a JSON object of the files' own texts, and `restore` writes those and no other files. A refusal by the
+kernel is reported with its likely cause (refusals.py). Limits: `memory.reclaim` blocks while the kernel reclaims, and reclaims what it can.
 
 Special cases: setting cpu.idle makes the kernel forget the weight, so `raw` of cpu.idle includes it and `restore` clears idle first. A cpuset that was
 empty cannot be emptied again while tasks are in it: on v2 it is set to every possible CPU, which is limited to the parent's and so is equivalent; on v1,
@@ -16,12 +15,19 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 
 from cotenant.drivers.cgroup.files import Tree, parts_of
+from cotenant.drivers.cgroup.knob_writes import (
+    limit_device,
+    reclaim,
+    refuse_while_idle,
+    restore_limits,
+    set_bandwidth,
+    set_cpus,
+)
 from cotenant.drivers.cgroup.layout import Hierarchy, Layout
 from cotenant.drivers.cgroup.refusals import likely_cause
 from cotenant.drivers.cgroup.translation import (
@@ -34,15 +40,14 @@ from cotenant.drivers.cgroup.translation import (
     memory_max_of,
     parse_shares,
     shares_of,
-    throttle_lines,
     weight_of_shares,
 )
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Scope, Target, Vanished
-from cotenant.model.machine.knob_values import DeviceLimits, canonical, parse_cpu_max, parse_io_max, parse_io_weight
+from cotenant.model.machine.knob_values import canonical, parse_cpu_max, parse_io_max, parse_io_weight
 
-_OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 is handled by `_set_bandwidth`
+_OF_SEVERAL_FILES = (Knob.IO_WEIGHT, Knob.IO_MAX)  # cpu.max on v1 is handled by `set_bandwidth`
 _MOST_PROBED = 64  # groups that `supported` examines at most
 _MOST_RAW = 64 * 1024
 _AGAIN = frozenset((errno.EBUSY, errno.EINTR, errno.ENOMEM, errno.EAGAIN))
@@ -121,24 +126,22 @@ class CgroupKnobs:
             match target.knob:
                 case Knob.CPU_MAX if version == 1:
                     cpu_max = parse_cpu_max(value)
-                    self._set_bandwidth(
-                        tree, group, -1 if cpu_max.quota_us is None else cpu_max.quota_us, cpu_max.period_us
-                    )
+                    set_bandwidth(tree, group, -1 if cpu_max.quota_us is None else cpu_max.quota_us, cpu_max.period_us)
                 case Knob.CPU_WEIGHT:
-                    self._refuse_while_idle(tree, target, value)
+                    refuse_while_idle(tree, target, value)
                     tree.write(group, names[0], str(shares_of(int(value))) if version == 1 else value)
                 case Knob.CPUSET_CPUS:
-                    self._set_cpus(tree, target, version, names[0], value)
+                    set_cpus(tree, target, version, names[0], value, self._possible)
                 case Knob.MEMORY_MAX if version == 1:
                     tree.write(group, names[0], "-1" if value == "max" else value)
                 case Knob.MEMORY_RECLAIM:
-                    self._reclaim(tree, group, names[0], value)
+                    reclaim(tree, group, names[0], value)
                 case Knob.IO_WEIGHT:
                     for name in names:
                         tree.write(group, name, io_weight_text(name, parse_io_weight(value)))
                 case Knob.IO_MAX:
                     for limits in parse_io_max(value):
-                        self._limit_device(tree, group, names, limits)
+                        limit_device(tree, group, names, limits)
                 case _:
                     tree.write(group, names[0], value)
         except OSError as error:
@@ -158,22 +161,24 @@ class CgroupKnobs:
                     if not tree.exists(group):
                         raise Vanished(f"{target}: no such group")
                 case Knob.CPU_MAX if hierarchy.version == 1:
-                    self._set_bandwidth(tree, group, int(texts[names[0]]), int(texts[names[1]]))
+                    set_bandwidth(tree, group, int(texts[names[0]]), int(texts[names[1]]))
                 case Knob.CPU_IDLE:
                     tree.write(group, names[0], texts[names[0]])
                     weight = _weight_file(hierarchy.version)
                     if weight in texts:
                         tree.write(group, weight, texts[weight])
                 case Knob.CPU_WEIGHT:
-                    self._refuse_while_idle(tree, target, texts[names[0]])
+                    refuse_while_idle(tree, target, texts[names[0]])
                     tree.write(group, names[0], texts[names[0]])
                 case Knob.CPUSET_CPUS:
-                    self._set_cpus(tree, target, hierarchy.version, names[0], texts[names[0]], is_restore=True)
+                    set_cpus(
+                        tree, target, hierarchy.version, names[0], texts[names[0]], self._possible, is_restore=True
+                    )
                 case Knob.IO_WEIGHT:
                     for name, text in texts.items():
                         tree.write(group, name, text.splitlines()[0])
                 case Knob.IO_MAX:
-                    self._restore_limits(tree, group, hierarchy.version, names, texts)
+                    restore_limits(tree, group, hierarchy.version, names, texts)
                 case _:
                     tree.write(group, names[0], texts[names[0]])
         except OSError as error:
@@ -282,81 +287,6 @@ class CgroupKnobs:
             case _:
                 return canonical(knob, texts[0])
 
-    # Writing
-
-    @staticmethod
-    def _set_bandwidth(tree: Tree, group: str, quota_us: int, period_us: int) -> None:
-        """Set v1's quota and period. On a refusal both keep their values."""
-        quota_file, period_file = FILES[Knob.CPU_MAX].v1
-        before = tree.read(group, quota_file), tree.read(group, period_file)
-        if int(before[1]) == period_us:
-            tree.write(group, quota_file, str(quota_us))
-            return
-        try:
-            tree.write(group, quota_file, "-1")
-            tree.write(group, period_file, str(period_us))
-            tree.write(group, quota_file, str(quota_us))
-        except OSError:
-            tree.write(group, quota_file, "-1")
-            tree.write(group, period_file, before[1])
-            tree.write(group, quota_file, before[0])
-            raise
-
-    @staticmethod
-    def _refuse_while_idle(tree: Tree, target: Target, value: str) -> None:
-        idle_file = FILES[Knob.CPU_IDLE].v2[0]
-        if tree.has(target.group, idle_file) and tree.read(target.group, idle_file) == "1":
-            raise InvalidInput(str(target), value, "cpu.idle to be 0 first", "an idle group has no weight of its own")
-
-    def _set_cpus(
-        self, tree: Tree, target: Target, version: int, name: str, text: str, is_restore: bool = False
-    ) -> None:
-        if text or version == 2 or is_restore:
-            try:
-                tree.write(target.group, name, text)
-                return
-            except OSError as error:
-                # no kernel removes a set's last CPU while tasks are in it, even where it was created empty
-                if text or error.errno != errno.ENOSPC:
-                    raise
-        if version == 2:
-            tree.write(target.group, name, self._every_cpu(tree))
-        else:
-            tree.write(target.group, name, tree.read(target.group.rpartition("/")[0], name))
-
-    def _every_cpu(self, tree: Tree) -> str:
-        """All possible CPUs of this machine: v2 limits them to the parent's, as it does for an empty set."""
-        try:
-            return Path(self._possible).read_text(encoding="ascii").strip()
-        except OSError:
-            return tree.read("", "cpuset.cpus.effective")
-
-    @staticmethod
-    def _reclaim(tree: Tree, group: str, name: str, value: str) -> None:
-        try:
-            tree.write(group, name, value)
-        except OSError as error:
-            # EAGAIN: less could be reclaimed than requested
-            if error.errno != errno.EAGAIN:
-                raise
-
-    @staticmethod
-    def _limit_device(tree: Tree, group: str, names: tuple[str, ...], limits: DeviceLimits) -> None:
-        if len(names) == 1:
-            tree.write(group, names[0], str(limits))
-            return
-        for name, line in zip(names, throttle_lines(limits), strict=True):
-            tree.write(group, name, line)
-
-    def _restore_limits(
-        self, tree: Tree, group: str, version: int, names: tuple[str, ...], texts: Mapping[str, str]
-    ) -> None:
-        stands = canonical_limits(version, tuple(tree.read(group, name) for name in names))
-        wanted = canonical_limits(version, tuple(texts[name] for name in names))
-        for limits in (*(DeviceLimits(device) for device in stands if device not in wanted), *wanted.values()):
-            if stands.get(limits.device) != limits:
-                self._limit_device(tree, group, names, limits)
-
     # Errors
 
     def _absent(self, target: Target, hierarchy: Hierarchy) -> Exception:
@@ -387,12 +317,6 @@ class CgroupKnobs:
             expected, hint = likely_cause(tree, target, hierarchy.version, error)
             return InvalidInput(str(target), value, expected, hint)
         return Permanent(f"{target}: {error.strerror}")
-
-
-def canonical_limits(version: int, texts: tuple[str, ...]) -> dict[str, DeviceLimits]:
-    """The limits in the files of io.max, by device."""
-    limits = device_limits_of(texts) if version == 1 else parse_io_max(texts[0])
-    return {entry.device: entry for entry in limits}
 
 
 def _canonical_or_raise(target: Target, value: str) -> str:

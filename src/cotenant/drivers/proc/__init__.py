@@ -1,4 +1,4 @@
-"""Machine-wide readings from /proc and /sys: counters, CPU topology, and run delay of tasks.
+"""Machine-wide readings from /proc and /sys: counters, pressure, networks, CPU topology.
 
-Belongs here: parsing of these files. Not here: cgroup files (drivers/cgroup).
+Belongs here: parsing of these files. Not here: cgroup files, and what is summed over a group's tasks (drivers/cgroup).
 """

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from cotenant.drivers.psi.parsing import parse_pressure
+from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.counters import Gap, HostCounters, Pressure
 

@@ -1,4 +1,5 @@
-"""Pressure stall information (PSI): parsing of its files, and triggers that fire when it rises.
+"""Triggers of pressure stall information (PSI), which fire when tasks wait for long.
 
-Belongs here: the files' format and the kernel's triggers. Not here: what the agent does when one fires (services/agent/loop).
+Belongs here: opening the kernel's triggers and waiting for them. Not here: the files' format (drivers/proc/pressure.py), or what the agent does when one
+fires (services/agent/loop).
 """

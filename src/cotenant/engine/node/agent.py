@@ -18,16 +18,16 @@ from cotenant.engine.node.clock import NodeClock
 from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, HeldKnob, KnobDecision, NodeExplanation
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.explanation import explain_group
-from cotenant.engine.node.external_cpusets import ExternalCpusets
 from cotenant.engine.node.history import NodeHistory
 from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions
-from cotenant.engine.node.knob_entry import Changes, KnobEntry, KnobStatus
-from cotenant.engine.node.knob_tracker import KnobTracker
-from cotenant.engine.node.plan import Plan, RejectCause, resolve
+from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
+from cotenant.engine.node.knobs.knob_entry import Changes, KnobEntry, KnobStatus
+from cotenant.engine.node.knobs.knob_tracker import KnobTracker
+from cotenant.engine.node.knobs.plan import Plan, RejectCause, resolve
+from cotenant.engine.node.knobs.readings import Readings
 from cotenant.engine.node.policies import NodePolicy, enabled_policies
 from cotenant.engine.node.policy_runner import PolicyResults, PolicyRunner
 from cotenant.engine.node.rates import Rates
-from cotenant.engine.node.readings import Readings
 from cotenant.engine.node.report import NodeUsage
 from cotenant.engine.node.settings import AgentSettings, Mode
 from cotenant.engine.node.view import NodeView, check_health

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cotenant.engine.node.decision_log import DecisionLog, HeldKnob, NodeExplanation, sentences
 from cotenant.engine.node.evictions import Evictions
-from cotenant.engine.node.plan import within
+from cotenant.engine.node.knobs.plan import within
 from cotenant.engine.node.view import NodeView
 from cotenant.model.machine.knob import Target
 from cotenant.model.machine.node_decision import Reason

@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from cotenant.engine.node.instructions import AgentCounts
-from cotenant.engine.node.plan import within
+from cotenant.engine.node.knobs.plan import within
 from cotenant.engine.node.rates import NodeRates
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import InvalidInput

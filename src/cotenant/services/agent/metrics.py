@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -35,11 +35,7 @@ from cotenant.services.agent.latency import LatencyOutcome as LatencyOutcome
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant.services.agent.reports.outbox import Outbox
-
-if TYPE_CHECKING:
-    from cotenant.services.agent.reports.devices import DeviceWriter
-    from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
-    from cotenant.services.agent.reports.topology import NodeTopologyWriter
+from cotenant.services.agent.reports.writers import ObjectWriters
 
 # A tick's parts take fractions of a millisecond to a second.
 _TICK_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -63,9 +59,7 @@ class View(Protocol):
     latency_counts: dict[LatencyOutcome, int]
     reloads: dict[str, int]
     pressure_events: dict[str, int]
-    node_metric: NodeMetricWriter | None
-    node_topology: NodeTopologyWriter | None
-    devices: DeviceWriter | None
+    writers: ObjectWriters
     placing: ClassPlacement
 
     def network(self, pod: NodePod) -> tuple[int, int] | None:
@@ -170,15 +164,15 @@ def _process(view: View) -> Iterator[Metric]:
                    [((outcome,), count) for outcome, count in view.reloads.items()])  # fmt: skip
     yield _counter("cotenant_agent_pressure_events", "Pressure triggers that fired", ("resource",),
                    [((resource,), count) for resource, count in view.pressure_events.items()])  # fmt: skip
-    writer = view.node_metric
+    writer = view.writers.node_metric
     if writer is not None:
         yield _counter("cotenant_agent_node_metrics", "Writes of this node's NodeMetric, by outcome", ("outcome",),
                        [(("written",), writer.written), (("failed",), writer.failures)])  # fmt: skip
-    topology = view.node_topology
+    topology = view.writers.node_topology
     if topology is not None:
         yield _counter("cotenant_agent_node_topologies", "Writes of this node's NodeResourceTopology, by outcome", ("outcome",),
                        [(("written",), topology.written), (("failed",), topology.failures)])  # fmt: skip
-    devices = view.devices
+    devices = view.writers.devices
     if devices is not None:
         yield _counter("cotenant_agent_device_objects", "Writes of this node's Device object, by outcome", ("outcome",),
                        [(("written",), devices.written), (("failed",), devices.failures)])  # fmt: skip

@@ -23,7 +23,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cotenant import __version__
 from cotenant.drivers.http.traffic import Traffic
@@ -47,12 +46,8 @@ from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
 from cotenant.services.agent.reports.outbox import Outbox
+from cotenant.services.agent.reports.writers import writers_of
 from cotenant.services.running import cancelled
-
-if TYPE_CHECKING:  # an HTTP client comes with these: only where there is a cluster
-    from cotenant.services.agent.reports.devices import DeviceWriter
-    from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
-    from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
 END_WITHIN_S = 5.0
 STUCK_PERIODS = 10
@@ -115,9 +110,16 @@ class AgentProcess:
         self.deliveries = (
             [] if post is None else [Outbox(url, post, components.clocks.monotonic) for url in config.reports.urls]
         )
-        self.node_metric = self._node_metric_writer()
-        self.node_topology = self._node_topology_writer()
-        self.devices = self._device_writer()
+        self.writers = writers_of(
+            config.cluster,
+            components.client,
+            self.node,
+            usage=lambda windows_us: self.agent.usage(windows_us),
+            wall=components.clocks.wall,
+            pods=lambda: self.pods,
+            reserved_cpus=lambda: self.config.settings().reserved_cpus,
+            gpus=lambda: self.ticker.last.gpus if self.ticker.last is not None else (),
+        )
         self.traffic = Traffic("agent")
         self.metrics.registry.register(self.traffic)
         self.pages = Pages(self, self.metrics.page)
@@ -181,12 +183,7 @@ class AgentProcess:
         if self.deliveries:
             work["reports"] = self._report()
             work |= {f"reports to {outbox.url}": outbox.run() for outbox in self.deliveries}
-        if self.node_metric is not None:
-            work["NodeMetric"] = self._write_node_metric(self.node_metric)
-        if self.node_topology is not None:
-            work["NodeResourceTopology"] = self._write_node_topology(self.node_topology)
-        if self.devices is not None:
-            work["Device"] = self._write_devices(self.devices)
+        work |= self.writers.work()
         return work
 
     # Discovery
@@ -257,21 +254,6 @@ class AgentProcess:
 
     # Reports
 
-    async def _write_node_metric(self, writer: NodeMetricWriter) -> None:
-        while True:
-            await asyncio.sleep(writer.period_s)
-            await writer.write()
-
-    async def _write_node_topology(self, writer: NodeTopologyWriter) -> None:
-        while True:
-            await writer.write()
-            await asyncio.sleep(writer.period_s)
-
-    async def _write_devices(self, writer: DeviceWriter) -> None:
-        while True:
-            await asyncio.sleep(writer.period_s)
-            await writer.write()
-
     async def _report(self) -> None:
         while True:
             await asyncio.sleep(self.config.reports.period_s)
@@ -319,40 +301,6 @@ class AgentProcess:
         agent.pods_seen(self.pods, self.components.clocks.now_us())
         self.agent = self.ticker.agent = agent
         await self.actor.use_agent(agent)
-
-    def _node_metric_writer(self) -> NodeMetricWriter | None:
-        cluster = self.config.cluster
-        if self.components.client is None or cluster is None or not cluster.node_metric:
-            return None
-        from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
-
-        return NodeMetricWriter(
-            self.components.client,
-            self.node,
-            lambda windows_us: self.agent.usage(windows_us),
-            self.components.clocks.wall,
-            cluster.node_metric_period_s,
-        )
-
-    def _node_topology_writer(self) -> NodeTopologyWriter | None:
-        cluster = self.config.cluster
-        if self.components.client is None or cluster is None or not cluster.node_topology:
-            return None
-        from cotenant.services.agent.reports.topology import NodeTopologyWriter
-
-        return NodeTopologyWriter(
-            self.components.client, self.node, lambda: self.pods, lambda: self.config.settings().reserved_cpus
-        )
-
-    def _device_writer(self) -> DeviceWriter | None:
-        cluster = self.config.cluster
-        if self.components.client is None or cluster is None or not cluster.devices:
-            return None
-        from cotenant.services.agent.reports.devices import DeviceWriter
-
-        return DeviceWriter(
-            self.components.client, self.node, lambda: self.ticker.last.gpus if self.ticker.last is not None else ()
-        )
 
     def policies(self) -> PolicySettings:
         """The configured policies, with this machine's cache."""

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import Cycles, NodeSensor, RunDelays
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.network import container_network
-from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
 from cotenant.engine.node.interfaces import Discovery, Keeper

@@ -13,8 +13,8 @@ from pathlib import Path
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.ebpf.runqueue import RunQueue
-from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Scope
 

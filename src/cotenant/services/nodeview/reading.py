@@ -12,11 +12,11 @@ from time import monotonic_ns, time
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import Collector, NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.gpu.nvml import working_reader
 from cotenant.drivers.proc.host import HostReader
-from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.engine.node.rates import Rates
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.machine.counters import Gap, GpuCounters

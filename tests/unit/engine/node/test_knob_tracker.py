@@ -10,9 +10,9 @@ from tests.fakes.fake_node import SECOND, pod, weight
 from cotenant.engine.node.clock import NodeClock
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.instructions import AgentCounts
-from cotenant.engine.node.knob_entry import LEGAL, KnobStatus
-from cotenant.engine.node.knob_tracker import KnobTracker
-from cotenant.engine.node.plan import Desired
+from cotenant.engine.node.knobs.knob_entry import LEGAL, KnobStatus
+from cotenant.engine.node.knobs.knob_tracker import KnobTracker
+from cotenant.engine.node.knobs.plan import Desired
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput, Permanent

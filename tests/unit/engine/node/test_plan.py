@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cotenant.engine.node.plan import RejectCause, resolve, within
-from cotenant.engine.node.restrictiveness import restrictiveness
+from cotenant.engine.node.knobs.plan import RejectCause, resolve, within
+from cotenant.engine.node.knobs.restrictiveness import restrictiveness
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.verdict import Verdict

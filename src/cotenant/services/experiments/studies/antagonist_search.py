@@ -14,10 +14,10 @@ from types import TracebackType
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.drivers.proc.host import HostReader
-from cotenant.drivers.proc.schedstat import RunDelayReader
 from cotenant.engine.node.rates import Rates
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import Unsupported

@@ -1,6 +1,6 @@
 import pytest
 
-from cotenant.drivers.psi.parsing import parse_pressure
+from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.machine.counters import Stall
 
 

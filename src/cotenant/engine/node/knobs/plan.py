@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cotenant.engine.node.restrictiveness import Rank, restrictiveness
+from cotenant.engine.node.knobs.restrictiveness import Rank, restrictiveness
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
 from cotenant.model.machine.verdict import Verdict
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.cgroup_trees import CgroupTrees
 
-from cotenant.drivers.proc.schedstat import DEEPEST, RunDelayReader
+from cotenant.drivers.cgroup.schedstat import DEEPEST, RunDelayReader
 from cotenant.model.errors import Unsupported
 
 SECOND = 1_000_000

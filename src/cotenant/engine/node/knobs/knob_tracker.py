@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cotenant.engine.node.instructions import AgentCounts
-from cotenant.engine.node.knob_entry import LEGAL, Changes, KnobEntry, KnobStatus, PendingRequest
-from cotenant.engine.node.plan import Desired
+from cotenant.engine.node.knobs.knob_entry import LEGAL, Changes, KnobEntry, KnobStatus, PendingRequest
+from cotenant.engine.node.knobs.plan import Desired
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target

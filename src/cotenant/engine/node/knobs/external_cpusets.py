@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.engine.node.knob_entry import KnobStatus
-from cotenant.engine.node.knob_tracker import KnobTracker
+from cotenant.engine.node.knobs.knob_entry import KnobStatus
+from cotenant.engine.node.knobs.knob_tracker import KnobTracker
 from cotenant.model.machine.knob import Knob, KnobLease, Target
 
 _FOREIGN = frozenset({KnobStatus.YIELDED, KnobStatus.GONE})

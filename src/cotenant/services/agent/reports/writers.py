@@ -1,0 +1,93 @@
+"""The objects that the agent writes into its cluster: NodeMetric, NodeResourceTopology, Device. Each has a writer and a loop.
+
+Problem: each object is optional, and its writer needs an HTTP client, which an agent without a cluster must not load. Choice: a writer is made where the
+configuration asks for it and there is a client; its module is imported only then. Limits: the set is fixed at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cotenant.engine.node.report import NodeUsage
+from cotenant.model.machine.counters import GpuCounters
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.services.agent.configuration.config import ClusterAccess
+
+if TYPE_CHECKING:  # an HTTP client comes with these
+    from cotenant.drivers.kube.client.client import Client
+    from cotenant.services.agent.reports.devices import DeviceWriter
+    from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
+    from cotenant.services.agent.reports.topology import NodeTopologyWriter
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectWriters:
+    """The writers; None: that object is not written."""
+
+    node_metric: NodeMetricWriter | None = None
+    node_topology: NodeTopologyWriter | None = None
+    devices: DeviceWriter | None = None
+
+    def work(self) -> dict[str, Coroutine[object, object, None]]:
+        """The loops by the kind of the object."""
+        work: dict[str, Coroutine[object, object, None]] = {}
+        if self.node_metric is not None:
+            work["NodeMetric"] = _write_node_metric(self.node_metric)
+        if self.node_topology is not None:
+            work["NodeResourceTopology"] = _write_node_topology(self.node_topology)
+        if self.devices is not None:
+            work["Device"] = _write_devices(self.devices)
+        return work
+
+
+def writers_of(
+    cluster: ClusterAccess | None,
+    client: Client | None,
+    node: str,
+    *,
+    usage: Callable[[Sequence[int]], NodeUsage | None],
+    wall: Callable[[], float],
+    pods: Callable[[], Sequence[NodePod]],
+    reserved_cpus: Callable[[], Sequence[int]],
+    gpus: Callable[[], Sequence[GpuCounters]],
+) -> ObjectWriters:
+    """The writers that the configuration asks for. The functions give what the objects are made of, when it is needed."""
+    if client is None or cluster is None:
+        return ObjectWriters()
+    node_metric: NodeMetricWriter | None = None
+    node_topology: NodeTopologyWriter | None = None
+    devices: DeviceWriter | None = None
+    if cluster.node_metric:
+        from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
+
+        node_metric = NodeMetricWriter(client, node, usage, wall, cluster.node_metric_period_s)
+    if cluster.node_topology:
+        from cotenant.services.agent.reports.topology import NodeTopologyWriter
+
+        node_topology = NodeTopologyWriter(client, node, pods, reserved_cpus)
+    if cluster.devices:
+        from cotenant.services.agent.reports.devices import DeviceWriter
+
+        devices = DeviceWriter(client, node, gpus)
+    return ObjectWriters(node_metric, node_topology, devices)
+
+
+async def _write_node_metric(writer: NodeMetricWriter) -> None:
+    while True:
+        await asyncio.sleep(writer.period_s)
+        await writer.write()
+
+
+async def _write_node_topology(writer: NodeTopologyWriter) -> None:
+    while True:
+        await writer.write()
+        await asyncio.sleep(writer.period_s)
+
+
+async def _write_devices(writer: DeviceWriter) -> None:
+    while True:
+        await asyncio.sleep(writer.period_s)
+        await writer.write()
