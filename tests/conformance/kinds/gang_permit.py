@@ -69,7 +69,7 @@ def permitted(case: Any) -> Compared:
     allowed = gangs.permit(pod)
     yield "status", case.expect["status"], "not-a-gang" if gang is None else "allow" if allowed else "wait"
     if "wait_seconds" in case.expect:
-        wait_s = 0 if allowed or gang is None or gang.spec is None else gang.spec.wait_s
+        wait_s = 0 if allowed or gang is None else gang.wait_s()
         yield "wait_seconds", case.expect["wait_seconds"], wait_s
 
 
@@ -77,9 +77,13 @@ def entered(case: Any) -> Compared:
     given = case.given["gang"]
     gangs = plugin([given] if given is not None else [])
     for name in case.given["earlier_members"]:
-        add(gangs, name, given["id"])
-    words = gangs.pre_enqueue(add(gangs, case.given["pod"]["name"], case.given["pod"]["gang"]))
+        earlier = add(gangs, name, given["id"])
+        earlier.state = State.BLOCKED if gangs.pre_enqueue(earlier) else State.QUEUED
+    pod = add(gangs, case.given["pod"]["name"], case.given["pod"]["gang"])
+    words, gang = gangs.pre_enqueue(pod), gangs.of(pod.seen.uid)
     result = "not-enough-members" if " members; waits for " in words else "gang-not-initialized" if words else "ok"
+    if result == "ok" and gang is not None and gangs.representative(gang) not in (None, pod):
+        result = "representative-exists"
     yield "result", case.expect["result"], result
 
 

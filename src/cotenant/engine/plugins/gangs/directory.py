@@ -155,6 +155,17 @@ class GangDirectory(GangMembership):
                 found.extend(other.holding.values())
         return tuple(found)
 
+    def representative(self, gang: Gang) -> PodInfo | None:
+        """The member whose rank in the queue is that of all gangs that are placed together; None where none is queued, or members go alone.
+
+        Koordinator queues this member only; here all of them are queued under one key.
+        """
+        gangs = [self._gangs[key] for key in self.bundle_of(gang)]
+        if all(each.goes_alone() for each in gangs):
+            return None
+        queued = (entry for each in gangs for entry in each.members.values() if entry.state is State.QUEUED)
+        return next(queued, None)
+
     def holding(self) -> tuple[Gang, ...]:
         """Gangs whose members hold nodes, or that yield to another gang."""
         return tuple(gang for gang in self._gangs.values() if gang.holding or gang.yields_to)
@@ -221,6 +232,7 @@ class GangDirectory(GangMembership):
             self._why_closed(gang),
             self.lacking((gang.key,), ()) if gang.holding else (),
             self._back_offs.until_s(gang.key),
+            self.representative(gang),
         )
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.model.cluster.observed import Phase
@@ -54,6 +55,7 @@ def view_of(
     closed: str,
     lacking: Sequence[Tally],
     backs_off_until_s: float,
+    representative: PodInfo | None,
 ) -> GangView:
     """Everything about it. `closed`: why its gate is closed; `lacking`: gangs that the members with nodes wait for."""
     members = [
@@ -82,6 +84,7 @@ def view_of(
         holds_until_s=gang.held_since_s + gang.spec.wait_s if gang.spec is not None else inf,
         stands_back_for=gang.yields_to,
         backs_off_until_s=backs_off_until_s,
+        representative=representative.seen.pod.key if representative is not None else "",
     )
 
 

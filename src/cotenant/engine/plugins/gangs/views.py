@@ -42,3 +42,6 @@ class GangView:
     holds_until_s: float  # when members that hold a node release it, Unix time; inf = none holds
     stands_back_for: str = ""  # the gang that it lets go first
     backs_off_until_s: float = -inf  # until when it takes nodes only all together, Unix time; -inf = not in back-off
+    representative: str = (
+        ""  # namespace/name of the member whose rank in the queue is that of the gangs that are placed together
+    )

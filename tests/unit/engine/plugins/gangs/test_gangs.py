@@ -520,3 +520,31 @@ def test_the_waiting_time_of_a_gang_begins_with_the_first_node_that_it_holds() -
     settle(c, 60.0)
     assert {c.state_of(each.uid) for each in holding} == {State.QUEUED}
     assert not c.assigned()
+
+
+# ---- the queue and Permit, as upstream has them
+
+
+def test_the_first_queued_member_represents_all_gangs_that_are_placed_together() -> None:
+    both = ("default/a", "default/b")
+    c = cluster(1)
+    see(c, *members("a", 2, groups=both), *members("b", 2, groups=both))
+    settle(c, 0.0)
+    views = [c.plugins.gangs.describe(key) for key in both]
+    assert {view.representative for view in views if view is not None} == {"default/a-0"}
+    for i in range(3):
+        c.node_seen(node(f"more{i}"))
+    confirm(c, settle(c, 20.0), 20.0)
+    views = [c.plugins.gangs.describe(key) for key in both]
+    assert {view.representative for view in views if view is not None} == {""}
+
+
+def test_a_gang_without_a_specification_may_hold_no_node() -> None:
+    c = cluster(1)
+    see(c, pod("p", label="a"))
+    settle(c, 0.0)
+    gang = c.plugins.gangs.get("default/a")
+    assert gang is not None
+    assert gang.wait_s() == 0.0
+    c.plugins.gangs.pod_group_seen(group("a", 2, wait_s=30.0), 1.0)
+    assert gang.wait_s() == 30.0
