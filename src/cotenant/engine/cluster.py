@@ -1,13 +1,13 @@
-"""The scheduling engine as a state machine: what was seen goes in, instructions come out. No I/O, no clock, no global randomness.
+"""The scheduling engine of a cluster as a state machine: events in, instructions out. No I/O, no clock, no global randomness.
 
-Problem: one engine must serve a real cluster, a local one and the lab, and an API server reports late, twice, out of order, and while answers to our own
-requests are still on the way. Choice: every event only corrects facts (nodes by name, pods by UID), a decided pod counts at once, and `decide` judges the
-queue over arrays that are brought up to date first. Estimates are corrected by what is measured (`usage_measured`), and replicas that keep missing their
-objective are moved (`latency_measured`). Everything derived can be built anew from the facts, and `validate` compares both. The owner (services/scheduler, or
-the simulated worlds of the lab) carries out the instructions and reports how that went.
+Problem: one engine must serve a real cluster, a local one and the lab, and an API server reports late, twice, out of order, and while responses to the engine's own
+requests are outstanding. Choice: every event only corrects facts (nodes by name, pods by UID), a decided pod counts at once, and `decide` evaluates the
+queue over arrays that are brought up to date first. Estimates are corrected by measurements (`usage_measured`), and replicas that keep missing their
+objective are moved (`latency_measured`). All derived state can be rebuilt from the facts, and `validate` compares both. The owner (services/scheduler, or
+the simulated worlds of the lab) carries out the instructions and reports the results.
 
-Limits: one policy; a pod's deadline and declared estimates are those its annotations give; events about one pod must come from one ordered watch (a UID that
-was seen on a node is never taken to be off it again, except by its deletion).
+Limits: one policy; a pod's deadline and declared estimates are those of its annotations; events about one pod must come from one ordered watch (a UID that
+was seen on a node is considered on it until its deletion).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Cluster:
             if isinstance(policy, PlacementProfile)
             else None,
         )
-        self._reconsidered: dict[str, None] = {}  # uids, until the next judgement
+        self._reconsidered: dict[str, None] = {}  # UIDs, until the next round
         self._host = Host(
             self._outbox.say,
             self._pods.happened.add,
@@ -105,23 +105,23 @@ class Cluster:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What went wrong or was odd, by name."""
+        """Counts of anomalies, by name."""
         return self._outbox.counts
 
     @property
     def judged(self) -> int:
-        """Pods that were looked at so far, one judged twice counted twice."""
+        """Pods evaluated so far; one that was evaluated twice counts twice."""
         return self._judging.judged
 
     @property
     def queue(self) -> SchedulingQueue:
-        """Who waits; read only."""
+        """The scheduling queue; read only."""
         return self._components.queue
 
-    # ---- what was seen: nodes and the rest
+    # ---- events: nodes and other objects
 
     def node_seen(self, node: Node) -> None:
-        """A node is there, or has changed."""
+        """A node was created or changed."""
         new = node.name not in self._nodes
         self._nodes[node.name] = node
         if self._components.assignments.set_node(node):
@@ -132,7 +132,7 @@ class Cluster:
                 self._components.nominations.node_seen(node.name)
 
     def node_gone(self, name: str, now_s: float) -> None:
-        """A node was deleted. Pods decided for it and not sent there yet wait again; its residents keep its name."""
+        """A node was deleted. Pods assigned to it whose bind was not sent are queued again; its residents keep its name."""
         if self._nodes.pop(name, None) is None:
             return
         for entry in [
@@ -151,7 +151,7 @@ class Cluster:
         self._pods.happened.add(Event.NODE_GONE)
 
     def budget_seen(self, budget: DisruptionBudget) -> None:
-        """A PodDisruptionBudget is there, or has changed."""
+        """A PodDisruptionBudget was created or changed."""
         self._budgets.set(budget)
 
     def budget_gone(self, namespace: str, name: str) -> None:
@@ -159,7 +159,7 @@ class Cluster:
         self._budgets.remove(namespace, name)
 
     def namespace_seen(self, facts: NamespaceFacts) -> None:
-        """A namespace is there, or its labels have changed."""
+        """A namespace was created, or its labels changed."""
         if self._namespaces.get(facts.name) != facts:
             self._namespaces[facts.name] = facts
             self._components.assignments.narrowing.set_namespace(facts)
@@ -177,38 +177,38 @@ class Cluster:
             self._pods.happened.add(Event.NODE_STORAGE)
 
     def report(self, node: str, values: tuple[float, ...]) -> None:
-        """What a node reported of itself, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""
+        """A node's report, in the order of `arrays.Report`. Profiles that read reports fall back when it is stale."""
         self._components.assignments.report(node, values)
 
     def reported(self, node: str) -> tuple[float, ...]:
-        """What a node reported last, in the order of `arrays.Report`, NaN where it never did; empty for a node that is not known."""
+        """A node's last report, in the order of `arrays.Report`, NaN where it never reported; empty for an unknown node."""
         encoder = self._components.assignments.encoder
         row = encoder.node_rows.get(node)
         return tuple(encoder.nodes().report[row].tolist()) if row is not None else ()
 
     def report_all(self, nodes: Sequence[str], values: Float) -> None:
-        """What several nodes reported: `float64[len(nodes), len(Report)]`, a row of NaN for one that reported nothing."""
+        """Reports of several nodes: `float64[len(nodes), len(Report)]`, a row of NaN for a node without one."""
         self._components.assignments.report_all(nodes, values)
 
-    # ---- what was measured
+    # ---- measurements
 
     @property
     def wants_measurements(self) -> bool:
-        """Whether the policy makes use of what pods are measured to use, or of their latency."""
+        """Whether the policy reads the measured use or latency of pods."""
         return self.profile.measures_use or self.profile.weighs_slack or self.profile.moves_victims
 
     def number_of(self, uid: str) -> int:
-        """The engine's number of a pod, by which measurements name it: stable while the pod is known, -1 for one that is not."""
+        """The engine's number of a pod, used by measurements: stable while the pod is known, -1 for an unknown pod."""
         entry = self._pods.by_uid.get(uid)
         return entry.number if entry is not None else -1
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
-        """What the agent of a node measured of its pods. Estimates are corrected by all such metrics together, once a minute, before a judgement."""
+        """The NodeMetric of a node. Estimates are corrected by all of them together, once a minute, before a round."""
         if self.profile.measures_use:
             self._measurements.note(metric, self._pods.by_key)
 
     def _correct_estimates(self, now_s: float) -> None:
-        """Take over what was measured since, and the slack that is left."""
+        """Correct estimates by the measurements since the last correction, and the remaining slack."""
         if not (self.profile.measures_use or self.profile.weighs_slack) or not self._measurements.is_due(now_s):
             return
         taken = self._measurements.take()
@@ -218,7 +218,7 @@ class Cluster:
         self.usage_measured(numbers, cpu, memory, now_s)
 
     def usage_measured(self, numbers: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
-        """What agents measured of running pods, columns aligned with their `numbers`; pods that are on no node are left out.
+        """Measured use of running pods, columns aligned with their `numbers`; pods on no node are skipped.
 
         Corrects the estimates of their shapes where the profile asks for it.
         """
@@ -248,7 +248,7 @@ class Cluster:
             self.usage_measured(np.zeros(0, dtype=np.int64), nothing, nothing, now_s)
 
     def latency_measured(self, numbers: Int, p99_ratio: Float, violated: Mask, now_s: float) -> None:
-        """The last window of replicas, by number: p99 over objective, and whether it was missed. Those worth moving are evicted (`Evict`), where the profile asks for it."""
+        """The last window of replicas, by number: p99 over objective, and whether it was missed. Replicas worth moving are evicted (`Evict`) where the profile says so."""
         if not self.profile.moves_victims:
             return
         self._components.assignments.write()
@@ -257,7 +257,7 @@ class Cluster:
             self._outbox.say(move)
 
     def outgrew(self, uid: str, memory_bytes: float) -> None:
-        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. To be told before the pod is gone."""
+        """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call before the pod is gone."""
         entry = self._pods.by_uid.get(uid)
         if entry is not None:
             assignments = self._components.assignments
@@ -265,24 +265,24 @@ class Cluster:
             assignments.estimates.outgrew(entry.shape, memory_bytes)
             assignments.verdict_cache.forget_shapes(np.array([entry.shape]))
 
-    # ---- what was seen: pods
+    # ---- events: pods
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
-        """A pod as the API server has it now; the same event twice changes nothing."""
+        """A pod's current object; repeated events have no effect."""
         self._pods.pod_seen(seen, now_s)
 
     def pod_gone(self, uid: str, now_s: float) -> None:
-        """A pod was deleted, wherever it was."""
+        """A pod was deleted, in any state."""
         self._pods.pod_gone(uid, now_s)
 
-    # ---- how instructions went
+    # ---- results of instructions
 
     def sending(self, uid: str, now_s: float) -> bool:
-        """The bind is about to be sent. False = do not: it was taken back meanwhile (its node or the pod is gone)."""
+        """The bind is about to be sent. False = do not send it: it was undone meanwhile (its node or the pod is gone)."""
         return self._pods.sending(uid, now_s)
 
     def bound(self, uid: str, now_s: float) -> None:
-        """The API server has accepted the bind. It counts for good from here on; the watch will say the same."""
+        """The API server accepted the bind; the watch will confirm it."""
         self._pods.bound(uid, now_s)
 
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
@@ -290,13 +290,13 @@ class Cluster:
         self._pods.bind_failed(uid, why, now_s, retry)
 
     def preempt_failed(self, uid: str, now_s: float) -> None:
-        """The nomination or an eviction could not be carried out: the pod waits as before."""
+        """The nomination or an eviction failed: the pod waits as before."""
         self._pods.preempt_failed(uid, now_s)
 
-    # ---- judgement
+    # ---- decisions
 
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
-        """Judge up to `most_pods` waiting pods, and say what is to be done. Empty when nothing waits that may be judged now."""
+        """Evaluate up to `most_pods` waiting pods, and return the instructions. Empty when no pod may be evaluated now."""
         self._pods.expire(now_s)
         for plugin in self._components.plugins:
             plugin.turn(now_s)
@@ -314,7 +314,7 @@ class Cluster:
         return given
 
     def next_s(self) -> float:
-        """When `decide` should be called again if nothing happens before: -inf at once, inf never."""
+        """When `decide` must be called again if no event comes before: -inf at once, inf never."""
         if self._outbox or self._reconsidered:
             return -inf
         return min(self._judging.next_s(), self._pods.next_s(), *(each.next_s() for each in self._components.plugins))
@@ -322,12 +322,12 @@ class Cluster:
     # ---- questions
 
     def story(self, uid: str) -> tuple[str, ...]:
-        """What happened to a pod, oldest first; nothing for one that is not known."""
+        """The history of a pod, oldest first; empty for an unknown pod."""
         entry = self._pods.by_uid.get(uid)
         return entry.lines() if entry is not None else ()
 
     def state_of(self, uid: str) -> State:
-        """Where a pod is; `GONE` for one that is not known."""
+        """The state of a pod; `GONE` for an unknown pod."""
         entry = self._pods.by_uid.get(uid)
         return entry.state if entry is not None else State.GONE
 
@@ -336,11 +336,11 @@ class Cluster:
         return self._pods.by_uid.get(self._pods.by_key.get(key, ""))
 
     def assigned(self) -> dict[str, str]:
-        """uid -> node, of every pod that is counted."""
+        """UID -> node, of every assigned pod."""
         return {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
 
     def pending_pods(self) -> dict[str, int]:
-        """Pods that wait, by kube-scheduler's names of its queues."""
+        """Waiting pods, by kube-scheduler's names of its queues."""
         sizes = {standing.value: pods for standing, pods in self._components.queue.sizes().items()}
         held = [entry.state for entry in self._pods.by_uid.values() if entry.state in (State.GATED, State.BLOCKED)]
         sizes["gated"] = held.count(State.GATED)
@@ -349,26 +349,26 @@ class Cluster:
         return sizes
 
     def observe(self, witness: ScoreListener | None) -> None:
-        """Tell this witness of every pod that is judged from now on, one by one; None = nobody, which is how judging is fast."""
+        """Report every pod that is evaluated from now on to this listener, one by one; None = no listener, which is faster."""
         self._components.witness = self._components.placing.witness = witness
 
     def size(self) -> tuple[int, int]:
-        """Nodes and pods that are known."""
+        """The number of known nodes and pods."""
         return len(self._nodes), len(self._pods.by_uid)
 
     def reserved(self) -> dict[str, str]:
-        """uid -> node, of pods that are nominated."""
+        """UID -> node, of nominated pods."""
         return self._components.nominations.nodes()
 
-    # ---- self-examination
+    # ---- consistency
 
     def rebuild(self, now_s: float) -> None:
-        """Build everything derived anew from the facts; states, rests and nominations stay."""
+        """Rebuild all derived state from the facts; states, back-offs and nominations are kept."""
         waiting = [(uid, group) for group in self._components.queue.groups() for uid in group.pods]
         nominated = [
             (self._pods.by_uid[uid], node, victims) for uid, node, victims in self._components.nominations.all()
         ]
-        seats = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
+        assigned = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
         queue, before = self._components.queue, self._components.assignments
         for plugin in self._components.plugins:
             plugin.attach(self._host)
@@ -387,8 +387,8 @@ class Cluster:
         for uid, entry in self._pods.by_uid.items():
             entry.node = ""
             assignments.add(entry)
-            if uid in seats:
-                assignments.assign(entry, seats[uid])
+            if uid in assigned:
+                assignments.assign(entry, assigned[uid])
         for entry, name, victims in nominated:
             self._components.nominations.add(entry, name, victims)
         assignments.write()
@@ -407,7 +407,7 @@ class Cluster:
         self._outbox.count("rebuilt")
 
     def validate(self) -> None:
-        """The facts, the seats, the queue and every pod's state agree. Raises `Permanent`."""
+        """Check that facts, assignments, queue and the state of every pod agree. Raises `Permanent`."""
         self._components.assignments.validate()
         self._components.placing.validate()
         self._components.queue.validate()
@@ -425,5 +425,5 @@ class Cluster:
             raise Permanent("names and UIDs disagree")
 
     def over_capacity(self) -> tuple[str, ...]:
-        """Nodes on which pods request more than there is, room kept for nominated pods aside."""
+        """Nodes on which pods request more than the capacity, without resources reserved for nominated pods."""
         return self._components.assignments.over_capacity()

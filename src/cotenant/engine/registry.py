@@ -1,7 +1,7 @@
-"""Which plugins and keepers a cluster's engine has, in the order in which they are asked.
+"""The plugins and node rules of one engine, in the order in which they are called.
 
-Problem: gangs, quotas, reservations, CPUs, devices and load each have facts of their own that somebody has to tell them. Choice: one value with each
-by its name and type, so that the process tells them directly and the engine asks them as `Plugin` and `NodeRules`. Limits: one of each.
+Problem: gangs, quotas, reservations, CPUs, devices and load each have facts of their own, which the process must report to them. Choice: one value with each
+by its name and type: the process calls them directly, the engine calls them as `Plugin` and `NodeRules`. Limits: one of each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cotenant.engine.rules.load.rules import LoadAware
 
 @dataclass(frozen=True, slots=True)
 class PluginRegistry:
-    """The members; each begins empty and neutral."""
+    """The members; each starts empty and neutral."""
 
     gangs: Gangs = field(default_factory=Gangs)
     cpus: Cpus = field(default_factory=Cpus)
@@ -38,7 +38,7 @@ class PluginRegistry:
         return lambda: replace(self, **{name: make() for name, make in makers.items()})
 
     def in_order(self) -> tuple[Plugin, ...]:
-        """Asked in this order before a pod is judged."""
+        """The plugins, in the order of their extension points."""
         load = (LoadPlugin(self.load_aware),) if self.load_aware.is_on else ()
         return (
             self.gangs,
@@ -50,6 +50,6 @@ class PluginRegistry:
         )
 
     def node_rules(self) -> tuple[NodeRules, ...]:
-        """Asked in this order for rows."""
+        """The node rules, in the order in which they filter."""
         load = (self.load_aware,) if self.load_aware.is_on else ()
         return (self.cpus, self.devices, *load)

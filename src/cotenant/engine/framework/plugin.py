@@ -1,10 +1,10 @@
-"""The contract of a plugin: what has a memory of its own beside the assignments, such as gangs, quotas and reservations.
+"""The contract of a plugin: a part with state of its own beside the assignments, such as gangs, quotas and reservations.
 
-Problem: such things decide whether a pod may wait, may be judged, or may be bound, with deadlines and facts of their own, and the scheduling cycle must not know
-each of them. Choice: one base class with neutral answers. A plugin is told of every pod's arrival, assignment and leaving, is asked at the extension points of the
-Kubernetes scheduling framework (PreEnqueue, PreFilter, PostFilter, Reserve, Permit, Unreserve; QueueSort, Filter and Score belong to the profile and to the rules of
-nodes), and says what is to be done through its `Host`. A plugin may also take whole groups of pods out of the cycle and judge them itself (`judge_whole`), with the
-parts that it is given by `join`. What a *node* must have is not here (engine/framework/node_rules.py). Limits: plugins are asked in order, and do not know one another.
+Problem: such parts decide whether a pod may enter the queue, be evaluated, or be bound, with deadlines and facts of their own, and the scheduling cycle must not know
+each of them. Choice: one base class with neutral answers. A plugin gets every pod's arrival, assignment and departure, is called at the extension points of the
+Kubernetes scheduling framework (PreEnqueue, PreFilter, PostFilter, Reserve, Permit, Unreserve; QueueSort, Filter and Score belong to the profile and to node rules),
+and sends instructions through its `Host`. A plugin may also take whole groups of pods out of the cycle and place them itself (`judge_whole`), with the components
+that `join` gives it. What a *node* must have is in engine/framework/node_rules.py. Limits: plugins are called in order, and do not know one another.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.model.errors import Permanent
 
-IsGoing = Callable[[PodInfo], bool]  # whether a pod ends, or was told to
+IsGoing = Callable[[PodInfo], bool]  # whether a pod is ending, or is being evicted
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a pod is not judged now. Equal messages for pods that are refused alike; `missing` has the figures."""
+    """Why a pod is not evaluated now. Pods that are rejected alike have equal messages; the figures are in `missing`."""
 
     plugin: str
     message: str
@@ -37,31 +37,31 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a plugin may ask of the engine that it belongs to."""
+    """What the engine offers to its plugins."""
 
-    say: Callable[[Instruction], None]  # an instruction for the owner
-    happened: Callable[[Event], None]  # an event that may help pods that were refused
-    reconsider: Callable[[str], None]  # by UID: what holds the pod back, or what it is judged with, may have changed
-    count: Callable[[str], None]  # something odd, by name
-    breaks_budget: Callable[[PodInfo], bool] = lambda entry: (
-        False
-    )  # whether a disruption budget has nothing left for it
-    bears: Callable[[Sequence[PodInfo]], bool] = lambda entries: True  # whether budgets allow that all of these leave
-    job_of: Callable[[PodInfo], Job | None] = lambda entry: None  # the job that is lost without this pod, or some of it
+    say: Callable[[Instruction], None]  # sends an instruction
+    happened: Callable[[Event], None]  # reports an event that may help rejected pods
+    reconsider: Callable[[str], None]  # by UID: the gate or the queue key of the pod may have changed
+    count: Callable[[str], None]  # counts an anomaly, by name
+    breaks_budget: Callable[[PodInfo], bool] = lambda entry: False  # whether a disruption budget forbids its eviction
+    bears: Callable[[Sequence[PodInfo]], bool] = lambda entries: (
+        True
+    )  # whether budgets allow that all of these are evicted
+    job_of: Callable[[PodInfo], Job | None] = lambda entry: None  # the job that loses this pod
     lacks: Callable[[PodInfo], int] = lambda entry: 1  # how many pods must be placed together with it, itself counted
 
 
 class Cycle:
-    """What the scheduling cycle hands to plugins that judge by themselves; `engine/cycle/access.py` says what that is."""
+    """What the scheduling cycle gives to plugins that place pods themselves; see `engine/cycle/access.py`."""
 
 
 class Plugin:
-    """Answers nothing, refuses no pod. A pod is reported in this order: arrived, (reserve, unreserve)*, left."""
+    """Neutral answers: no pod is rejected. A pod is reported in this order: arrived, (reserve, unreserve)*, left."""
 
     name = ""
-    gathers = False  # `pre_enqueue` often lets a pod in a moment later: its owner is told only at the next look
+    gathers = False  # `pre_enqueue` often admits a pod a moment later: its reason is reported only when the pod is reconsidered
 
-    # ---- belonging
+    # ---- attachment
 
     def capture(self) -> Callable[[], Plugin]:
         """A maker of a plugin with the same facts and no pods, for a copy of the engine (engine/explain/copying.py). To be overridden by a plugin that has facts
@@ -69,25 +69,25 @@ class Plugin:
         return type(self)
 
     def attach(self, host: Host) -> None:
-        """Begin anew: no pod is known; facts of other kinds stay."""
+        """Start empty: no pod is known; facts of other kinds are kept."""
         self.host = host
 
     def join(self, cycle: Cycle) -> None:
-        """Belong to this engine. Called once, before the first event."""
+        """Join this engine. Called once, before the first event."""
 
-    # ---- what was seen
+    # ---- events
 
     def node_seen(self, node: Node) -> None:
-        """A node is there, or has changed."""
+        """A node was created or changed."""
 
     def node_gone(self, name: str) -> None:
         """A node was deleted."""
 
     def pod_arrived(self, entry: PodInfo) -> None:
-        """A pod is known, or known anew with other demands."""
+        """A pod is known, or known again with other demands."""
 
     def pod_left(self, entry: PodInfo) -> None:
-        """It is gone, or will arrive anew; its `seen` may already be the new one."""
+        """A pod is gone, or will arrive again; its `seen` may already be the new one."""
 
     def pod_updated(self, entry: PodInfo) -> None:
         """A pod's claims, holdings or phase changed."""
@@ -101,35 +101,35 @@ class Plugin:
     # ---- extension points
 
     def pre_enqueue(self, entry: PodInfo) -> str:
-        """Why the pod must not enter the queue yet; empty = it may (PreEnqueue)."""
+        """Why the pod must not enter the queue yet; empty if it may (PreEnqueue)."""
         return ""
 
     def queue_key(self, entry: PodInfo) -> Hashable:
-        """What makes pods different that placement alone could not tell apart. A `Whole` = it is judged with all pods of that key, by `judge_whole`."""
+        """Distinguishes pods that are equal to placement. A `Whole`: all pods of that key are placed together, by `judge_whole`."""
         return None
 
     def queueing_hint(self, entry: PodInfo) -> bool:
-        """Whether what happened may help a pod that this plugin refused (QueueingHint)."""
+        """Whether the events since may help a pod that this plugin rejected (QueueingHint)."""
         return True
 
     def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
-        """Which of these, by position, are not judged now (PreFilter). The others count as admitted, in this order, until `reserve` or `withdraw`."""
+        """The pods, by position, that are not evaluated now (PreFilter). The others count as admitted, in this order, until `reserve` or `withdraw`."""
         return {}
 
     def withdraw(self, entry: PodInfo) -> None:
         """An admitted pod found no node."""
 
     def post_filter(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
-        """A group of which so many are enough was refused here as a whole: others may be told to leave for it (PostFilter). `name` is for people."""
+        """A group was rejected here as a whole, and these pods of it would be enough: others may be evicted for it (PostFilter). `name` is for messages."""
 
     def reserve(self, entry: PodInfo) -> None:
-        """It counts on `entry.node`: placed by the cycle, or found there by the API server's word (Reserve)."""
+        """A pod counts on `entry.node`: placed by the cycle, or reported there by the API server (Reserve)."""
 
     def unreserve(self, entry: PodInfo) -> None:
-        """It counts there no more (Unreserve)."""
+        """A pod no longer counts on its node (Unreserve)."""
 
     def permit(self, entry: PodInfo) -> bool:
-        """Whether a pod that is about to get a node may be bound at once (Permit). If not, it keeps the node and waits until a plugin allows it."""
+        """Whether a pod that is about to be assigned may be bound at once (Permit). Otherwise it keeps the node and waits until a plugin allows it."""
         return True
 
     def permitted_with(self, entry: PodInfo) -> Sequence[PodInfo]:
@@ -139,55 +139,55 @@ class Plugin:
     def permitted(self, entry: PodInfo) -> None:
         """A waiting pod is bound from now on."""
 
-    # ---- taking part in a round of judgement
+    # ---- a round
 
     def before_round(self, now_s: float) -> bool:
-        """A round begins: deadlines of waiting pods. Whether any pod left a node."""
+        """A round starts: deadlines of waiting pods. Whether any pod left a node."""
         return False
 
     def rows_changed(self, rows: Collection[int], now_s: float) -> None:
-        """On these rows something changed that may help pods which wait for this plugin."""
+        """These rows changed in a way that may help pods which wait for this plugin."""
 
     def before_run(self) -> None:
-        """Pods are about to be judged: whatever is due before must be done."""
+        """Pods are about to be placed: do what is due before."""
 
     def segments(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """The runs of pods, some perhaps divided so that pods are judged apart; what must hold while a run is judged holds until the next is asked for."""
+        """The runs of pods, some perhaps divided; what must hold while a run is placed holds until the next is requested."""
         yield from segments
 
     def judge_whole(self, group: Group, now_s: float) -> None:
-        """Judge a group that this plugin has keyed as `Whole`: all of it is placed, or nothing shows that it was tried."""
-        raise Permanent(f"plugin {self.name} keyed group {group.key} as whole and does not judge it")
+        """Place a group that this plugin keyed as `Whole`: all of it, or nothing is changed."""
+        raise Permanent(f"plugin {self.name} keyed group {group.key} as whole and does not place it")
 
     def after_judging(self, now_s: float) -> None:
-        """All pods of the round were judged: refused whole groups wait from now on."""
+        """All pods of the round were evaluated: queue the whole groups that were rejected."""
 
     def after_round(self, now_s: float) -> None:
         """The round is over."""
 
     def turn(self, now_s: float) -> None:
-        """Before every round, also one in which nothing is judged: what is due."""
+        """Do what is due, before every round, also one without pods."""
 
     def next_s(self) -> float:
-        """When `turn` or `before_round` will next have something to do; -inf at once, inf never."""
+        """When `turn` or `before_round` will next have something to do: -inf at once, inf never."""
         return inf
 
-    # ---- what others ask of it
+    # ---- answers to other parts
 
     def complete_record(self, entry: PodInfo, record: DecisionRecord, together: int) -> DecisionRecord:
-        """The record of a pod that was given a node; `together` pods were, in the same step."""
+        """The record of an assigned pod; `together` pods were assigned in the same step."""
         return record
 
     def complete_verdict(self, entry: PodInfo, verdict: Verdict) -> Verdict:
-        """The verdict of a pod that is judged by itself, with what this plugin knows of it."""
+        """The verdict of a pod that is placed by itself, with what this plugin knows of it."""
         return verdict
 
     def translate(self, instructions: tuple[Instruction, ...], now_s: float) -> tuple[Instruction, ...]:
-        """Instructions before they leave the engine, those about this plugin's own stand-ins in its own words."""
+        """Instructions before they leave the engine, those about this plugin's own stand-ins as instructions about their objects."""
         return instructions
 
     def jobs(self, is_going: IsGoing) -> tuple[Job, ...]:
-        """Pods on nodes that are of use only together."""
+        """Jobs: pods on nodes that are of use only together."""
         return ()
 
     def job_of(self, entry: PodInfo, is_going: IsGoing) -> Job | None:
@@ -203,13 +203,13 @@ class Plugin:
         return 1
 
     def is_leaving(self, uid: str) -> bool:
-        """Whether this plugin has told the pod to leave."""
+        """Whether this plugin is evicting the pod."""
         return False
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:
-        """Everything agrees with the pods (by UID). Raises `Permanent`."""
+        """Check its state against the pods (by UID). Raises `Permanent`."""
 
 
 def overriding(plugins: Sequence[Plugin], hook: str) -> tuple[Plugin, ...]:
-    """Those that do something at this point, in order: the others need not be asked for every pod."""
+    """The plugins that override this method, in order: the others need not be called for every pod."""
     return tuple(plugin for plugin in plugins if getattr(type(plugin), hook) is not getattr(Plugin, hook))

@@ -1,13 +1,13 @@
-"""A bundle of gangs judged as one: placed back to back, and taken back without a trace where its minima are not reached.
+"""Placement of a bundle of gangs in one transaction: bound together, or undone without a trace.
 
-Problem: members placed one by one take room from one another and from others, and a gang that gets half of its nodes helps nobody. Choice: one transaction
-a bundle and round: every member is admitted by the plugins, all are placed in one run, and only then it is counted. Where every gang that must be satisfied is,
-those with a node are bound and the others go on alone; else ledger, narrowing, rules of nodes, admissions and promises are as before, and the bundle gets one
-verdict: which member failed, and why, as the cluster stood with the others on it. It is tried again like every refused group, after what may help a member.
-There is no time-out: nothing is held, so nobody waits for anybody. Members with the largest requests go first. A gang that wants to be together is tried in the
-domains of its keys (engine/plugins/gangs/topology.py).
+Problem: members placed one by one take resources from one another and from other pods, and a gang with half of its nodes is of no use. Choice: one transaction per
+bundle and round: the plugins admit every member, all are placed in one run, and only then does anything count. If every gang that must be satisfied is, the members with
+a node are bound and the others are placed alone later. Otherwise ledger, narrowing, node rules, admissions and nominations are as before, and the bundle gets one
+verdict: which member failed, and why, beside those that were placed. It is tried again like every rejected group, after events that may help a member.
+Nothing is held meanwhile, so there is no time-out. Members with the largest requests go first. A gang with a topology is tried in the domains of its keys
+(engine/plugins/gangs/topology.py).
 
-Limits: one order of members and the profile's own choice of nodes: a gang that would fit in another arrangement may be refused.
+Limits: one order of members and the profile's own choice of nodes: a gang that would fit in another arrangement may be rejected.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _PREEMPTIONS_A_ROUND = 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _Rejected:
     group: Group
     verdict: Verdict
-    by_nodes: bool  # nodes were looked at: others' eviction might help
+    by_nodes: bool  # nodes were evaluated: evictions may help
 
 
 class GangJudging:
-    """Judges whole groups."""
+    """Places bundles of gangs."""
 
     def __init__(self, cycle: CycleAccess, gangs: GangDirectory) -> None:
         self._components = components = cycle.components
@@ -52,47 +52,47 @@ class GangJudging:
         self._assume = cycle.assume
         self._gangs = gangs
         self._preempting = GangPreempting(components, gangs)
-        self._refused: list[_Refused] = []
+        self._rejected: list[_Rejected] = []
 
     def judge(self, group: Group, now_s: float) -> None:
-        """Place the bundle, or leave everything as it is; `settle` must follow once the round's other pods are judged."""
+        """Place the bundle, or change nothing; `settle` must follow after the round's other pods."""
         entries = [self._pods.by_uid[uid] for uid in group.pods]
         keys = self._keys(entries)
         lacking = self._gangs.lacking(keys, entries)
         if lacking:
             words = "; ".join(self._short(tally.key, tally.lacks()) for tally in lacking)
-            self._refused.append(_Refused(group, self._unlooked(entries[0], Refused(NAME, words), now_s), False))
+            self._rejected.append(_Rejected(group, self._unevaluated(entries[0], Refused(NAME, words), now_s), False))
             return
         entries = self._largest_first(entries)
         admitted, why = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
-            self._cancel(admitted)
-            self._make_room(keys, entries, admitted, why[1], now_s)
+            self._withdraw(admitted)
+            self._post_filter(keys, entries, admitted, why[1], now_s)
             first, refusal = why
             words = f"{self._name(keys)}: {len(admitted)} of {len(entries)} members are admitted; {first.seen.pod.key} is not: {refusal.message}"
-            verdict = self._unlooked(first, Refused(refusal.plugin, words, refusal.missing), now_s)
-            self._refused.append(_Refused(group, verdict, False))
+            verdict = self._unevaluated(first, Refused(refusal.plugin, words, refusal.missing), now_s)
+            self._rejected.append(_Rejected(group, verdict, False))
             return
-        with self._promises_lifted(admitted):
+        with self._without_nominations(admitted):
             found = self._try(group, keys, admitted, now_s)
             if isinstance(found, Verdict):
-                self._cancel(admitted)
+                self._withdraw(admitted)
             else:
                 self._accept(group, admitted, found, now_s)
         if isinstance(found, Verdict):
-            self._refused.append(_Refused(group, found, not any(map(self._placer.insists, admitted))))
+            self._rejected.append(_Rejected(group, found, not any(map(self._placer.insists, admitted))))
         else:
             self._gangs.note(keys, "")
 
     def settle(self, now_s: float) -> None:
-        """What was refused waits from now on."""
-        refused, self._refused = self._refused, []
+        """Queue what was rejected in this round, with a preemption where one helps."""
+        rejected, self._rejected = self._rejected, []
         allowance = _PREEMPTIONS_A_ROUND
-        for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in refused):
+        for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in rejected):
             if not group.pods:
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
-            self._reconsider_promises(entries)
+            self._reconsider_nominations(entries)
             plan: Plan | None = None
             if by_nodes and allowance and not any(entry.seen.uid in self._components.nominations for entry in entries):
                 allowance -= 1
@@ -115,14 +115,16 @@ class GangJudging:
     def _try(
         self, group: Group, keys: tuple[str, ...], entries: list[PodInfo], now_s: float
     ) -> list[Judgement] | Verdict:
-        """Where each goes, all of it written; or why not, nothing written."""
-        kept = self._where_promised(keys, entries, now_s)
+        """The node of each, written; or why not, with nothing written."""
+        kept = self._on_nominated(keys, entries, now_s)
         if kept is not None:
             return kept
         failure: Verdict | None = None
-        for place in places(self._components.assignments, self._gangs, keys, entries, self._promised(entries)):
+        for place in places(self._components.assignments, self._gangs, keys, entries, self._nominated(entries)):
             found = self._attempt(keys, entries, place, now_s)
-            if isinstance(found, Verdict) and self._placer.drew:  # what they drew may stand in others' way
+            if (
+                isinstance(found, Verdict) and self._placer.drew
+            ):  # resources that they drew from reservations may be missing for the others
                 without = self._attempt(keys, entries, place, now_s, drawing=False)
                 found = found if isinstance(without, Verdict) else without
             if not isinstance(found, Verdict):
@@ -131,21 +133,21 @@ class GangJudging:
         topology = topology_of(self._gangs, keys)
         if failure is None and topology is not None:
             words = f"{self._name(keys)}: no domain of {topology.keys[-1]} has room for its {len(entries)} members"
-            failure = self._unlooked(entries[0], Refused("GangTopology", words), now_s)
+            failure = self._unevaluated(entries[0], Refused("GangTopology", words), now_s)
         assert failure is not None
         return failure
 
-    def _where_promised(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> list[Judgement] | None:
-        """Each on the very node that it was promised, which the rehearsal found to work; members without one beside them."""
+    def _on_nominated(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> list[Judgement] | None:
+        """Place each on its nominated node, as the simulated eviction did, and members without one beside them."""
         placing, assignments = self._components.placing, self._components.assignments
-        promised, topology = self._promised(entries), topology_of(self._gangs, keys)
+        nominated, topology = self._nominated(entries), topology_of(self._gangs, keys)
         if (
-            not len(promised)
+            not len(nominated)
             or any(map(self._placer.insists, entries))
-            or not may_be_together(assignments, self._gangs, keys, promised)
+            or not may_be_together(assignments, self._gangs, keys, nominated)
         ):
             return None
-        others = promised if topology is not None and topology.required else EVERYWHERE
+        others = nominated if topology is not None and topology.required else EVERYWHERE
         mark = placing.mark()
         nodes, node_of = assignments.encoder.node_rows, self._components.nominations.node_of
         expected = [(entry, nodes.get(node_of(entry.seen.uid), -1)) for entry in entries]
@@ -173,8 +175,8 @@ class GangJudging:
         first = next(entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0)
         refusal = self._placer.refusal(first)
         verdict = (
-            self._unlooked(first, refusal, now_s) if refusal else placing.verdict(first, now_s)
-        )  # beside the others
+            self._unevaluated(first, refusal, now_s) if refusal else placing.verdict(first, now_s)
+        )  # with the others placed
         placing.undo(placed, mark)
         self._placer.undo(now_s)
         fit = f"{len(placed)} of {len(entries)} members fit"
@@ -193,33 +195,33 @@ class GangJudging:
                 self._assume(entry, group, judgement, together, now_s)
             else:
                 left.append(entry)
-        self._cancel(left)
+        self._withdraw(left)
         for uid in list(group.pods):
-            self._pods.requeue(self._pods.by_uid[uid], now_s)  # they go alone from here on
+            self._pods.requeue(self._pods.by_uid[uid], now_s)  # they are placed alone from now on
 
     def _admitted(self, entries: list[PodInfo], now_s: float) -> tuple[list[PodInfo], tuple[PodInfo, Refused] | None]:
-        """Those that every plugin admits, and the first that one does not."""
+        """Those that every plugin admits, and the first that was not admitted, with its reason."""
         why: tuple[PodInfo, Refused] | None = None
         for at, plugin in enumerate(self._components.plugins):
-            turned_down = plugin.pre_filter(entries, now_s) if entries else {}
-            if not turned_down:
+            rejected = plugin.pre_filter(entries, now_s) if entries else {}
+            if not rejected:
                 continue
-            first = min(turned_down)
-            why = why or (entries[first], turned_down[first])
-            for position in turned_down:
+            first = min(rejected)
+            why = why or (entries[first], rejected[first])
+            for position in rejected:
                 for before in self._components.plugins[:at]:
                     before.withdraw(entries[position])
-            entries = [entry for position, entry in enumerate(entries) if position not in turned_down]
+            entries = [entry for position, entry in enumerate(entries) if position not in rejected]
         return entries, why
 
-    def _make_room(
+    def _post_filter(
         self, keys: tuple[str, ...], entries: list[PodInfo], admitted: list[PodInfo], why: Refused, now_s: float
     ) -> None:
-        """Who turned the gang down may find room for as many of it as must be placed together."""
+        """Let the plugin that rejected the gang free resources for as many members as must be placed together."""
         missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
-        through = {entry.seen.uid for entry in admitted}
+        admitted_uids = {entry.seen.uid for entry in admitted}
         needed: list[PodInfo] = []
-        for entry in sorted(entries, key=lambda each: each.seen.uid not in through):
+        for entry in sorted(entries, key=lambda each: each.seen.uid not in admitted_uids):
             key = self._gangs.key_of(entry.seen.uid)
             if missing.get(key, 0) > 0:
                 missing[key] -= 1
@@ -229,13 +231,13 @@ class GangJudging:
                 if plugin.name == why.plugin:
                     plugin.post_filter(needed, self._name(keys), now_s)
 
-    def _cancel(self, entries: Sequence[PodInfo]) -> None:
+    def _withdraw(self, entries: Sequence[PodInfo]) -> None:
         for entry in entries:
             for plugin in self._components.plugins:
                 plugin.withdraw(entry)
 
     def _largest_first(self, entries: list[PodInfo]) -> list[PodInfo]:
-        """By what they request, as a share of all that is requested; equal ones as they came."""
+        """By request, as a share of all that is requested; equal ones in order of arrival."""
         shapes = np.array([entry.shape for entry in entries])
         if (shapes == shapes[0]).all():
             return entries
@@ -246,12 +248,12 @@ class GangJudging:
     # ---- preemption
 
     def _plan(self, entries: list[PodInfo], now_s: float) -> tuple[Plan | None, str]:
-        with self._promises_lifted(entries):
+        with self._without_nominations(entries):
             found = self._preempting.attempt(self._keys(entries), self._largest_first(entries), now_s)
         return (found, "") if isinstance(found, Plan) else (None, found)
 
     def _preempt(self, plan: Plan, now_s: float) -> None:
-        """Promise every member its node, and have the victims go; the first member waits for all of them."""
+        """Nominate every member for its node and evict the victims; the first member waits for all of them."""
         components, going = self._components, {victim.seen.uid for victim in plan.victims}
         lost = ", and gangs that cannot do without them" if plan.fallen else ""
         at: dict[str, list[Victim]] = {}
@@ -279,11 +281,11 @@ class GangJudging:
         for victim in plan.victims:
             self._waiting.preempted(victim.seen.uid, now_s)
 
-    # ---- promises of nodes
+    # ---- nominations
 
     @contextmanager
-    def _promises_lifted(self, entries: list[PodInfo]) -> Iterator[None]:
-        """Within, the bundle sees neither its own promises nor those of less important pods; after, those that stand are back."""
+    def _without_nominations(self, entries: list[PodInfo]) -> Iterator[None]:
+        """Hide the nominations of the bundle and of less important pods; those that are still valid are restored at the end."""
         assignments, nominations = self._components.assignments, self._components.nominations
         if not assignments.reserved:
             yield
@@ -312,8 +314,8 @@ class GangJudging:
                 if node and not entry.node:
                     assignments.reserve(entry, node)
 
-    def _promised(self, entries: list[PodInfo]) -> Mask:
-        """The nodes that members were promised."""
+    def _nominated(self, entries: list[PodInfo]) -> Mask:
+        """The rows that members are nominated for."""
         nominations, assignments = self._components.nominations, self._components.assignments
         if not len(nominations):
             return EVERYWHERE
@@ -325,15 +327,15 @@ class GangJudging:
         mask[rows] = True
         return mask
 
-    def _reconsider_promises(self, entries: list[PodInfo]) -> None:
-        """Promises of a bundle that did not fit stay while somebody is still going for it."""
+    def _reconsider_nominations(self, entries: list[PodInfo]) -> None:
+        """Keep the nominations of a bundle that did not fit only while victims are still ending."""
         nominations = self._components.nominations
-        promised = [entry for entry in entries if entry.seen.uid in nominations]
-        if promised and not any(nominations.wait_for(entry.seen.uid, set()) for entry in promised):
-            for entry in promised:
+        nominated = [entry for entry in entries if entry.seen.uid in nominations]
+        if nominated and not any(nominations.wait_for(entry.seen.uid, set()) for entry in nominated):
+            for entry in nominated:
                 self._pods.drop_nomination(entry)
 
-    # ---- words
+    # ---- messages
 
     def _keys(self, entries: Sequence[PodInfo]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._gangs.key_of(entry.seen.uid) for entry in entries))
@@ -347,16 +349,16 @@ class GangJudging:
         least = gang.spec.min_available if gang is not None and gang.spec is not None else 0
         return f"gang {key}: {lacks} of the {least} members that must be placed together do not wait for a node now"
 
-    def _unlooked(self, entry: PodInfo, why: Refused, now_s: float) -> Verdict:
-        """No node was looked at."""
+    def _unevaluated(self, entry: PodInfo, why: Refused, now_s: float) -> Verdict:
+        """The verdict where no node was evaluated."""
         record = self._pods.record(entry, why.message, now_s)
         return Verdict(record, why.message, frozenset({why.plugin}), why.missing)
 
 
-def of_gang(verdict: Verdict, words: str) -> Verdict:
-    """The verdict of a member, told as its gang's."""
-    record = replace(verdict.record, waiting_because=words)
-    return replace(verdict, record=record, message=f"{words}: {verdict.message}")
+def of_gang(verdict: Verdict, why: str) -> Verdict:
+    """The verdict of a member as that of its gang; `why` goes before the member's message."""
+    record = replace(verdict.record, waiting_because=why)
+    return replace(verdict, record=record, message=f"{why}: {verdict.message}")
 
 
 def _ordinal(number: int) -> str:

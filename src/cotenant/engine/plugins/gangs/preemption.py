@@ -1,12 +1,11 @@
-"""Whom to evict so that a whole Strict gang fits: found by a rehearsal on the real arrays, of which nothing is left but the answer.
+"""Victims for a whole Strict gang, selected by simulated evictions on the real arrays, which are restored.
 
-Problem: to evict for one member after the other costs others their nodes although the gang may not fit in the end. Choice: the gang is placed as far as it goes;
-for each member that is missing, victims are looked for as for a single pod (less important ones, gangs spared before all others, then those whose budgets do not
-bear it, no more than needed), taken off their nodes for the moment, and the member placed there. A Strict gang that cannot spare a victim leaves whole, and the
-room it leaves elsewhere is the next members'; as it goes anyway, a second rehearsal begins without it, and counts if it costs fewer pods. If the minimum is reached that
-way, also with everybody placed anew once all of them are gone, the victims and the nodes are the answer, and in any case everything is put back. A gang whose topology is required is rehearsed in one domain after the other,
-and the domain counts in which least is lost.
-Limits: victims for at most `MOST_LOOKS` members a rehearsal; budgets are counted node by node; a preferred topology is not looked at.
+Problem: evicting for one member after another costs other pods their nodes although the gang may not fit in the end. Choice: the gang is placed as far as it fits.
+For each missing member victims are selected as for a single pod (less important ones, gangs spared first, then pods whose budgets are spent, no more than needed), removed from
+their nodes for the moment, and the member is placed there. A Strict gang that cannot spare a victim is evicted whole, and the resources that it frees on other nodes are used
+for the next members; since it is evicted in any case, a second simulation starts without it, and counts if it costs fewer pods. If the minimum is reached, also when all
+members are placed again without any victim, victims and nodes are the plan. A gang with a required topology is simulated in one domain after another, and the domain with the
+least loss counts. Limits: victims for at most `MOST_SEARCHES` members per simulation; budgets are counted node by node; a preferred topology is not considered.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.topology import Place, places_to_clear
 from cotenant.model.arrays import Int, Mask
 
-MOST_LOOKS = 128
+MOST_SEARCHES = 128
 
 
 def place_each(
@@ -38,15 +37,15 @@ def place_each(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who goes, and where the gang's members are expected."""
+    """The victims, and the rows of the gang's members."""
 
     rows: tuple[tuple[PodInfo, int], ...]
     victims: tuple[PodInfo, ...]
     breaks_budgets: int
-    fallen: tuple[PodInfo, ...] = ()  # of the victims: members of gangs that go whole
+    fallen: tuple[PodInfo, ...] = ()  # those of the victims that are members of gangs evicted whole
 
     def loss(self) -> tuple[int, int, int, int, int]:
-        """Compared as kube-scheduler compares nodes, after whether a gang is lost."""
+        """Sort key: whether a gang is lost, then as kube-scheduler compares nodes."""
         priorities = [victim.seen.pod.priority for victim in self.victims]
         return bool(self.fallen), self.breaks_budgets, max(priorities), sum(priorities), len(priorities)
 
@@ -66,22 +65,24 @@ class _Found:
     placed: list[PodInfo] = field(default_factory=list)
     fallen: list[PodInfo] = field(default_factory=list)
     breaks_budgets: int = 0
-    of_fallen: int = 0  # of those: for gangs that go whole
+    of_fallen: int = 0  # those of them for gangs evicted whole
 
 
 class GangPreempting:
-    """Looks for victims for whole gangs."""
+    """Selects victims for whole gangs."""
 
     def __init__(self, components: Components, gangs: GangDirectory) -> None:
         self._components = components
         self._gangs = gangs
 
     def attempt(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> Plan | str:
-        """A plan, or why there is none. The bundle's promises and those of less important pods are lifted; nothing is changed."""
+        """A plan, or why there is none. The nominations of the bundle and of less important pods must be hidden; nothing is changed."""
         if any(not entry.seen.preempts for entry in entries):
             return "not eligible due to preemptionPolicy=Never"
         priority = min(entry.seen.pod.priority for entry in entries)
-        places = places_to_clear(self._components.assignments, self._gangs, keys, priority, self._asked(keys, entries))
+        places = places_to_clear(
+            self._components.assignments, self._gangs, keys, priority, self._least_requests(keys, entries)
+        )
         jobs = self._components.losses.jobs() if places else ()
         best: Plan | None = None
         why = ""
@@ -93,24 +94,24 @@ class GangPreempting:
                 best = found
         return best or why
 
-    def _asked(self, keys: tuple[str, ...], entries: list[PodInfo]) -> Int:
-        """What as many members as are missing ask for at least, by resource."""
+    def _least_requests(self, keys: tuple[str, ...], entries: list[PodInfo]) -> Int:
+        """`int64[R]`: the least that as many members as are missing request."""
         requests = self._components.assignments.ledger.shapes.request[[entry.shape for entry in entries]]
         missing = max(1, sum(tally.lacks() for tally in self._gangs.lacking(keys, ())))
         return np.sort(requests, axis=0)[:missing].sum(axis=0)
 
     def _in(self, task: _Task) -> Plan | str:
-        """A plan for one place."""
+        """A plan for one set of rows."""
         found = _Found()
-        first = self._rehearse(task, found)
+        first = self._simulate(task, found)
         if isinstance(first, str) or len(first.fallen) in (0, len(first.victims)):
             return first
         anyway = _Found(fallen=list(first.fallen), breaks_budgets=found.of_fallen, of_fallen=found.of_fallen)
-        second = self._rehearse(task, anyway)
+        second = self._simulate(task, anyway)
         return second if isinstance(second, Plan) and second.loss() < first.loss() else first
 
-    def _rehearse(self, task: _Task, found: _Found) -> Plan | str:
-        """Those that are `fallen` already go in any case."""
+    def _simulate(self, task: _Task, found: _Found) -> Plan | str:
+        """A plan by simulated evictions; those that are `fallen` already are evicted in any case."""
         assignments, placing = self._components.assignments, self._components.placing
         mark = placing.mark()
         with trial(assignments) as off:
@@ -124,11 +125,11 @@ class GangPreempting:
             if why or not victims:
                 return why
             if not self._fits_then(task, dict(rows)):
-                return "preemption: members need the company of those who would go"
+                return "preemption: members need pods that would be evicted"
         return Plan(rows, victims, found.breaks_budgets, tuple(found.fallen))
 
     def _fits_then(self, task: _Task, rows: Mapping[PodInfo, int]) -> bool:
-        """Whether those that were placed, some of them before the last victims went, are placed again with all of these gone."""
+        """Whether members that were placed before the last victims were removed are placed again without any victim."""
         placing = self._components.placing
         mark = placing.mark()
         ordered = [(entry, rows[entry]) for entry in task.entries if entry in rows]
@@ -138,7 +139,7 @@ class GangPreempting:
         return bool(placed) and not self._gangs.lacking(task.keys, placed)
 
     def _place_all(self, task: _Task, found: _Found, off: Trial) -> str:
-        """Place members, with evictions where it takes them, until the minimum is there; why not."""
+        """Place members, with evictions where needed, until the minimum is reached; why not."""
         assignments, placing, preempting = (
             self._components.assignments,
             self._components.placing,
@@ -157,8 +158,8 @@ class GangPreempting:
                 placed.append(entry)
                 continue
             looks += 1
-            if looks > MOST_LOOKS:
-                return f"preemption: victims are looked for on behalf of {MOST_LOOKS} members at most"
+            if looks > MOST_SEARCHES:
+                return f"preemption: victims are searched for {MOST_SEARCHES} members at most"
             stake = preempting.at_stake(task.jobs, entry, task.priority, gone=off.numbers())
             look = preempting.look(entry, task.priority, stake, place.only)
             if look.row < 0:
@@ -172,7 +173,7 @@ class GangPreempting:
             only = np.zeros(len(assignments.names), dtype=np.bool_)
             only[look.row] = True
             if placing.place([entry], now_s, only)[0].row < 0:
-                return "preemption: a member does not fit although everything less important was taken away"
+                return "preemption: a member does not fit even without any less important pod"
             placed.append(entry)
         return "" if self._is_enough(task, found) else "preemption: too few members"
 
