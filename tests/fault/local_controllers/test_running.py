@@ -323,3 +323,33 @@ def test_an_informer_relists_after_an_error_and_delivers_the_difference(
         assert lists[0] == 2
 
     serve(case)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("propagation", ["Foreground", "Background"])
+def test_a_cycle_of_owners_is_deleted_and_does_not_wait_for_itself(length: int, propagation: str) -> None:
+    async def case() -> None:
+        api = assemble(Store())
+        await api.bootstrap()
+        cluster = Cluster(api, [1_800_000_000.0])
+        await cluster.run()
+        maps = ("", "configmaps")
+        made = [await cluster.make(maps, {"metadata": {"name": f"c{at}"}}) for at in range(length)]
+        for at, obj in enumerate(made):
+            owner = made[at - 1]["metadata"]
+            reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["name"], "uid": owner["uid"]}
+            body = {"metadata": {"ownerReferences": [{**reference, "blockOwnerDeletion": True}]}}
+            await cluster.patch(maps, obj["metadata"]["name"], body)
+        await cluster.settle()
+        assert len(await cluster.all(maps)) == length
+        await api.delete(api.target(*maps, "default", "c0"), DeleteOptions(propagation=propagation))
+        for _ in range(5):
+            await cluster.settle()
+            await cluster.later(1)
+        assert await cluster.all(maps) == []
+        assert cluster.runner is not None
+        await cluster.runner.stop()
+        await cluster.informers.stop()
+        await api.close()
+
+    asyncio.run(case())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import sqlite3
 import time
@@ -26,6 +27,7 @@ SCHEMA_VERSION = 1
 FILE = "cluster.db"
 HOLDER = "holder.json"
 CHECKPOINT_BYTES = 16 << 20  # WAL size that triggers a checkpoint
+_log = logging.getLogger("cotenant.apiserver")
 _BUSY_MS = 250
 _WAL_LIMIT_BYTES = 512 << 20  # beyond this the writer itself checkpoints
 
@@ -118,8 +120,8 @@ class Database:
         return connection
 
     def _open(self) -> sqlite3.Connection:
-        existed = self.path.exists()
-        if not existed:
+        self._keep_orphaned_log()
+        if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # may hold secrets
         connection = self._connect()
         connection.executescript(_TABLES)
@@ -133,6 +135,26 @@ class Database:
                 "or another directory"
             )
         return connection
+
+    def _keep_orphaned_log(self) -> None:
+        """Warn where the database file is empty or missing although a log exists: SQLite would delete the log with all its writes."""
+        size = self.path.stat().st_size if self.path.exists() else -1
+        if size > 0:
+            return
+        log = Path(f"{self.path}-wal")
+        if log.exists() and log.stat().st_size:
+            kept = log.with_name(f"{log.name}.{time.time_ns()}")
+            os.replace(log, kept)
+            Path(f"{self.path}-shm").unlink(missing_ok=True)
+            what = "missing" if size < 0 else "empty"
+            _log.warning(
+                "%s is %s but has a log: the cluster starts without objects; the log is kept as %s",
+                self.path,
+                what,
+                kept,
+            )
+        elif size == 0:
+            _log.warning("%s is empty: the cluster starts without objects; restore a copy if it had any", self.path)
 
     def revision(self) -> int:
         """The last committed revision."""

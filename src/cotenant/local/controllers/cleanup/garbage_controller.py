@@ -2,7 +2,8 @@
 
 Problem: any object may own any other, custom ones included, and kinds are added and removed. Choice: one informer per resource (shared with
 the other controllers); the graph maps UIDs to objects and owners to dependents, and is updated by events. An owner missing from the graph
-is looked up on the server before anything is deleted. Limits: the kind Event is left out, as upstream.
+is looked up on the server before anything is deleted. A dependent that owns its owner, directly or through others, does not block a
+foreground deletion. Limits: the kind Event is left out, as upstream; cycles of more than 1,000 objects are not found.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cotenant.local.controllers.runtime.runner import Enqueue
 from cotenant.local.controllers.views.core import Meta, Object, OwnerReference
 
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
+_MAX_CYCLE = 1_000  # objects that are searched for a cycle of owners
 _object = msgspec.json.Decoder(Object).decode
 
 
@@ -93,8 +95,22 @@ class GarbageCollector:
             if obj is None or location is None:
                 continue
             blocks = any(o.uid == meta.uid and o.block_owner_deletion for o in obj.metadata.owner_references)
+            if blocks and meta.terminating and self._depends(meta.uid, uid):
+                blocks = False  # a cycle of owners would wait for itself for ever
             out.append(Dependent(location[0], _as_object(obj), blocks))
         return out
+
+    def _depends(self, uid: str, on: str) -> bool:
+        """Whether an object is, directly or through others, a dependent of another."""
+        waiting, seen = [on], {on}
+        while waiting and len(seen) < _MAX_CYCLE:
+            for dependent in self._dependents.get(waiting.pop(), ()):
+                if dependent == uid:
+                    return True
+                if dependent not in seen:
+                    seen.add(dependent)
+                    waiting.append(dependent)
+        return False
 
     async def _presence(self, owner: OwnerReference, namespace: str) -> Presence:
         location = self._location.get(owner.uid)

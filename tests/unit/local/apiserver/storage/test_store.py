@@ -300,3 +300,28 @@ def test_a_new_version_keeps_the_labels_of_the_last_where_they_are_equal() -> No
         await store.close()
 
     run(case)
+
+
+@pytest.mark.parametrize("what", ["empty", "missing"])
+def test_an_empty_database_beside_a_log_is_a_warning_and_the_log_is_kept(
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cluster.db-wal").write_bytes(b"the writes of an earlier cluster")
+    if what == "empty":
+        (tmp_path / "cluster.db").touch()
+    Database(tmp_path).close()
+    kept = [path for path in tmp_path.iterdir() if path.name.startswith("cluster.db-wal.")]
+    assert [path.read_bytes() for path in kept] == [b"the writes of an earlier cluster"]
+    assert what in caplog.text
+    assert kept[0].name in caplog.text
+
+
+def test_an_empty_database_without_a_log_is_a_warning_and_a_new_one_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Database(tmp_path).close()
+    Database(tmp_path).close()
+    assert not caplog.text
+    (tmp_path / "cluster.db").write_bytes(b"")
+    Database(tmp_path).close()
+    assert "starts without objects" in caplog.text
