@@ -2,7 +2,7 @@
 
 `ask` is an arriving pod and the new runtime of its leaf, in plain Python: `idle` where the cluster has enough for all, `short` at a leaf that is short
 already, `lent` at one that lends less because of it, so that every division on its path is recomputed. `resize` is a new total with every runtime
-recomputed. `flat` has all leaves below the root, `tree` 32 parents between. `check` and `book` are the plain headroom check with its parents and the
+recomputed. `flat` has all leaves below the root, `tree` 32 parents between. `check` and `add_use` are the plain headroom check with its parents and the
 accounting of a placed pod; `compiled` is both together inside a compiled loop, as in placement.
 """
 
@@ -21,7 +21,7 @@ from cotenant.model.compiled import njit
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.headroom import HeadroomRules, shortages
-from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_book, quota_fits
+from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_add_use, quota_fits
 from cotenant.policy.quota.tree import QuotaTree
 
 GIB = 1 << 30
@@ -62,8 +62,8 @@ def _place(quotas: QuotaArrays, rows: Int, request: Int) -> int:
     placed = 0
     for i in range(len(rows)):
         if quota_fits(quotas, rows[i], request, True):
-            quota_book(quotas, rows[i], request, 1, True)
-            quota_book(quotas, rows[i], request, -1, True)
+            quota_add_use(quotas, rows[i], request, 1, True)
+            quota_add_use(quotas, rows[i], request, -1, True)
             placed += 1
     return placed
 

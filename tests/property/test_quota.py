@@ -16,7 +16,7 @@ from cotenant.model.resources import Amounts
 from cotenant.policy.quota.admission import select_usable
 from cotenant.policy.quota.forest import Forest
 from cotenant.policy.quota.headroom import HeadroomRules, shortages
-from cotenant.policy.quota.headroom_arrays import HeadroomTable, quota_book, quota_fits
+from cotenant.policy.quota.headroom_arrays import HeadroomTable, quota_add_use, quota_fits
 from cotenant.policy.quota.preemption import preempt
 from cotenant.policy.quota.reclaim import Job, reclaim
 from cotenant.policy.quota.revocation import over, revoke
@@ -260,7 +260,7 @@ def _asked(quotas, rows, requests, preemptible, fits):  # type: ignore[no-untype
 
 @njit
 def _booked(quotas, row, request, preemptible):  # type: ignore[no-untyped-def]
-    quota_book(quotas, row, request, 1, preemptible)
+    quota_add_use(quotas, row, request, 1, preemptible)
 
 
 @pytest.mark.slow

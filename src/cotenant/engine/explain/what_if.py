@@ -89,7 +89,7 @@ def _exclude_reservations(
     changed = copy(entry)
     changed.seen = replace(entry.seen, pod=pod)
     numbers = [
-        number for number in reservations.would_lift(changed, ledger.nodes, encoder.axis) if ledger.row[number] >= 0
+        number for number in reservations.would_hide(changed, ledger.nodes, encoder.axis) if ledger.row[number] >= 0
     ]
     if numbers:
         ledger.remove(np.array(sorted(numbers), dtype=np.int64))

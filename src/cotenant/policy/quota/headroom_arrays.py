@@ -51,7 +51,7 @@ def quota_fits(quotas: QuotaArrays, row: int, request: Int, preemptible: bool) -
 
 
 @inlined
-def quota_book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
+def quota_add_use(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
     """Add a placed pod of the quota in `row` (`sign` 1), or remove one (-1)."""
     above, used, held = quotas.above, quotas.used, quotas.held
     at = row
@@ -70,7 +70,7 @@ def admit_in_order(quotas: QuotaArrays, rows: Int, requests: Int, of: Int, preem
         request = requests[of[p]]
         fits[p] = quota_fits(quotas, rows[p], request, preemptible[p])
         if fits[p]:
-            quota_book(quotas, rows[p], request, 1, preemptible[p])
+            quota_add_use(quotas, rows[p], request, 1, preemptible[p])
 
 
 @njit
@@ -80,9 +80,9 @@ def fits_now(quotas: QuotaArrays, row: int, request: Int, preemptible: bool) -> 
 
 
 @njit
-def book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
-    """`quota_book` for one pod."""
-    quota_book(quotas, row, request, sign, preemptible)
+def add_use(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
+    """`quota_add_use` for one pod."""
+    quota_add_use(quotas, row, request, sign, preemptible)
 
 
 class HeadroomTable:

@@ -9,7 +9,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_decision import Term
 from cotenant.model.resources import Amounts
 from cotenant.policy.quota.headroom import HeadroomRules, Limit, shortages, summary
-from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_book, quota_fits
+from cotenant.policy.quota.headroom_arrays import HeadroomTable, QuotaArrays, quota_add_use, quota_fits
 from cotenant.policy.quota.tree import QuotaTree
 
 
@@ -19,8 +19,8 @@ def ask(quotas: QuotaArrays, row: int, request: Int, preemptible: bool) -> bool:
 
 
 @njit
-def book(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
-    quota_book(quotas, row, request, sign, preemptible)
+def add_use(quotas: QuotaArrays, row: int, request: Int, sign: int, preemptible: bool) -> None:
+    quota_add_use(quotas, row, request, sign, preemptible)
 
 
 def tree() -> QuotaTree:
@@ -98,11 +98,11 @@ def test_compiled_the_runtime_limits_all_and_the_minimum_those_that_may_not_be_p
         (3001, False, False),
     ):
         assert ask(table.arrays, row, table.request(cpu(amount)), preemptible) is fits
-    book(table.arrays, row, table.request(cpu(3000)), 1, False)
+    add_use(table.arrays, row, table.request(cpu(3000)), 1, False)
     assert ask(table.arrays, row, table.request(cpu(1)), True)
     assert not ask(table.arrays, row, table.request(cpu(1)), False)
     assert ask(table.arrays, row, table.request(cpu(0)), False)
-    book(table.arrays, row, table.request(cpu(3000)), -1, False)
+    add_use(table.arrays, row, table.request(cpu(3000)), -1, False)
     assert ask(table.arrays, row, table.request(cpu(1)), False)
 
 
@@ -112,5 +112,5 @@ def test_compiled_a_parent_counts_where_it_is_asked_for() -> None:
     for parents in (False, True):
         table = HeadroomTable(made, HeadroomRules(check_parents=parents))
         assert ask(table.arrays, table.row("a"), table.request(cpu(2000)), True) is not parents
-        book(table.arrays, table.row("a"), table.request(cpu(500)), 1, True)
+        add_use(table.arrays, table.row("a"), table.request(cpu(500)), 1, True)
         assert table.arrays.used[table.row("p"), 0] == 9500

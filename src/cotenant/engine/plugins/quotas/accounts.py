@@ -22,7 +22,7 @@ from cotenant.model.groups.quota import DEFAULT_QUOTA, Levels
 from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, format_amount
 from cotenant.policy.quota.forest import Forest
 from cotenant.policy.quota.headroom import HeadroomRules, Limit, compare, rejection, under
-from cotenant.policy.quota.headroom_arrays import HeadroomTable, admit_in_order, book, fits_now
+from cotenant.policy.quota.headroom_arrays import HeadroomTable, add_use, admit_in_order, fits_now
 from cotenant.policy.quota.tree import QuotaTree
 
 _MOST_REQUESTS = 65_536  # distinct requests; above this the accounts are rebuilt
@@ -37,7 +37,7 @@ class Account:
     label: str
     preemptible: bool
     requests: Amounts
-    book: Book
+    accounting: Accounting
     quota: str = DEFAULT_QUOTA
     because: str = ""
     held: str = ""  # why it must wait regardless of free quota; empty if it need not
@@ -66,22 +66,22 @@ def gang_of(account: Account) -> str:
     return f"{gang} in {account.quota}" if gang else ""
 
 
-class Book(Protocol):
+class Accounting(Protocol):
     """Accounting operations on a pod, inside or outside a tree."""
 
-    def open(self, account: Account) -> None:
+    def add(self, account: Account) -> None:
         """Add an arriving pod and its request."""
         ...
 
-    def close(self, account: Account) -> None:
+    def remove(self, account: Account) -> None:
         """Remove a leaving pod and its request; it must be unassigned."""
         ...
 
-    def sit(self, account: Account) -> None:
+    def assign(self, account: Account) -> None:
         """Count an assigned pod as used; this replaces its admission, if any."""
         ...
 
-    def stand(self, account: Account) -> None:
+    def unassign(self, account: Account) -> None:
         """Release the use of an unassigned pod."""
         ...
 
@@ -89,7 +89,7 @@ class Book(Protocol):
         """Admit in order the pods that fit."""
         ...
 
-    def cancel(self, account: Account) -> None:
+    def withdraw(self, account: Account) -> None:
         """Undo the admission of a pod that was not assigned."""
         ...
 
@@ -131,36 +131,36 @@ class TreeAccounts:
             for account in members.values():
                 account.row = self.table.row(account.quota)
                 if account.admitted:
-                    self._book(account, 1)
+                    self._add_use(account, 1)
 
     @property
     def is_crowded(self) -> bool:
         """Whether so many distinct requests were recorded that rebuilding the accounts is cheaper."""
         return len(self._wants) > _MOST_REQUESTS
 
-    def open(self, account: Account) -> None:
+    def add(self, account: Account) -> None:
         """Add an arriving pod and its request."""
         self._enter(account)
         account.row = self.table.row(account.quota)
         self.tree.ask(account.quota, account.asked)
 
-    def close(self, account: Account) -> None:
+    def remove(self, account: Account) -> None:
         """Remove a leaving pod and its request; it must be unassigned."""
-        self.cancel(account)
+        self.withdraw(account)
         del self.members[account.quota][account.uid]
         self.tree.withdraw(account.quota, account.asked)
 
-    def sit(self, account: Account) -> None:
+    def assign(self, account: Account) -> None:
         """Count an assigned pod as used; this replaces its admission, if any."""
         if account.admitted:
             account.admitted = False
         else:
-            self._book(account, 1)
+            self._add_use(account, 1)
         self.tree.use(account.quota, account.asked, account.preemptible)
 
-    def stand(self, account: Account) -> None:
+    def unassign(self, account: Account) -> None:
         """Release the use of an unassigned pod."""
-        self._book(account, -1)
+        self._add_use(account, -1)
         self.tree.release(account.quota, account.asked, account.preemptible)
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
@@ -177,11 +177,11 @@ class TreeAccounts:
             account.admitted = fit
         return admitted
 
-    def cancel(self, account: Account) -> None:
+    def withdraw(self, account: Account) -> None:
         """Undo the admission of a pod that was not assigned."""
         if account.admitted:
             account.admitted = False
-            self._book(account, -1)
+            self._add_use(account, -1)
 
     def has_room(self, account: Account) -> bool:
         """Whether the pod would be admitted now."""
@@ -226,8 +226,8 @@ class TreeAccounts:
         account.asked, account.request = wants
         self.members[account.quota][account.uid] = account
 
-    def _book(self, account: Account, sign: int) -> None:
-        book(self.table.arrays, account.row, self._requests[account.request], sign, account.preemptible)
+    def _add_use(self, account: Account, sign: int) -> None:
+        add_use(self.table.arrays, account.row, self._requests[account.request], sign, account.preemptible)
 
     def _renew(self, names: Collection[str]) -> None:
         if self._changes != self.tree.changes:
@@ -288,20 +288,20 @@ class Outside:
         self._counted = limited | frozenset(self._most.names())
         self._booked: dict[str, int] = {}  # admitted, but not assigned yet
 
-    def open(self, account: Account) -> None:
+    def add(self, account: Account) -> None:
         """Add an arriving pod and select its counted resources."""
         account.asked = Amounts(tuple(pair for pair in account.requests if pair[0] in self._counted))
 
-    def close(self, account: Account) -> None:
+    def remove(self, account: Account) -> None:
         """Remove a leaving pod."""
-        self.cancel(account)
+        self.withdraw(account)
 
-    def sit(self, account: Account) -> None:
+    def assign(self, account: Account) -> None:
         """Count an assigned pod as used; this replaces its admission, if any."""
-        self.cancel(account)
+        self.withdraw(account)
         self._forest.use(self.name, account.asked, account.preemptible)
 
-    def stand(self, account: Account) -> None:
+    def unassign(self, account: Account) -> None:
         """Release the use of an unassigned pod."""
         self._forest.use(self.name, account.asked, account.preemptible, gone=True)
 
@@ -317,7 +317,7 @@ class Outside:
                 _add(self._booked, account.asked)
         return admitted
 
-    def cancel(self, account: Account) -> None:
+    def withdraw(self, account: Account) -> None:
         """Undo the admission of a pod that was not assigned."""
         if account.admitted:
             account.admitted = False
@@ -358,23 +358,23 @@ class Outside:
 class Uncounted:
     """Accounts of the placeholder pods of reservations. No quota counts them: the owner pods are counted when they arrive, and need free quota then."""
 
-    def open(self, account: Account) -> None:
+    def add(self, account: Account) -> None:
         """Do nothing: nothing is counted."""
 
-    def close(self, account: Account) -> None:
+    def remove(self, account: Account) -> None:
         """Do nothing: nothing was counted."""
 
-    def sit(self, account: Account) -> None:
+    def assign(self, account: Account) -> None:
         """Do nothing: no use is counted."""
 
-    def stand(self, account: Account) -> None:
+    def unassign(self, account: Account) -> None:
         """Do nothing: no use was counted."""
 
     def admit(self, accounts: Sequence[Account]) -> list[bool]:
         """Admit every pod."""
         return [True] * len(accounts)
 
-    def cancel(self, account: Account) -> None:
+    def withdraw(self, account: Account) -> None:
         """Do nothing: no admission was counted."""
 
     def has_room(self, account: Account) -> bool:

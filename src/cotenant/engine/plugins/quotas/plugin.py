@@ -21,7 +21,7 @@ from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
 from cotenant.engine.plugins.quotas.settings import DEFAULTS, QuotaSettings
-from cotenant.engine.plugins.quotas.status import QuotaDescription, Told, describe, status_of
+from cotenant.engine.plugins.quotas.status import LastStatuses, QuotaDescription, describe, status_of
 from cotenant.engine.plugins.quotas.totals import Totals
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
 from cotenant.model.cluster.node import Node
@@ -47,7 +47,7 @@ class Quotas(Plugin):
         self._refused_classes: set[tuple[object, ...]] = set()  # classes of pods refused since the last turn
         self._preempting = QuotaPreempting(settings.rules)
         self._revoking = Revoking(settings)
-        self._told = Told(settings.status_every_s)
+        self._last_statuses = LastStatuses(settings.status_every_s)
         self._now_s = 0.0
 
     def capture(self) -> Callable[[], Quotas]:
@@ -101,7 +101,7 @@ class Quotas(Plugin):
             account = world.account(entry)
             world.settle(account)
             world.accounts[account.uid] = account
-            account.book.open(account)
+            account.accounting.add(account)
             self._has_moved = self._has_unsent_status = True
 
     def pod_left(self, entry: PodInfo) -> None:
@@ -110,7 +110,7 @@ class Quotas(Plugin):
         world = self._current()
         if world is not None:
             account = world.accounts.pop(entry.seen.uid)
-            account.book.close(account)
+            account.accounting.remove(account)
             self._preempting.end(account)
             self._moved()
 
@@ -120,8 +120,8 @@ class Quotas(Plugin):
         if world is not None:
             account = world.accounts[entry.seen.uid]
             account.node = entry.node
-            account.book.sit(account)
-            self._totals.sit(entry.node, account.uid, account.requests)
+            account.accounting.assign(account)
+            self._totals.assign(entry.node, account.uid, account.requests)
             self._has_moved = self._has_unsent_status = True
             if self._preempting.end(account):
                 self.host.happened(Event.QUOTA)
@@ -131,8 +131,8 @@ class Quotas(Plugin):
         world = self._current()
         if world is not None:
             account = world.accounts[entry.seen.uid]
-            account.book.stand(account)
-            self._totals.stand(account.node, account.uid)
+            account.accounting.unassign(account)
+            self._totals.unassign(account.node, account.uid)
             self._preempting.left(account.quota)
             account.node = ""
             self._moved()
@@ -159,10 +159,10 @@ class Quotas(Plugin):
             if why:
                 refused[position] = Refused(self.name, why if why.endswith(".") else f"{why}.")
             else:
-                lots.setdefault(id(account.book), []).append((position, account))
+                lots.setdefault(id(account.accounting), []).append((position, account))
         for lot in lots.values():
-            book = lot[0][1].book
-            fit_flags = book.admit([account for _, account in lot])
+            accounting = lot[0][1].accounting
+            fit_flags = accounting.admit([account for _, account in lot])
             words: dict[tuple[object, ...], Refused] = {}
             if self._preempting.let_through([a for (_, a), fits in zip(lot, fit_flags, strict=True) if fits]):
                 self.host.happened(Event.QUOTA)
@@ -171,14 +171,14 @@ class Quotas(Plugin):
                     continue
                 sort = _class_of(account)
                 if sort not in words:
-                    words[sort] = Refused(self.name, *book.refusal(account))
+                    words[sort] = Refused(self.name, *accounting.refusal(account))
                     self._refused_classes.add(sort)
                     self._preempt(account)
                 refused[position] = words[sort]
             for position, account in lot:
                 # admitted before a more important pod of the batch was found to need the quota
                 if account.admitted and (why := self._preempting.obstacle(account)):
-                    book.cancel(account)
+                    accounting.withdraw(account)
                     refused[position] = Refused(self.name, why)
         return refused
 
@@ -187,7 +187,7 @@ class Quotas(Plugin):
         account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
         if account is None or not account.admitted:
             return
-        account.book.cancel(account)
+        account.accounting.withdraw(account)
         if self._refused_classes - {_class_of(account)}:
             self.host.happened(Event.QUOTA)  # other pods were refused because this one was counted
 
@@ -204,13 +204,13 @@ class Quotas(Plugin):
             by_quota.setdefault(account.quota, []).append(account)
         lots: list[tuple[TreeAccounts, list[Account]]] = []
         for accounts in by_quota.values():
-            book = accounts[0].book
-            if isinstance(book, TreeAccounts):
-                lots.append((book, accounts))
+            accounting = accounts[0].accounting
+            if isinstance(accounting, TreeAccounts):
+                lots.append((accounting, accounts))
                 continue
-            fit = all(book.admit(accounts))
+            fit = all(accounting.admit(accounts))
             for account in accounts:
-                book.cancel(account)
+                accounting.withdraw(account)
             if not fit:
                 return  # no preemption outside trees
         for evict in self._preempting.attempt(lots, name, now_s, self.host):
@@ -224,7 +224,7 @@ class Quotas(Plugin):
         account = world.accounts[entry.seen.uid]
         if account.held or self._preempting.obstacle(account):
             return False
-        return self._preempting.may_try(account) or account.book.has_room(account)
+        return self._preempting.may_try(account) or account.accounting.has_room(account)
 
     # ---- time
 
@@ -244,7 +244,7 @@ class Quotas(Plugin):
             self._has_moved = False
             for evict in self._revoking.turn(now_s, world.trees.values(), self.host):
                 self.host.say(evict)
-        if self._has_unsent_status and self._told.due_s <= now_s:
+        if self._has_unsent_status and self._last_statuses.due_s <= now_s:
             self._has_unsent_status = False
             self._emit_status(world, now_s)
 
@@ -257,7 +257,7 @@ class Quotas(Plugin):
         soonest = self._preempting.next_s()
         if self.settings.revoke and self.settings.by_runtime and self._is_watching():
             soonest = min(soonest, self._revoking.due_s)
-        return min(soonest, self._told.due_s) if self._has_unsent_status else soonest
+        return min(soonest, self._last_statuses.due_s) if self._has_unsent_status else soonest
 
     # ---- queries
 
@@ -333,8 +333,8 @@ class Quotas(Plugin):
             self._totals.forget_pods()
             for account in self._world.accounts.values():
                 if account.node:
-                    self._totals.sit(account.node, account.uid, account.requests)
-        self._told.forget(self._objects)
+                    self._totals.assign(account.node, account.uid, account.requests)
+        self._last_statuses.forget(self._objects)
         self._moved()
 
     def _moved(self) -> None:
@@ -346,17 +346,17 @@ class Quotas(Plugin):
         return self._has_moved or self._revoking.is_watching
 
     def _preempt(self, account: Account) -> None:
-        if self.settings.preempt and isinstance(account.book, TreeAccounts) and not gang_of(account):
-            lot = (account.book, (account,))
+        if self.settings.preempt and isinstance(account.accounting, TreeAccounts) and not gang_of(account):
+            lot = (account.accounting, (account,))
             for evict in self._preempting.attempt((lot,), account.entry.seen.pod.key, self._now_s, self.host):
                 self.host.say(evict)
 
     def _emit_status(self, world: QuotaWorld, now_s: float) -> None:
         """Emit the status of each object whose status has changed."""
-        self._told.put_off(now_s)
+        self._last_statuses.schedule(now_s)
         for written in self._objects.values():
             status = status_of(world, written, self.settings.guarantee_use)
-            if self._told.news(status):
+            if self._last_statuses.is_new(status):
                 self.host.say(status)
 
 

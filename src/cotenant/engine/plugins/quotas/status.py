@@ -142,7 +142,7 @@ def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> Quot
     )
 
 
-class Told:
+class LastStatuses:
     """The last status emitted for each object."""
 
     def __init__(self, every_s: float) -> None:
@@ -150,11 +150,11 @@ class Told:
         self._last: dict[str, QuotaStatus] = {}
         self.due_s = 0.0
 
-    def put_off(self, now_s: float) -> None:
+    def schedule(self, now_s: float) -> None:
         """Schedule the next update after all objects were checked."""
         self.due_s = now_s + self._every_s
 
-    def news(self, status: QuotaStatus) -> bool:
+    def is_new(self, status: QuotaStatus) -> bool:
         """Record the status. Returns whether it differs from the last one."""
         if self._last.get(status.key) == status:
             return False

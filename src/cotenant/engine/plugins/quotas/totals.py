@@ -36,13 +36,13 @@ class Totals:
         self._nodes.pop(name, None)
         self._take(name, 1)
 
-    def sit(self, name: str, uid: str, holds: Amounts) -> None:
+    def assign(self, name: str, uid: str, holds: Amounts) -> None:
         """Record a pod assigned to a node; the node may be unknown."""
         self._on.setdefault(name, {})[uid] = holds
         if not self._takes_pods(name):
             self._add(_with_slot(holds), 1)
 
-    def stand(self, name: str, uid: str) -> None:
+    def unassign(self, name: str, uid: str) -> None:
         """Remove an unassigned pod from its node."""
         here = self._on[name]
         holds = here.pop(uid)

@@ -51,11 +51,11 @@ class QuotaWorld:
         }
         for account in self.accounts.values():
             self.settle(account)
-            if isinstance(account.book, Outside):
+            if isinstance(account.accounting, Outside):
                 account.admitted = False
-                account.book.open(account)
+                account.accounting.add(account)
                 if account.node:
-                    account.book.sit(account)
+                    account.accounting.assign(account)
 
     def tree_id_of(self, quota: str) -> str | None:
         """The tree of a quota; None if it is outside trees, or empty."""
@@ -89,11 +89,11 @@ class QuotaWorld:
         )
 
     def settle(self, account: Account) -> None:
-        """Set the `book` of the account to that of its quota."""
+        """Set the `accounting` of the account to that of its quota."""
         if not account.quota:
             return
         tree_id = self.tree_id_of(account.quota)
-        account.book = self.outside[account.quota] if tree_id is None else self.trees[tree_id]
+        account.accounting = self.outside[account.quota] if tree_id is None else self.trees[tree_id]
 
     def problems(self, objects: Sequence[QuotaObject]) -> tuple[str, ...]:
         """Why these objects are not used, or which violations are tolerated."""
@@ -130,8 +130,8 @@ class QuotaWorld:
             mine = (account.quota, account.held, account.preemptible, account.requests, account.node)
             if mine != (fresh.quota, fresh.held, fresh.preemptible, fresh.requests, entry.node):
                 raise Permanent(f"pod {entry.seen.pod.key} is accounted as {mine}")
-        for name, book in self.outside.items():
-            book.validate([account for account in self.accounts.values() if account.quota == name])
+        for name, accounting in self.outside.items():
+            accounting.validate([account for account in self.accounts.values() if account.quota == name])
         for tree_id, books in self.trees.items():
             books.validate()
             expected = self._total_of(tree_id, totals)

@@ -41,24 +41,24 @@ class Drawing:
         record = self.chosen.get(row)
         return Allocated(record.reservation.name, record.reservation.uid) if record is not None else None
 
-    def lift(self, assignments: Assignments) -> None:
+    def hide(self, assignments: Assignments) -> None:
         """Hide the chosen reservations from the attempt, and offer what they hold to the owner."""
         entries = self._entries()
         assignments.suspend(entries)
         for entry in entries:
             assignments.narrowing.unassign(entry.number)
-        lent = {row: Lent(record.kept.holds, strict(record.reservation)) for row, record in self._with_numbers()}
+        lent = {row: Lent(record.kept.holds, strict(record.reservation)) for row, record in self._numbered()}
         if lent:
             for node_rule in _lending(assignments, self.entry):
                 node_rule.draw(self.entry.number, lent)
 
-    def lay(self, assignments: Assignments) -> None:
+    def restore(self, assignments: Assignments) -> None:
         """Restore the reservations; a used one comes back with its remaining devices and CPUs."""
         entries = self._entries()
-        if any(self._with_numbers()):
+        if any(self._numbered()):
             for node_rule in _lending(assignments, self.entry):
                 node_rule.draw(self.entry.number, {})
-        for _, record in self._with_numbers():
+        for _, record in self._numbered():
             if record.entry is not None:
                 for node_rule in _lending(assignments, record.entry):
                     node_rule.keep(record.entry.number, record.kept.holds)
@@ -69,7 +69,7 @@ class Drawing:
     def _entries(self) -> list[PodInfo]:
         return [record.entry for record in self.chosen.values() if record.entry is not None]
 
-    def _with_numbers(self) -> Iterator[tuple[int, Record]]:
+    def _numbered(self) -> Iterator[tuple[int, Record]]:
         return ((row, record) for row, record in self.chosen.items() if record.held != NO_HOLDINGS)
 
 

@@ -1,6 +1,6 @@
-"""What the engine asks to be done about reservations, and what it tells of them. Values only.
+"""Instructions and views of reservations. Values only.
 
-A reservation stands in the engine as a pod of its own: it has the reservation's UID, and a name that no pod can have.
+A reservation is represented in the engine by a pod, its stand-in, with the reservation's UID and a name that no pod can have.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from cotenant.model.resources import NOTHING, Amounts
 _MARK = "reservation:"  # no pod's name has a colon
 
 
-def stand_in(name: str) -> str:
-    """The name of the pod that stands for a reservation."""
+def stand_in_name(name: str) -> str:
+    """The name of a reservation's stand-in."""
     return f"{_MARK}{name}"
 
 
 def is_stand_in(key: str) -> bool:
-    """Whether this namespace/name is that of a reservation's pod."""
+    """Whether this namespace/name is that of a stand-in."""
     return key.partition("/")[2].startswith(_MARK)
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationStatus:
-    """Tell a reservation how it stands: the whole status."""
+    """Write the whole status of a reservation."""
 
     key: str  # its name
     uid: str
@@ -42,7 +42,7 @@ class ReservationStatus:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """A node was found: write it. Answer as to a bind, with `Cluster.sending`, then `bound` or `bind_failed`."""
+    """Write the node that was found for a reservation. Report as for a bind: `Cluster.sending`, then `bound` or `bind_failed`."""
 
     key: str  # the reservation's name
     uid: str
@@ -51,7 +51,7 @@ class Reserve:
     record: DecisionRecord
     holds: Holdings = NO_HOLDINGS  # devices and CPUs by number, to be written before the status
     has: Holdings | None = (
-        NO_HOLDINGS  # what its annotations say now; None = that was tried to be changed, so nobody knows
+        NO_HOLDINGS  # what its annotations have; None = unknown, an earlier write may have changed them
     )
     takes: tuple[CurrentOwner, ...] = ()  # running pods that become its owners: to be annotated before the status
     kind: str = KIND
@@ -59,7 +59,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class DeleteReservation:
-    """It has ended long ago. Nothing answers: one that stays is named again later."""
+    """Delete a reservation that ended long ago. Not reported back: one that remains is requested again."""
 
     key: str
     uid: str
@@ -68,7 +68,7 @@ class DeleteReservation:
 
 @dataclass(frozen=True, slots=True)
 class ReservationView:
-    """A reservation as the engine sees it, for people."""
+    """The engine's state of a reservation, for users."""
 
     name: str
     uid: str
@@ -78,8 +78,8 @@ class ReservationView:
     policy: str
     reserved: Amounts
     left: Amounts
-    holds: Holdings  # what of devices and CPUs is left of it, by number
+    holds: Holdings  # remaining devices and CPUs, by number
     owners: tuple[str, ...]  # namespace/name of pods that have drawn
     waiting: tuple[str, ...]  # namespace/name of pods that may draw and wait
-    ends_s: float  # Unix time, inf = never
-    why: str  # why it has no node, why it ended, or what of it is wrong
+    ends_s: float  # Unix time; inf = never
+    why: str  # why it has no node, why it ended, or what cannot be used

@@ -14,7 +14,7 @@ import numpy as np
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group, Segment
 from cotenant.engine.plugins.reservations.drawing import Drawing, candidates
-from cotenant.engine.plugins.reservations.lifecycle import Upkeep
+from cotenant.engine.plugins.reservations.lifecycle import Lifecycle
 from cotenant.engine.plugins.reservations.preallocation import PreAllocating
 from cotenant.engine.plugins.reservations.records import Record
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
@@ -28,12 +28,12 @@ class OwnersFirst:
     """Splits runs of pods so that owners try their reservations first."""
 
     def __init__(
-        self, records: Mapping[str, Record], waiters: Waiters, upkeep: Upkeep, preallocating: PreAllocating
+        self, records: Mapping[str, Record], waiters: Waiters, lifecycle: Lifecycle, preallocating: PreAllocating
     ) -> None:
         self._records = records
         self._preallocating = preallocating
         self._waiters = waiters
-        self._upkeep = upkeep
+        self._lifecycle = lifecycle
         self._drawing: Drawing | None = None
 
     @property
@@ -57,7 +57,7 @@ class OwnersFirst:
                 yield segment
 
     def _split(self, segment: Segment, hopeless: set[int]) -> Iterator[Segment]:
-        self._upkeep.settle()
+        self._lifecycle.settle()
         run: list[tuple[PodInfo, Group]] = []
         for pod in segment.pods:
             record = self._preallocating.applies(pod[0])
@@ -68,7 +68,7 @@ class OwnersFirst:
                 yield from self._preallocating.segments(pod, record, segment)
                 if not pod[0].node and (segment.last or not self._preallocating.refusal(pod[0])):
                     yield Segment([pod], segment.only, segment.last)
-                self._upkeep.settle()
+                self._lifecycle.settle()
                 continue
             may_draw = self._waiters.open_for(pod[0]) if id(pod[1]) not in hopeless else []
             only_draws = insists(pod[0]) and not segment.last
@@ -78,35 +78,35 @@ class OwnersFirst:
             if run:
                 yield Segment(run, segment.only, segment.last)
                 run = []
-                self._upkeep.settle()
+                self._lifecycle.settle()
             yield from self._own(pod, may_draw, segment)
             if not (pod[0].node or only_draws):
                 yield Segment([pod], segment.only, segment.last)
-                self._upkeep.settle()
+                self._lifecycle.settle()
                 if segment.last and not pod[0].node:
                     hopeless.add(id(pod[1]))
         if run:
             yield Segment(run, segment.only, segment.last)
 
     def _own(self, pod: tuple[PodInfo, Group], may_draw: list[Record], segment: Segment) -> Iterator[Segment]:
-        assert self._upkeep.ties is not None
-        assignments = self._upkeep.ties.components.assignments
+        assert self._lifecycle.engine is not None
+        assignments = self._lifecycle.engine.components.assignments
         assignments.write()
         for chosen in candidates(pod[0], may_draw, assignments.ledger.nodes, assignments.encoder.axis, segment.only):
             only = np.zeros(len(assignments.names), dtype=np.bool_)
             only[list(chosen)] = True
             self._drawing = drawing = Drawing(pod[0], chosen)
-            drawing.lift(assignments)
+            drawing.hide(assignments)
             try:
                 yield Segment([pod], only, False)
             finally:
-                drawing.lay(assignments)
+                drawing.restore(assignments)
                 self._drawing = None
             if pod[0].node:
                 break
-        self._upkeep.settle()
+        self._lifecycle.settle()
 
-    def would_lift(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
+    def would_hide(self, entry: PodInfo, nodes: NodeArrays, axis: ResourceAxis) -> tuple[int, ...]:
         """Numbers of the placeholder pods of the reservations this pod may use, at most one per node. For queries: no state is changed."""
         may_draw = self._waiters.open_for(entry)
         first: dict[int, Record] = {}

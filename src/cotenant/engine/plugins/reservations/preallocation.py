@@ -19,7 +19,7 @@ import numpy as np
 from cotenant.engine.framework.plugin import Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Group, Segment
-from cotenant.engine.plugins.reservations.lifecycle import Ties, Upkeep
+from cotenant.engine.plugins.reservations.lifecycle import EngineAccess, Lifecycle
 from cotenant.engine.plugins.reservations.records import Record
 from cotenant.engine.plugins.reservations.views import PLUGIN
 from cotenant.model.arrays import PODS
@@ -33,9 +33,9 @@ _Selection = tuple[PodInfo, ...]
 class PreAllocating:
     """The waiting reservations with `preAllocation`, and the running pods that they may take."""
 
-    def __init__(self, records: Mapping[str, Record], upkeep: Upkeep) -> None:
+    def __init__(self, records: Mapping[str, Record], lifecycle: Lifecycle) -> None:
         self._records = records
-        self._upkeep = upkeep
+        self._lifecycle = lifecycle
         self._candidates: dict[str, dict[str, PodInfo]] = {}  # uid of a waiting reservation -> assigned pods, by uid
         self._new: dict[
             str, PodInfo
@@ -89,7 +89,7 @@ class PreAllocating:
         record = self._taken.pop(uid, None)
         if record is not None:
             del record.taken[uid]
-            self._upkeep.mark(record.reservation.uid)
+            self._lifecycle.mark(record.reservation.uid)
 
     def bind_failed(self, record: Record) -> None:
         """The reservation lost its node before its status named it: it has taken no pods."""
@@ -131,7 +131,7 @@ class PreAllocating:
                 self._wake([uid], now_s)
 
     def _wake(self, uids: list[str], now_s: float) -> None:
-        queue = self._tied.components.queue
+        queue = self._engine_access.components.queue
         for uid in uids:
             group = queue.group_of(uid)
             if group is not None:
@@ -145,7 +145,7 @@ class PreAllocating:
 
     def segments(self, pod: tuple[PodInfo, Group], record: Record, segment: Segment) -> Iterator[Segment]:
         """The stand-in on a few nodes at a time, with the pods hidden that it would take there, until it has one."""
-        assignments = self._tied.components.assignments
+        assignments = self._engine_access.components.assignments
         assignments.write()
         for few in self._selections(record, segment):
             only = np.zeros(len(assignments.names), dtype=np.bool_)
@@ -193,7 +193,7 @@ class PreAllocating:
 
     def _selections(self, record: Record, segment: Segment) -> Iterator[dict[int, _Selection]]:
         """Maps of row -> pods to take there, for a few rows at a time: the best of each row first, then the second best."""
-        assignments, reservation = self._tied.components.assignments, record.reservation
+        assignments, reservation = self._engine_access.components.assignments, record.reservation
         nodes, axis = assignments.ledger.nodes, assignments.encoder.axis
         by_row: dict[int, list[PodInfo]] = {}
         for entry in self._candidates.get(reservation.uid, {}).values():
@@ -229,10 +229,10 @@ class PreAllocating:
             yield few
 
     @property
-    def _tied(self) -> Ties:
-        assert self._upkeep.ties is not None
-        return self._upkeep.ties
+    def _engine_access(self) -> EngineAccess:
+        assert self._lifecycle.engine is not None
+        return self._lifecycle.engine
 
 
 def _waits(record: Record) -> bool:
-    return record.reservation.pre_allocation is not None and not (record.node or record.over or record.wrong)
+    return record.reservation.pre_allocation is not None and not (record.node or record.has_ended or record.wrong)

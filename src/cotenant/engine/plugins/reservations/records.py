@@ -1,8 +1,8 @@
-"""What is known of one reservation, and which reservations may be about a pod.
+"""The state of one reservation, and an index of reservations by their owners.
 
-Problem: facts (the object), what follows from them (who has drawn, what is left) and what was told of it change at different times. Choice: one
-record each, from which everything else is computed anew; an index by the owners' keys, so that a pod is compared with the reservations that may name
-it and no others. Limits: an owner that gives no name, UID or label value is compared with every pod.
+Problem: the object, what follows from it (who has drawn, what is left) and the last requested status change at different times. Choice: one record per
+reservation, from which everything else is computed; an index by owner keys, so that a pod is compared only with the reservations that may name it. Limits: an
+owner entry without name, UID or label value is compared with every pod.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import nan
 
 from cotenant.engine.framework.pod_state import PodInfo, State
-from cotenant.engine.plugins.reservations.instructions import ReservationStatus, stand_in
+from cotenant.engine.plugins.reservations.instructions import ReservationStatus, stand_in_name
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
@@ -30,71 +30,71 @@ class Record:
     """One reservation."""
 
     reservation: Reservation
-    wrong: tuple[str, ...]  # all that is wrong with it
-    node: str = ""  # once it was told of; never forgotten again
-    end: Ending | None = None  # decided here; the API server may not say so yet
+    wrong: tuple[str, ...]  # messages about what cannot be used
+    node: str = ""  # as soon as the API server named it; never cleared
+    end: Ending | None = None  # decided here; the API server may not show it yet
     ended_s: float = nan  # when it was first seen to have ended
     owners: dict[str, PodInfo] = field(
         default_factory=dict
-    )  # uid -> pod that sits somewhere and says that it has drawn
+    )  # UID -> assigned pod whose annotation names the reservation
     taken: dict[str, PodInfo] = field(
         default_factory=dict
-    )  # uid -> running pod that it took with its node, and whose annotation does not say so yet
-    drafts: dict[str, Kept] = field(default_factory=dict)  # uid -> what members of the gang that is judged now draw
-    waiting: dict[str, PodInfo] = field(default_factory=dict)  # uid -> pod that may draw and sits nowhere
-    entry: PodInfo | None = None  # the pod that stands for it, while there is one
-    offered: bool = False  # a node was found for it before, and perhaps written
+    )  # UID -> pod taken by pre-allocation whose annotation is not seen yet
+    drafts: dict[str, Kept] = field(default_factory=dict)  # UID -> draws of members of the gang that is being judged
+    waiting: dict[str, PodInfo] = field(default_factory=dict)  # UID -> unassigned pod that may draw
+    entry: PodInfo | None = None  # its stand-in, if any
+    decided_before: bool = False  # a node was decided before, and perhaps written
     refusal: str = ""  # why no node was found
-    told: ReservationStatus | None = None  # not confirmed yet
-    told_s: float = nan
+    last_status: ReservationStatus | None = None  # requested and not confirmed yet
+    last_status_s: float = nan
     keys: tuple[Hashable, ...] = ()
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it holds nothing any more."""
         return self.end is not None or self.reservation.phase.is_final
 
     @property
     def reserved(self) -> Amounts:
-        """What is kept in all."""
+        """The reserved amounts."""
         return self.reservation.reserved
 
     @property
-    def drawers(self) -> list[PodInfo]:
-        """Pods that have drawn: what one on another node says is not believed."""
+    def current_owners(self) -> list[PodInfo]:
+        """Pods that have drawn. An annotation of a pod on another node does not count."""
         return [entry for entry in (self.owners | self.taken).values() if entry.node == self.node]
 
     @property
     def held(self) -> Holdings:
-        """The devices and CPUs that it was given, by number; none before it has its node."""
+        """The devices and CPUs allocated to it, by number; none before it has a node."""
         return self.reservation.holds if self.reservation.node else NO_HOLDINGS
 
     @property
     def kept(self) -> Kept:
-        """What is not drawn."""
-        drawn = [_drawn_by(entry) for entry in self.drawers]
+        """The remainder."""
+        drawn = [_drawn_by(entry) for entry in self.current_owners]
         return kept_after(Kept(self.reserved, self.held), [*drawn, *self.drafts.values()])
 
     @property
     def left(self) -> Amounts:
-        """The amounts of what is not drawn."""
+        """The amounts of the remainder."""
         return self.kept.amounts
 
     @property
     def bound(self) -> list[PodInfo]:
-        """Owners of which the API server says that they sit there."""
-        return [entry for entry in self.drawers if entry.state is State.BOUND]
+        """Current owners whose bind is confirmed."""
+        return [entry for entry in self.current_owners if entry.state is State.BOUND]
 
     @property
     def is_open(self) -> bool:
-        """Whether an owner may draw from it now, as far as it alone decides."""
+        """Whether an owner may draw from it now, regardless of amounts and of the owner's own rules."""
         return (
             self.entry is not None
             and self.reservation.phase is Phase.AVAILABLE
-            and not self.over
+            and not self.has_ended
             and not self.wrong
             and not self.reservation.unschedulable
-            and not (self.reservation.allocate_once and (self.drawers or self.drafts))
+            and not (self.reservation.allocate_once and (self.current_owners or self.drafts))
         )
 
     def as_written(self) -> Reservation:
@@ -104,16 +104,16 @@ class Record:
         holds = self.entry.holds if self.entry is not None else NO_HOLDINGS
         return replace(self.reservation, node=self.node, phase=Phase.AVAILABLE, holds=holds)
 
-    def stands_for(self, scheduler: str) -> ObservedPod | None:
-        """The pod that holds its room now; None where it holds none. `scheduler` is the name of ours."""
-        if self.over:
+    def wanted_stand_in(self, scheduler: str) -> ObservedPod | None:
+        """The stand-in that it should have now; None if it holds nothing. `scheduler`: the name for one whose template names none."""
+        if self.has_ended:
             return None
         reservation = self.reservation
         kept = self.kept if self.node else Kept(reservation.pod.requests)
         if self.node and kept == Kept(NOTHING):
             return None
         return ObservedPod(
-            pod=replace(_bare(reservation.pod), name=stand_in(reservation.name), requests=kept.amounts),
+            pod=replace(_bare(reservation.pod), name=stand_in_name(reservation.name), requests=kept.amounts),
             uid=reservation.uid,
             scheduler=reservation.scheduler or scheduler,
             created_s=reservation.created_s,
@@ -126,7 +126,7 @@ class Record:
         )
 
     def status(self, now_s: float) -> ReservationStatus | None:
-        """What its status should say; None where there is nothing to say yet."""
+        """The status that it should have; None if nothing has been decided yet."""
         reservation = self.reservation
         if reservation.phase.is_final:
             return None
@@ -141,7 +141,7 @@ class Record:
         return self._status(phase, self.node, conditions(self.node, self.refusal, self.end), now_s)
 
     def granted(self, node: str, now_s: float) -> ReservationStatus:
-        """What its status says once it has this node."""
+        """Its status once it is on this node."""
         return self._status(Phase.AVAILABLE, node, conditions(node, "", None), now_s)
 
     def _status(self, phase: Phase, node: str, found: tuple[Condition, ...], now_s: float) -> ReservationStatus:
@@ -160,8 +160,8 @@ class Record:
             conditions=tuple(replace(each, since_s=_since_s(before.get(each.type), each, now_s)) for each in found),
         )
 
-    def is_told(self, status: ReservationStatus) -> bool:
-        """Whether the API server says so already."""
+    def is_written(self, status: ReservationStatus) -> bool:
+        """Whether the API server shows this status."""
         has = self.reservation
         owners = tuple(sorted(has.current, key=_by_name))
         return (has.phase, has.node, has.allocatable, has.allocated, owners, has.conditions) == (
@@ -175,19 +175,19 @@ class Record:
 
 
 class Index:
-    """Reservations by what their owners are known by."""
+    """Reservations by the keys of their owners."""
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[str, Record]] = {}
 
     def add(self, record: Record) -> None:
-        """A record whose owners are as its reservation says."""
+        """Add a record under the owners of its reservation."""
         record.keys = tuple(dict.fromkeys(key for owner in record.reservation.owners for key in keys_of(owner)))
         for key in record.keys:
             self._by_key.setdefault(key, {})[record.reservation.uid] = record
 
     def remove(self, record: Record) -> None:
-        """Forget it, by the owners that it had when it was added."""
+        """Remove a record from the keys under which it was added."""
         for key in record.keys:
             here = self._by_key[key]
             del here[record.reservation.uid]
@@ -196,7 +196,7 @@ class Index:
         record.keys = ()
 
     def owned_by(self, seen: ObservedPod) -> Iterator[Record]:
-        """The reservations that are kept for this pod, whatever their state."""
+        """The reservations of which this pod is an owner, in any state."""
         if not self._by_key or seen.reservation:
             return
         found: dict[str, Record] = {}
@@ -208,7 +208,7 @@ class Index:
 
 
 def given(entry: PodInfo) -> Holdings:
-    """What the pod was given: by its own word once that names its node. Before, its annotations may be copied, or of a bind that failed."""
+    """What the pod was allocated: by its annotations once it is bound. Before, they may be copied, or left by a failed bind."""
     return entry.seen.holds if entry.seen.node else entry.holds
 
 
@@ -222,12 +222,12 @@ def owner_of(entry: PodInfo) -> CurrentOwner:
 
 
 def _some(amounts: Amounts) -> Amounts:
-    """Without what is none."""
+    """Without zero amounts."""
     return Amounts.of({name: amount for name, amount in amounts if amount})
 
 
 def _bare(pod: Pod) -> Pod:
-    """Without the labels that would make it a gang's member."""
+    """Without the labels that make it a member of a gang."""
     return without_labels(pod, GANG_LABELS)
 
 

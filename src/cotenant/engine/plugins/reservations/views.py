@@ -23,7 +23,7 @@ _MAX_LISTED = 3  # reservations listed per pod
 def view(record: Record) -> ReservationView:
     """The current state of one reservation."""
     reservation, end, entry = record.reservation, record.end, record.entry
-    kept = record.kept if not record.over else Kept(NOTHING)
+    kept = record.kept if not record.has_ended else Kept(NOTHING)
     said = next((each.message for each in reservation.conditions if not each.status and each.message), "")
     return ReservationView(
         name=reservation.name,
@@ -35,7 +35,7 @@ def view(record: Record) -> ReservationView:
         reserved=record.reserved,
         left=kept.amounts,
         holds=kept.holds,
-        owners=_keys(record.drawers),
+        owners=_keys(record.current_owners),
         waiting=_keys(record.waiting.values()),
         ends_s=reservation.ends_s,
         why="; ".join(record.wrong) or (end.message if end is not None else record.refusal or said),
@@ -53,12 +53,12 @@ def nothing_for(entry: PodInfo, kept: Sequence[Record]) -> Refused:
 def why_not(record: Record, entry: PodInfo) -> str:
     """Why an owner cannot use this reservation now."""
     name = f"reservation {record.reservation.name}"
-    if record.over or not record.node:
+    if record.has_ended or not record.node:
         return f"{name} is {(record.end.phase if record.end is not None else record.reservation.phase).value}"
     if record.wrong:
         return f"{name} is not usable: {'; '.join(record.wrong)}"
-    if record.reservation.allocate_once and record.drawers:
-        return f"{name} is used once, and {_keys(record.drawers)[0]} has it"
+    if record.reservation.allocate_once and record.current_owners:
+        return f"{name} is used once, and {_keys(record.current_owners)[0]} has it"
     return (
         obstacle(record.reservation, entry.seen)
         or shortage(record.reservation, record.left, entry.seen.pod.requests, record.held.devices)
