@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -33,6 +34,7 @@ VERBS = {
     "patch_status": ("patch", "status"),
 }
 WATCHING = {"handle", "keep", "deliver", "Reflector", "CustomKind"}
+TAKING_A_KIND = WATCHING | set(VERBS) | {"set_status"}
 BY_OPERATION = {  # calls of the client that name no kind
     "bind": ("create", PODS, "binding"),
     "evict": ("create", PODS, "eviction"),
@@ -104,10 +106,9 @@ def uses(module: str) -> Iterator[Use]:
             for name in (node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)):
                 yield from _watched(names.get(name))
     for call in (node for node in ast.walk(parsed) if isinstance(node, ast.Call)):
-        first = call.args[0] if call.args else None
-        kind = names.get(first.id) if isinstance(first, ast.Name) else None
         function, called = call.func, _called(call)
-        if isinstance(kind, Kind):
+        kinds = list(_kinds(call.args[0], parsed, names)) if call.args and called in TAKING_A_KIND else []
+        for kind in kinds:
             if called in WATCHING:
                 yield from _watched(kind)
             elif called in VERBS:
@@ -116,13 +117,46 @@ def uses(module: str) -> Iterator[Use]:
                     if keyword.arg == "subresource" and isinstance(keyword.value, ast.Constant):
                         sub = str(keyword.value.value)
                 yield Use(verb, kind.group, f"{kind.plural}/{sub}" if sub else kind.plural)
-            elif called == "set_status":  # a definition without the subresource: the object itself is patched
+            else:  # set_status; without the subresource in the definition the object itself is patched
                 yield from (Use("patch", kind.group, each) for each in (f"{kind.plural}/status", kind.plural))
-        elif called in BY_OPERATION and _is_client(function):
+        if not kinds and called in BY_OPERATION and _is_client(function):
             verb, on, sub = BY_OPERATION[called]
             yield Use(verb, on.group, f"{on.plural}/{sub}" if sub else on.plural)
         elif called == "request" and _is_client(function) and len(call.args) > 1:
             yield from _request(call, names)
+
+
+def _kinds(written: ast.expr, parsed: ast.Module, names: Mapping[str, object]) -> Iterator[Kind[Any]]:
+    """The kinds that an argument may be: a constant, or a variable that was assigned from constants or by a function that returns them."""
+    if not isinstance(written, ast.Name):
+        return
+    found = names.get(written.id)
+    if isinstance(found, Kind):
+        yield found
+        return
+    for each in ast.walk(parsed):
+        targets = (
+            [n.id for t in each.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            if isinstance(each, ast.Assign)
+            else []
+        )
+        if written.id not in targets:
+            continue
+        assert isinstance(each, ast.Assign)
+        for name in (node.id for node in ast.walk(each.value) if isinstance(node, ast.Name)):
+            value = names.get(name)
+            if isinstance(value, Kind):
+                yield value
+            elif isinstance(value, FunctionType) and value.__module__.startswith("cotenant"):
+                yield from _returned(value)
+
+
+def _returned(function: FunctionType) -> Iterator[Kind[Any]]:
+    parsed = tree(function.__module__)
+    for each in ast.walk(parsed) if parsed is not None else ():
+        if isinstance(each, ast.FunctionDef) and each.name == function.__name__:
+            values = (function.__globals__.get(node.id) for node in ast.walk(each) if isinstance(node, ast.Name))
+            yield from (value for value in values if isinstance(value, Kind))
 
 
 def _called(node: ast.AST) -> str:
