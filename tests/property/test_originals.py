@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.cgroup_trees import CgroupTrees, KernelTree
+from tests.fakes.cgroup_trees import DEVICE, CgroupTrees, KernelTree
 from tests.fakes.dying_keeper import fused
 from tests.fakes.kept_knobs import Fuse, FusedMemory, Killed
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.cgroup.translation import THROTTLE_FILES
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.leases.leases import Leases
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
@@ -40,6 +41,11 @@ VALUES = {
     Knob.MEMORY_LOW: (str(4 * MIB),),
     Knob.MEMORY_HIGH: (str(64 * MIB + 17), "max"),
     Knob.MEMORY_MAX: (str(128 * MIB + 17), "max"),
+    Knob.IO_WEIGHT: ("default 50", "default 1000"),
+    Knob.IO_MAX: (
+        f"{DEVICE} rbps=1048576 wbps=max riops=max wiops=max",
+        f"{DEVICE} rbps=max wbps=2097152 riops=100 wiops=max",
+    ),
 }
 ONLY_V2 = {Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH}
 # what an owner may have written: texts that the canonical form cannot express among them
@@ -49,6 +55,8 @@ V1_FILES = {
     "cpu.cfs_quota_us": ("-1", "30000"),
     "cpu.cfs_burst_us": ("0", "3000"),
     "memory.limit_in_bytes": ("9223372036854771712", "536870912"),
+    "blkio.bfq.weight": ("100", "7"),
+    "blkio.throttle.read_bps_device": ("", f"{DEVICE} 4194304"),
 }
 V2_FILES = {
     "cpu.idle": ("0", "0", "1"),
@@ -59,6 +67,8 @@ V2_FILES = {
     "memory.low": ("0", "max"),
     "memory.high": ("max", "268435456"),
     "memory.max": ("max", "536870912"),
+    "io.weight": ("default 100", "default 7"),
+    "io.max": ("", f"{DEVICE} rbps=4194304 wbps=max riops=max wiops=max"),
 }
 targets = st.builds(Target, st.sampled_from(GROUPS), st.sampled_from(list(VALUES)))
 idle_or_weight = st.builds(Target, st.sampled_from(GROUPS), st.sampled_from((Knob.CPU_IDLE, Knob.CPU_WEIGHT)))
@@ -185,6 +195,8 @@ FILES_OF = {
     Knob.MEMORY_LOW: ("memory.low",),
     Knob.MEMORY_HIGH: ("memory.high",),
     Knob.MEMORY_MAX: ("memory.limit_in_bytes", "memory.max"),
+    Knob.IO_WEIGHT: ("blkio.bfq.weight", "io.weight"),
+    Knob.IO_MAX: (*THROTTLE_FILES, "io.max"),
 }
 
 
@@ -195,7 +207,7 @@ def owners(files: dict[str, tuple[str, ...]]) -> st.SearchStrategy[dict[tuple[st
             (group, name): st.sampled_from(texts)
             for group in GROUPS
             for name, texts in files.items()
-            if group == GROUPS[0] or "max" not in name or name.startswith("memory")
+            if group == GROUPS[0] or not name.startswith("cpu.max")
         }
     ).map(lambda owner: {place: text for place, text in owner.items() if place != (GROUPS[1], "cpu.cfs_quota_us")})
 
@@ -238,6 +250,7 @@ CROSSINGS: dict[str, list[Step]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v1", "v2"])
 @pytest.mark.parametrize("name", CROSSINGS)
 @pytest.mark.parametrize("was_idle", ["0", "1"])

@@ -558,6 +558,112 @@ def test_a_weight_with_idle_is_restored_after_a_crash_at_any_step(last: str) -> 
         assert world.state == {}
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(IDLE, "1"), (IDLE, "0"), (WEIGHT, "50"), (IDLE, "1")],
+        [(IDLE, "1"), (IDLE, "0"), (WEIGHT, "50"), (IDLE, None)],
+        [(WEIGHT, "50"), (IDLE, "1"), (IDLE, "0"), (WEIGHT, None), (IDLE, "1"), (IDLE, None)],
+        [(WEIGHT, "50"), (IDLE, "1"), (WEIGHT, "2"), (IDLE, None)],
+        [(WEIGHT, "50"), (IDLE, "1"), (WEIGHT, None), (IDLE, "0")],
+    ],
+)
+def test_the_value_of_one_lease_is_never_the_original_of_the_other(
+    world: World, steps: list[tuple[Target, str | None]]
+) -> None:
+    world.knobs.set_outside(WEIGHT, "500")
+    for target, value in steps:
+        if value is None:
+            world.give_back(target)
+        else:
+            world.hold((target, value))
+    world.give_back(IDLE, WEIGHT)
+    assert world.state == {}
+    assert world.knobs.snapshot() == {WEIGHT: "500"}
+    assert not [change for change in world.audited if change.result is LeaseState.YIELDED]
+
+
+@pytest.mark.parametrize("how", ["renewed", "given back", "expired", "restarted"])
+def test_the_weight_comes_back_where_another_process_clears_idle(world: World, how: str) -> None:
+    """The kernel then sets the default weight, which no process wrote."""
+    world.knobs.set_outside(WEIGHT, "500")
+    world.hold((IDLE, "1"))
+    world.knobs.set_outside(IDLE, "0")
+    assert world.knobs.read(WEIGHT) == "100"
+    match how:
+        case "renewed":
+            assert world.hold((IDLE, "1")) == [LeaseState.YIELDED]
+        case "given back":
+            assert world.give_back(IDLE) == [LeaseState.RESTORED]
+        case "expired":
+            world.tick(100)
+        case _:
+            found = world.engine.leases()
+            world.engine = Leases()
+            world.engine.restart(found, 0, 5.0)
+            world.run_round()
+    assert world.state == {}
+    assert world.knobs.snapshot() == {WEIGHT: "500"}
+
+
+@pytest.mark.parametrize("first", [IDLE, WEIGHT])
+def test_a_held_weight_is_held_on_where_another_process_clears_idle(world: World, first: Target) -> None:
+    world.knobs.set_outside(WEIGHT, "500")
+    world.hold((WEIGHT, "50"))
+    world.hold((IDLE, "1"))
+    world.knobs.set_outside(IDLE, "0")
+    values = {IDLE: "1", WEIGHT: "50"}
+    second = WEIGHT if first is IDLE else IDLE
+    answers = dict(
+        zip((first, second), [*world.hold((first, values[first])), *world.hold((second, values[second]))], strict=True)
+    )
+    assert answers == {IDLE: LeaseState.YIELDED, WEIGHT: LeaseState.HELD}
+    assert world.knobs.snapshot() == {WEIGHT: "50"}
+    assert world.give_back(WEIGHT) == [LeaseState.RESTORED]
+    assert world.knobs.snapshot() == {WEIGHT: "500"}
+
+
+def test_a_weight_that_another_process_writes_after_it_cleared_idle_stays(world: World) -> None:
+    world.knobs.set_outside(WEIGHT, "500")
+    world.hold((IDLE, "1"))
+    world.knobs.set_outside(IDLE, "0")
+    world.knobs.set_outside(WEIGHT, "300")
+    assert world.give_back(IDLE) == [LeaseState.RESTORED]
+    assert world.knobs.snapshot() == {WEIGHT: "300"}
+
+
+def test_a_weight_that_another_process_writes_while_idle_is_held_off_stays(world: World) -> None:
+    world.knobs.set_outside(WEIGHT, "500")
+    world.hold((IDLE, "1"))
+    world.hold((IDLE, "0"))
+    assert world.knobs.snapshot() == {WEIGHT: "500"}
+    world.knobs.set_outside(WEIGHT, "300")
+    assert world.give_back(IDLE) == [LeaseState.RESTORED]
+    assert world.knobs.snapshot() == {WEIGHT: "300"}
+
+
+def test_an_original_weight_that_cannot_be_written_after_idle_is_tried_again(world: World) -> None:
+    world.knobs.set_outside(WEIGHT, "500")
+    world.hold((IDLE, "1"), ttl_us=10)
+    world.knobs.fail("restore", WEIGHT, Transient("busy"))
+    world.tick(10)
+    assert world.state == {IDLE: LeaseState.RESTORING}
+    assert "cpu.weight: busy" in world.engine.leases()[0].detail
+    assert world.hold((WEIGHT, "50")) == [LeaseState.REFUSED]  # its original is not in place
+    world.tick(10_000_000)
+    assert world.state == {}
+    assert world.knobs.snapshot() == {WEIGHT: "500"}
+
+
+def test_a_value_is_bounded_by_the_original_and_not_by_the_held_value(world: World) -> None:
+    world.engine = Leases(bound=lambda target, value, before: "too much" if int(value) > int(before) else None)
+    assert world.hold((WEIGHT, "101")) == [LeaseState.REFUSED]
+    assert world.hold((WEIGHT, "50")) == [LeaseState.HELD]
+    assert world.hold((WEIGHT, "100")) == [LeaseState.HELD]
+    assert world.hold((WEIGHT, "101")) == [LeaseState.REFUSED]
+    assert world.knobs.read(WEIGHT) == "100"
+
+
 # after a crash
 
 
