@@ -45,6 +45,7 @@ def demo(
     as_json
         Print one JSON object instead of a table.
     """
+    from cotenant.cli import tables
     from cotenant.model.errors import InvalidInput
     from cotenant.services.demo import page
     from cotenant.services.demo.run import PROFILES_SHOWN, DemoConfig, run
@@ -58,11 +59,22 @@ def demo(
     if as_json:
         node_result = _node_side(out, quiet=True) if node else {"skipped": "not requested"}
         rows = [dict(zip(page.COLUMNS, page.row(outcome), strict=True)) for outcome in outcomes]
+        behind = {outcome.profile: outcome.behind for outcome in outcomes if outcome.behind}
         print(
-            json.dumps({"rows": rows, "meaning": page.explanation(config), "report": str(report), "node": node_result})
+            json.dumps(
+                {
+                    "rows": rows,
+                    "behind": behind,
+                    "meaning": page.explanation(config),
+                    "report": str(report),
+                    "node": node_result,
+                }
+            )
         )
         return 0
     _print(page.COLUMNS, [page.row(outcome) for outcome in outcomes])
+    for line in page.warnings(outcomes):
+        tables.print_folded(f"\n{line}")
     print(f"\n{page.explanation(config)}\n")
     print(f"report: {report}")
     print("see also: cotenant up --nodes 200 --workload colocation    (a lasting cluster, for kubectl)")

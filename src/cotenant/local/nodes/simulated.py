@@ -113,6 +113,12 @@ class SimulatedNodes:
         for run in (self._run_pods, self._renew, self._report):
             self._tasks.append(asyncio.create_task(self._guarded(run), name=f"nodes {run.__name__}"))
 
+    async def start_day(self) -> None:
+        """Let a simulated day start now, once pods can run. Raises `Permanent` where pods run already."""
+        await self.running.wait()
+        self.world.start_day(self._clock())
+        self._wake.set()
+
     async def stop(self) -> None:
         """Cancel all tasks; the next process resumes the pods from the API's state."""
         for task in self._tasks:

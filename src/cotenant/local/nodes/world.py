@@ -10,7 +10,7 @@ noise of its load.
 
 from __future__ import annotations
 
-from math import isfinite, sqrt
+from math import ceil, isfinite, sqrt
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from cotenant.local.nodes.observations import Ended, PodUsage, ServiceView, Snap
 from cotenant.local.nodes.world_state import FIRST, NamedRows, empty, more_nodes, more_pods, more_services, more_tenants
 from cotenant.model.arrays import Report
 from cotenant.model.cluster.report import NodeReport
-from cotenant.model.errors import InvalidInput
+from cotenant.model.errors import InvalidInput, Permanent
 
 _ENDLESS_WORK_S = 1e12  # work of a pod that never ends
 
@@ -75,6 +75,16 @@ class LiveWorld:
     def next_at(self) -> float:
         """When `advance` is next needed, Unix time: the next completion or the next tick."""
         return self._real(min(float(self._state.tree[1]), self._next_tick_s))
+
+    def start_day(self, now_s: float) -> None:
+        """Let a day start now: the simulated clock goes forward to the next midnight. Raises `Permanent` where pods run, whose work would be skipped."""
+        if self._pod_row:
+            raise Permanent("a simulated day can only be started while no pod runs")
+        horizon_s = self.config.horizon_s
+        midnight_s = ceil(max(self.simulated(now_s), float(self._state.run.now_s[0])) / horizon_s) * horizon_s
+        physics.run_until(self._state, self._law, midnight_s)
+        self._epoch_s = now_s - midnight_s / self.speed
+        self._next_tick_s = midnight_s + self.config.tick_s
 
     def advance(self, now_s: float) -> Ended:
         """Advance the world to `now_s`. Returns the pods that ended."""

@@ -28,11 +28,20 @@ COLUMNS = (
 
 
 def row(outcome: DayOutcome) -> tuple[str, ...]:
-    """One line of the table, aligned with `COLUMNS`."""
+    """One line of the table, aligned with `COLUMNS`. A cluster that fell behind the day has counts only."""
+    if outcome.behind:
+        unknown = ("–",) * (len(COLUMNS) - 4)
+        return (
+            f"{outcome.profile} *",
+            f"{outcome.placed}",
+            "–",
+            *unknown,
+            f"{outcome.stages_done} of {outcome.stages}",
+        )
     return (
         outcome.profile,
         f"{outcome.placed}",
-        f"{outcome.placed_per_s:.0f}",
+        f"{outcome.placed_per_s:.0f}" if outcome.placed_per_s else "–",
         f"{outcome.wait_p99_ms:.0f}",
         f"{outcome.mean('cpu_requested') * 100:.1f}",
         f"{outcome.mean('cpu_used') * 100:.1f}",
@@ -40,6 +49,16 @@ def row(outcome: DayOutcome) -> tuple[str, ...]:
         f"{outcome.worst_violation * 100:.1f}",
         f"{outcome.stages_done} of {outcome.stages}",
     )
+
+
+def warnings(outcomes: Sequence[DayOutcome]) -> list[str]:
+    """A line for each profile whose cluster fell behind the day."""
+    return [
+        f"* {each.profile}: the cluster did not keep up with the day: {each.behind}. Its other figures would describe this machine and are left out; "
+        "run again when the machine is less busy, or with a larger --seconds."
+        for each in outcomes
+        if each.behind
+    ]
 
 
 def explanation(config: DemoConfig) -> str:
@@ -78,12 +97,13 @@ def write(path: Path, config: DemoConfig, outcomes: Sequence[DayOutcome]) -> Non
             template="plotly_white",
         )
         pictures.append(figure.to_html(full_html=False, include_plotlyjs=False))
+    notes = "".join(f"<p><strong>{escape(line)}</strong></p>" for line in warnings(outcomes))
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>cotenant demo</title><style>'
         "body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem}"
         "table{border-collapse:collapse;width:100%}td,th{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #ddd}"
         "td:first-child,th:first-child{text-align:left}</style></head><body><h1>One day, several judgements</h1>"
-        f"<p>{escape(explanation(config))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"<p>{escape(explanation(config))}</p>{notes}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         f"<script>{get_plotlyjs()}</script>{''.join(pictures)}"
         "<p>One day of one seed is a demonstration. Comparisons with intervals: <code>cotenant lab compare</code>.</p></body></html>\n"
     )

@@ -2,7 +2,8 @@
 
 Problem: a newcomer wants to see the loop close without a cluster: manifests in, pods placed by a real scheduler process, load rising, objectives
 met or missed. Choice: for each profile a local cluster of its own, one after another, with equal nodes, seed and speed; the workload is
-submitted as ordinary Deployments and Jobs; the cluster is sampled twice a second. Limits: it runs in real time on a busy machine, so two
+submitted as ordinary Deployments and Jobs; the cluster is sampled twice a second. The day starts at midnight of the simulated world once everything is ready, however long that took. On a
+machine that is too busy the cluster falls behind the day, and its figures would describe the machine: `DayOutcome.behind` says so. Limits: it runs in real time, so two
 runs are similar, not equal, and one day of one seed is a demonstration; for comparisons with intervals there is the lab (`cotenant lab compare`).
 """
 
@@ -12,6 +13,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
@@ -29,6 +31,10 @@ PROFILES_SHOWN = ("kube-default", "founding", "cotenant-requests")
 SAMPLE_S = 0.5
 LOOK_S = 0.05
 SETTLING_HOURS = 3.0
+MOST_UNPLACED = (
+    0.2  # share of the submitted pods: more of them waiting at the end means that the cluster did not keep up
+)
+LONGEST_LAG_HOURS = 1.0  # simulated, between two samples or from created to bound (p99)
 
 Say = Callable[[str], None]
 Tick = Callable[[str, float], None]  # profile, share of its run that is done
@@ -80,6 +86,8 @@ class DayOutcome:
 
     profile: str
     samples: list[Sample] = field(default_factory=list)
+    hours_per_s: float = 0.0  # simulated hours a second
+    submitted: int = 0  # pods
     placed: int = 0
     placed_per_s: float = 0.0  # while all services started at once
     wait_p99_ms: float = 0.0  # from created to bound, by the scheduler's metrics
@@ -97,6 +105,21 @@ class DayOutcome:
         return sum(getattr(sample, name) for sample in self.settled) / max(1, len(self.settled))
 
     @property
+    def behind(self) -> str:
+        """Why the figures do not describe the profile: how the cluster fell behind the day; empty where it kept up."""
+        gaps = [after.hours - before.hours for before, after in pairwise(self.samples)]
+        wait_hours = self.wait_p99_ms / 1000.0 * self.hours_per_s
+        if not self.settled:
+            return "no sample was taken after the settling time"
+        if self.placed < (1.0 - MOST_UNPLACED) * self.submitted:
+            return f"only {self.placed} of {self.submitted} pods were placed"
+        if max(gaps, default=0.0) > LONGEST_LAG_HOURS:
+            return f"the nodes stood still for {max(gaps):.1f} simulated hours"
+        if wait_hours > LONGEST_LAG_HOURS:
+            return f"pods waited for up to {wait_hours:.1f} simulated hours (p99)"
+        return ""
+
+    @property
     def worst_violation(self) -> float:
         """The largest share of replicas that missed their objective at once, once settled."""
         return max((sample.violation for sample in self.settled), default=0.0)
@@ -110,7 +133,7 @@ def run(config: DemoConfig, tick: Tick) -> list[DayOutcome]:
 
 
 async def _one(config: DemoConfig, profile: str, tick: Tick) -> DayOutcome:
-    outcome = DayOutcome(profile)
+    outcome = DayOutcome(profile, hours_per_s=config.speed / DAY_S * 24.0)
     if not is_warm(profile):
         await warm_apart(profile)
     with tempfile.TemporaryDirectory(prefix="cotenant-demo-") as folder:
@@ -134,6 +157,7 @@ async def _one(config: DemoConfig, profile: str, tick: Tick) -> DayOutcome:
 
 async def _day(config: DemoConfig, cluster: LocalCluster, outcome: DayOutcome, tick: Tick) -> None:
     async with aiohttp.ClientSession() as http:
+        await cluster.nodes.start_day()
         began, first_day = perf_counter(), cluster.nodes.snapshot().day
         submitting = asyncio.create_task(_services_placed(cluster, http, outcome, began + config.seconds))
         await cluster.submit()
@@ -149,6 +173,7 @@ async def _day(config: DemoConfig, cluster: LocalCluster, outcome: DayOutcome, t
         outcome.placed = round(_placed(metrics))
         outcome.wait_p99_ms = quantile_ms(metrics, "scheduler_pod_scheduling_sli_duration_seconds_bucket", 0.99)
         if cluster.submitter is not None:
+            outcome.submitted = cluster.submitter.progress.replicas + cluster.submitter.progress.pods
             outcome.stages_done = cluster.submitter.progress.completed_stages
             outcome.stages = cluster.submitter.progress.stages
 

@@ -49,7 +49,7 @@ from cotenant.services.up.config import NODES_FILE, UpConfig
 from cotenant.services.up.reporter import HttpReporter
 from cotenant.services.up.stale_lease import release_stale_lease
 
-READY_S = 60.0  # the first start of a fresh installation compiles the scheduler's kernels
+READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
 _log = logging.getLogger(__name__)
 
 

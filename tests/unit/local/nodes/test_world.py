@@ -6,7 +6,7 @@ import pytest
 from cotenant.lab.world.config import WorldConfig
 from cotenant.local.nodes.behaviour import Behaviour, Simulated
 from cotenant.local.nodes.world import LiveWorld
-from cotenant.model.errors import InvalidInput
+from cotenant.model.errors import InvalidInput, Permanent
 
 GIB = 1 << 30
 
@@ -178,3 +178,30 @@ def test_a_service_keeps_its_row_while_one_of_its_pods_runs() -> None:
     assert after is not None
     assert after.cpu_cores > 1.6 * before.cpu_cores  # the whole load of its own service
     assert sorted(each.name for each in w.snapshot().services) == ["other", "s"]
+
+
+def test_a_day_starts_at_midnight_however_late_it_is() -> None:
+    day_s = WorldConfig().horizon_s
+    w = world(speed=day_s / 10.0)  # a day in ten seconds
+    w.advance(1.0)
+    w.start_day(27.3)
+    assert w.snapshot().day == 3.0  # fresh, not the last step's
+    assert w.simulated(27.3) == pytest.approx(3 * day_s)
+    w.start("s", "n0", service(), 27.3)
+    w.advance(28.3)
+    assert w.snapshot().day == pytest.approx(3.1, abs=0.01)
+    usage = w.usage("s")
+    early = usage.cpu_cores if usage is not None else 0.0
+    for tenth in range(284, 324):
+        w.advance(tenth / 10.0)
+    usage = w.usage("s")
+    assert usage is not None
+    assert usage.cpu_cores > early > 0.0  # the load rises towards noon
+    with pytest.raises(Permanent, match="while no pod runs"):
+        w.start_day(33.0)
+
+
+def test_the_first_day_of_a_new_world_starts_at_zero() -> None:
+    w = world()
+    w.start_day(0.0)
+    assert w.snapshot().day == 0.0
