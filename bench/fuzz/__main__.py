@@ -1,0 +1,80 @@
+"""`python -m bench.fuzz`: random and damaged input for every reader; prints what each made of it.
+
+A nightly run is `python -m bench.fuzz --inputs 1000000` (about two hours of CPU); `make test` gives each reader a hundredth of that. A failure prints the
+reader, the seed and the input, and `--reader NAME --seed S --inputs 1` repeats it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from random import Random
+
+from bench.fuzz.readers import Reader, all_readers
+
+SLOW_S = 2.0  # of CPU
+_SHOWN_BYTES = 600
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a reader made of its inputs."""
+
+    accepted: int = 0
+    refused: int = 0
+    failures: int = 0
+    slowest_s: float = 0.0
+    first_failure: str = ""
+
+
+def fuzz(reader: Reader, inputs: int, seed: int) -> Tally:
+    """Give the reader so many inputs, each made from a seed of its own."""
+    tally = Tally()
+    for number in range(seed, seed + max(1, round(inputs * reader.part))):
+        text = reader.make(Random(f"{reader.name} {number}"))
+        began_s, failure = time.process_time(), ""
+        try:
+            reader.read(text)
+            tally.accepted += 1
+        except reader.errors:
+            tally.refused += 1
+        except Exception:
+            failure = traceback.format_exc(limit=-4)
+        took_s = time.process_time() - began_s
+        tally.slowest_s = max(tally.slowest_s, took_s)
+        if took_s > SLOW_S and not failure and number > seed:  # the first input may load kernels
+            failure = f"it took {took_s:.1f} s of CPU"
+        if failure:
+            tally.failures += 1
+            tally.first_failure = (
+                tally.first_failure or f"{reader.name}, seed {number}: {failure}\n{text[:_SHOWN_BYTES]!r}"
+            )
+    return tally
+
+
+def main() -> int:
+    """Run and print a table. 1 where a reader failed."""
+    options = argparse.ArgumentParser(prog="python -m bench.fuzz", description=__doc__)
+    options.add_argument("--inputs", type=int, default=10_000, help="inputs per reader; slow readers get a part of it")
+    options.add_argument("--seed", type=int, default=0, help="of the first input")
+    options.add_argument("--reader", default="", help="only readers whose name contains this")
+    asked = options.parse_args()
+    logging.disable(logging.CRITICAL)
+    found: list[str] = []
+    print(f"{'reader':48} {'accepted':>9} {'refused':>9} {'failed':>7} {'slowest ms':>11}")
+    for reader in all_readers():
+        if asked.reader in reader.name:
+            tally = fuzz(reader, asked.inputs, asked.seed)
+            row = f"{tally.accepted:9} {tally.refused:9} {tally.failures:7} {1e3 * tally.slowest_s:11.1f}"
+            print(f"{reader.name:48} {row}", flush=True)
+            found += [tally.first_failure] if tally.failures else []
+    print("".join(f"\n{each}\n" for each in found), end="")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+"""Every reader of foreign text, with inputs for it and the errors that it documents.
+
+Kubernetes objects go the whole way: decoded as by the watch cache, handed to the scheduler's own watches and to its engine, which decides now and then. Each
+other reader is one function. A reader may raise what its docstring names, nothing else, and must end soon.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+
+from bench.fuzz.inputs import documents_of, text_input, texts_like
+from cotenant.drivers.cgroup import parsing as cgroup
+from cotenant.drivers.cgroup import translation
+from cotenant.drivers.kube.cache.cache import ApiObject, Changed, key_of
+from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import UNREADABLE
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.proc import host
+from cotenant.drivers.psi import parsing as psi
+from cotenant.drivers.resctrl import schemata
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.instructions import Bind
+from cotenant.engine.rehearsal import rehearse
+from cotenant.engine.state.reports import Reports
+from cotenant.lab.traces.read import read_table
+from cotenant.model.document import parse
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.machine.knob import GiveBack, Knob, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.quantities import parse_quantity
+from cotenant.policy.placement.profiles import profile
+from cotenant.services.agent.configuration.config import read_config
+from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
+from cotenant.services.keeper import wire
+from cotenant.services.kube_process.watches import Watches
+from cotenant.services.reporting import payload
+from cotenant.services.scheduler.actions.claims import ClaimBinder
+from cotenant.services.scheduler.load_aware import parse_settings
+from cotenant.services.scheduler.watches import EngineWatches
+
+_NAMES, _DECIDE_EVERY = 12, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """`read` may raise `errors`; `part` is its share of the inputs of a run, 1 for one that takes microseconds."""
+
+    name: str
+    make: Callable[[Random], bytes]
+    read: Callable[[bytes], object]
+    errors: tuple[type[Exception], ...] = ()
+    part: float = 1.0
+
+
+def all_readers() -> list[Reader]:
+    """Every reader; those of Kubernetes objects share one engine."""
+    return [*_kubernetes(), *_node_files(), *_documents(), *_messages(), _trace()]
+
+
+class _CollectedWatches(Watches):
+    """Keeps what would be done with the deliveries of each kind, instead of watching an API server."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(Client, None))
+        self.collected: dict[str, tuple[Kind[Any], Deliver[Any]]] = {}
+
+    def deliver(
+        self, kind: Kind[Any], deliver: Deliver[Any], *, field_selector: str = "", optional: bool = False
+    ) -> Reflector[Any]:
+        self.collected[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] = kind, deliver
+        return cast(Reflector[Any], None)
+
+
+def _kubernetes() -> list[Reader]:
+    rehearse(profile("cotenant-requests"))
+    cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(0))
+    watches, reader = _CollectedWatches(), PodReader()
+    clock = iter(range(10**12))
+    times = [0.0]
+
+    def now() -> float:
+        return times[0]
+
+    EngineWatches(watches, cluster, reader, ClaimBinder(cast(Client, None), reader.volumes), Reports(), now)
+
+    def of(kind: Kind[Any], deliver: Deliver[Any]) -> Callable[[bytes], object]:
+        decoder = msgspec.json.Decoder(kind.form)
+        known: dict[str, ApiObject] = {}
+
+        def read(text: bytes) -> None:
+            new = decoder.decode(text)
+            key = key_of(new.metadata)
+            gone = hash(text) % 5 == 0
+            deliver([Changed(kind.name, key, known.get(key), None if gone and key in known else new)])
+            if gone:
+                known.pop(key, None)
+            else:
+                known[key] = new
+            count = next(clock)
+            times[0] = count * 0.5
+            if count % _DECIDE_EVERY == 0:
+                for each in cluster.decide(now()):
+                    if isinstance(each, Bind) and cluster.sending(each.uid, now()):
+                        cluster.bind_failed(each.uid, "fuzz", now())
+                cluster.validate()
+
+        return read
+
+    return [
+        Reader(f"kubernetes {name}", documents_of(kind.form, _named(kind)), of(kind, deliver), UNREADABLE, 0.3)
+        for name, (kind, deliver) in watches.collected.items()
+    ]
+
+
+def _named(kind: Kind[Any]) -> Callable[[Any, Random], None]:
+    """Objects of few names, so that they are changed and deleted, with what every object of an API server has."""
+
+    def shape(document: Any, rng: Random) -> None:
+        meta = document.get("metadata")
+        if not isinstance(meta, dict) or rng.random() < 0.02:
+            return
+        name = f"{kind.plural[:3]}{rng.randrange(_NAMES)}"
+        meta |= {"name": name, "uid": f"uid-{name}", "resourceVersion": str(rng.randrange(1, 10**6))}
+        meta.pop("namespace", None)
+        if kind.namespaced:
+            meta["namespace"] = rng.choice(("default", "kube-system"))
+        spec = document.get("spec")
+        if kind.plural == "pods" and isinstance(spec, dict):
+            spec["schedulerName"] = "cotenant"
+            if rng.random() < 0.7:
+                spec.pop("nodeName", None)
+
+    return shape
+
+
+def _node_files() -> list[Reader]:
+    stat = b"usage_usec 100\nuser_usec 60\nsystem_usec 40\nnr_periods 5\nnr_throttled 1\nthrottled_usec 99\n"
+    pressure = (
+        b"some avg10=0.00 avg60=1.20 avg300=0.00 total=12345\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=6789\n"
+    )
+    io = b"8:0 rbytes=1024 wbytes=0 rios=3 wios=0 dbytes=0 dios=0\n253:1 rbytes=1 wbytes=2 rios=3 wios=4\n"
+    throttle = b"8:0 Read 4096\n8:0 Write 0\n8:0 Total 4096\nTotal 4096\n"
+    net = b"Inter-|   Receive  |  Transmit\n face |bytes packets|bytes packets\n  eth0: 100 2 0 0 0 0 0 0 200 3 0 0 0 0 0 0\n"
+    disks = b"   8       0 sda 100 0 2000 30 40 0 800 60 0 70 90\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15\n"
+    caches = b"    L3:0=ff;1=0f\n    MB:0=100;1=50\n  L3CODE:0=3\n"
+
+    def of(text: bytes) -> str:
+        return text.decode("utf-8", "surrogateescape")
+
+    known = (ValueError, CotenantError)
+    return [
+        Reader("cgroup number", texts_like(b"123\n", b"max\n", b"-1\n"), cgroup.number),
+        Reader("cgroup cpu.stat", texts_like(stat), lambda text: (cgroup.field(text, b"usage_usec"), cgroup.total(text, b"user_usec", b"x"))),
+        Reader("cgroup io.stat", texts_like(io), cgroup.io_stat),
+        Reader("cgroup blkio", texts_like(throttle), cgroup.throttle_bytes),
+        Reader("cgroup cpu.max", texts_like(b"max 100000\n", b"5000 100000\n"), cgroup.cpu_max_m),
+        Reader("cgroup cpu.shares", texts_like(b"1024\n"), lambda text: translation.parse_shares(of(text)), known),
+        Reader("cgroup memory limit", texts_like(b"max\n", b"9223372036854771712\n"), lambda text: translation.memory_max_of(of(text)), known),
+        Reader("cgroup io.max", texts_like(b"8:0 1048576\n253:0 5\n"), lambda text: translation.device_limits_of([of(text)] * 4), known),
+        Reader("pressure", texts_like(pressure), psi.parse_pressure),
+        Reader("proc net/dev", texts_like(net), lambda text: host.network_bytes(of(text))),
+        Reader("proc diskstats", texts_like(disks), lambda text: host.disk_bytes(of(text))),
+        Reader("resctrl schemata", texts_like(caches), lambda text: schemata.parse_schemata(of(text)), known),
+    ]  # fmt: skip
+
+
+def _documents() -> list[Reader]:
+    folder = Path(tempfile.mkdtemp(prefix="cotenant-fuzz-"))
+    config = folder / "agent.yaml"
+    agent = (
+        b"node: n0\nmode: dry-run\nperiod_ms: 1000\nbest_effort: [be]\nservices:\n"
+        b"  - {name: web, group: ls/web, objective_p99_ms: 50}\ncapacity: {cpu_m: 8000}\n"
+    )
+    settings = (
+        b"usageThresholds: {cpu: 65, memory: 95}\nestimatedScalingFactors: {cpu: 85}\nfilterExpiredNodeMetrics: true\n"
+    )
+    slo = b'{"spec": {"resourceUsedThresholdWithBE": {"enable": true, "cpuSuppressThresholdPercent": 65}, "cpuBurstStrategy": {"policy": "auto"}}}'
+    yaml = b"a: &x [1, 2.5, null, yes]\nb: *x\nc: !!timestamp 2026-01-01\nd: |\n  text\n? [k]\n: v\n"
+
+    def agent_config(text: bytes) -> object:
+        config.write_bytes(text)
+        return read_config(config)
+
+    def node_slo(text: bytes) -> object:
+        given = read_node_slo(parse(text, "slo"))
+        return policies_of(given), not_taken(given)
+
+    return [
+        Reader("quantity", lambda rng: text_input(rng).encode("utf-8", "replace"), lambda text: parse_quantity(text.decode("utf-8", "replace")), (InvalidInput,)),
+        Reader("YAML", texts_like(yaml), lambda text: parse(text, "document"), (InvalidInput,), 0.1),
+        Reader("load-aware settings", texts_like(settings), lambda text: parse_settings(text, "file"), (InvalidInput,), 0.1),
+        Reader("agent configuration", texts_like(agent), agent_config, (InvalidInput,), 0.1),
+        Reader("NodeSLO", texts_like(slo), node_slo, (InvalidInput,), 0.1),
+    ]  # fmt: skip
+
+
+def _messages() -> list[Reader]:
+    reason = Reason("guard", "slack is -3 %", (Term("slack", -30, "permille"),))
+    target = Target("be/a", Knob.CPU_MAX)
+    requests: list[wire.Request] = [
+        wire.Hold((SetKnob(target, "max 100000", reason),)),
+        wire.End((GiveBack(target, reason),)),
+        wire.Read((target,)),
+    ]
+    return [
+        Reader(
+            "keeper request",
+            texts_like(*(wire.frame(each)[wire.LENGTH.size :] for each in requests)),
+            wire.request,
+            (CotenantError,),
+        ),
+        Reader(
+            "keeper reply",
+            texts_like(wire.frame(wire.Values(("max",)))[wire.LENGTH.size :]),
+            wire.reply,
+            (CotenantError,),
+        ),
+        Reader("node report", documents_of(payload.Payload), payload.read, (InvalidInput,)),
+    ]
+
+
+def _trace() -> Reader:
+    folder = Path(tempfile.mkdtemp(prefix="cotenant-fuzz-"))
+    table = folder / "openb_pod_list.csv"
+    valid = (
+        b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+        b"p0,1000,2048,1,500,,LS,Running,0,100,1\np1,2000,4096,0,0,V100M16|T4,BE,Succeeded,5,,6\n"
+    )
+
+    def read(text: bytes) -> object:
+        table.write_bytes(text)
+        return read_table("openb", "pods", table)
+
+    return Reader("trace openb", texts_like(valid), read, (InvalidInput,), 0.005)

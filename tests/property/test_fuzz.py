@@ -1,0 +1,38 @@
+"""Random and damaged input: every reader answers, or raises what it documents (`python -m bench.fuzz` for more of it)."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from bench.fuzz.__main__ import fuzz
+from bench.fuzz.readers import Reader, all_readers
+
+INPUTS = 10_000
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)  # unreadable objects are logged one by one
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.slow
+def test_every_reader_survives_random_input() -> None:
+    """In one case: the readers of Kubernetes objects share an engine, whose state the earlier ones made."""
+    for reader in all_readers():
+        found = fuzz(reader, INPUTS, seed=0)
+        assert not found.failures, found.first_failure
+        assert found.accepted, f"{reader.name} accepts nothing: its examples are not valid"
+        assert found.refused or not reader.errors
+
+
+def test_an_undocumented_error_and_an_endless_reader_are_failures() -> None:
+    def broken(text: bytes) -> None:
+        raise KeyError(text)
+
+    found = fuzz(Reader("broken", lambda rng: b"x", broken, (ValueError,)), 3, seed=7)
+    assert found.failures == 3
+    assert "broken, seed 7" in found.first_failure
+    assert "KeyError" in found.first_failure
