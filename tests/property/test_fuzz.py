@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-
 from bench.fuzz.__main__ import fuzz
 from bench.fuzz.readers import Reader, all_readers
 
