@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.manifests import deployment, is_running, pod, pod_spec
 from tests.e2e.running import Client, eventually
 
-from cotenant.drivers.kube.kinds.custom.reservation import manifest
+from cotenant.drivers.kube.kinds.custom.reservation_writing import manifest
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.policy.placement.reservations.migration import reservation_for

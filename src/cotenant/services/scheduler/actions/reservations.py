@@ -15,12 +15,8 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import Conflict, NotFound, Unavailable
-from cotenant.drivers.kube.kinds.custom.reservation import (
-    RESERVATIONS,
-    ReservationReader,
-    holdings_patch,
-    written_status,
-)
+from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
+from cotenant.drivers.kube.kinds.custom.reservation_writing import holdings_patch, written_status
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve

@@ -1,18 +1,17 @@
-"""Reservation objects (scheduling.koordinator.sh/v1alpha1): read as the model's value, their status written, and a manifest made of one.
+"""Reservation objects (scheduling.koordinator.sh/v1alpha1), read as the model's value.
 
 Problem: a template is a whole pod, written by people, and its errors must be reported on the object instead of hiding it. Choice:
 spec and status are decoded by themselves, the template by the reader of pods; whatever cannot be read becomes a sentence in `wrong`, and only an
-object without a name or UID is refused. A status is written whole, so that nothing old stays. Limits:
-a template's volumes and gates are not read; `template.spec.nodeName` pins it to that node.
+object without a name or UID is refused. Limits: a template's volumes and gates are not read; `template.spec.nodeName` pins it to that node.
 Source: Koordinator, apis/scheduling/v1alpha1/reservation_types.go.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from math import isfinite, nan
-from typing import Any, TypeVar
+from datetime import datetime
+from math import nan
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, field
@@ -21,7 +20,7 @@ from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.kinds.attempting import Attempt
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Strings, Text, Time
-from cotenant.drivers.kube.kinds.pod.demands import read_holdings, written_holdings
+from cotenant.drivers.kube.kinds.pod.demands import read_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodMeta, PodObject, PodSpec
 from cotenant.drivers.kube.kinds.selectors import Selector, one_of, read_label_selector
@@ -31,8 +30,6 @@ from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Holdings
 from cotenant.model.cluster.labels import Labels, Operator, Requirement
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cpus.spec import RESOURCE_STATUS
-from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.reservation import (
     KIND,
@@ -48,7 +45,7 @@ from cotenant.model.groups.reservation import (
     Reservation,
 )
 from cotenant.model.groups.reservation_notes import ORDER, PRE_ALLOCATION_REQUIRED, RESTRICTED_OPTIONS
-from cotenant.model.resources import NOTHING, Amounts, format_amount
+from cotenant.model.resources import NOTHING, Amounts
 
 T = TypeVar("T")
 
@@ -241,7 +238,7 @@ def _owners(written: tuple[_Owner, ...]) -> tuple[Owner, ...]:
     for i, owner in enumerate(written):
         where = f"spec.owners[{i}]"
         one, by = owner.object, owner.controller
-        if not any((*_told(one), *_told(by), owner.label_selector is not None)):
+        if not any((*_criteria(one), *_criteria(by), owner.label_selector is not None)):
             raise InvalidInput(where, "{}", "an object, a controller or a labelSelector that selects pods")
         found.append(
             Owner(
@@ -268,7 +265,7 @@ def _pre_allocation(spec: _Spec, labels: Strings) -> PreAllocation | None:
     return PreAllocation(bool(policy.enable_multiple), mode == "Cluster", required)
 
 
-def _told(reference: _Reference | None) -> tuple[str | None, ...]:
+def _criteria(reference: _Reference | None) -> tuple[str | None, ...]:
     return () if reference is None else (reference.name, reference.namespace, reference.uid, reference.kind)
 
 
@@ -327,114 +324,3 @@ def _condition(written: _Condition) -> Condition:
     except InvalidInput:
         since_s = nan
     return Condition(written.type, written.status == "True", written.reason or "", written.message or "", since_s)
-
-
-# ---- writing
-
-
-def holdings_patch(uid: str, holds: Holdings) -> dict[str, Any]:
-    """A merge patch of the annotations with its CPUs and devices; those of others are removed."""
-    nothing: dict[str, str | None] = {RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
-    return {"metadata": {"uid": uid, "annotations": nothing | written_holdings(holds)}}
-
-
-def written_status(
-    phase: Phase,
-    node: str,
-    allocatable: Amounts,
-    allocated: Amounts,
-    owners: tuple[CurrentOwner, ...],
-    conditions: tuple[Condition, ...],
-) -> dict[str, Any]:
-    """The whole status."""
-    status: dict[str, Any] = {"phase": phase.value, "conditions": [_written(each) for each in conditions]}
-    if node:
-        status["nodeName"] = node
-        status["allocatable"] = {name: format_amount(name, amount) for name, amount in allocatable}
-        status["allocated"] = {name: format_amount(name, allocated.get(name)) for name, _ in allocatable}
-        status["currentOwners"] = [
-            {"apiVersion": "v1", "kind": "Pod", "namespace": o.namespace, "name": o.name, "uid": o.uid} for o in owners
-        ]
-    return status
-
-
-def _written(condition: Condition) -> dict[str, Any]:
-    at = _stamp(condition.since_s)
-    return {
-        "type": condition.type,
-        "status": str(condition.status),
-        "reason": condition.reason,
-        "message": condition.message,
-        **({"lastProbeTime": at, "lastTransitionTime": at} if at else {}),
-    }
-
-
-def _stamp(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if isfinite(at_s) else ""
-
-
-def manifest(reservation: Reservation, like: PodObject) -> dict[str, Any]:
-    """A Reservation to be created, its template made of a pod's own spec: a rebalancer's. Labels and node affinity are the reservation's."""
-    spec = msgspec.to_builtins(
-        msgspec.structs.replace(
-            like.spec or PodSpec(), node_name=None, volumes=None, scheduling_gates=None, affinity=None
-        )
-    )
-    affinity = like.spec.affinity if like.spec is not None else None
-    written: dict[str, Any] = msgspec.to_builtins(affinity) if affinity is not None else {}
-    if reservation.pod.node_affinity is not None:
-        node = written.setdefault("nodeAffinity", {})
-        required = reservation.pod.node_affinity.required
-        if required is not None:
-            node["requiredDuringSchedulingIgnoredDuringExecution"] = _node_selector(required)
-    if written:
-        spec["affinity"] = written
-    spec.setdefault("schedulerName", reservation.scheduler)
-    return {
-        "apiVersion": f"{RESERVATIONS.group}/{RESERVATIONS.version}",
-        "kind": KIND,
-        "metadata": {"name": reservation.name},
-        "spec": {
-            "template": {
-                "metadata": {"namespace": reservation.pod.namespace, "labels": dict(reservation.pod.labels)},
-                "spec": spec,
-            },
-            "owners": [_owner_of(owner) for owner in reservation.owners],
-            "ttl": f"{reservation.ttl_s:.0f}s",
-            "allocateOnce": reservation.allocate_once,
-        },
-    }
-
-
-def _owner_of(owner: Owner) -> dict[str, Any]:
-    """An object or a controller; selectors are written by people."""
-    found: dict[str, Any] = {}
-    if owner.object is not None:
-        one = owner.object
-        found["object"] = _given(name=one.name, namespace=one.namespace, uid=one.uid)
-    if owner.controller is not None:
-        by = owner.controller
-        found["controller"] = {
-            **_given(name=by.name, namespace=by.namespace, uid=by.uid, kind=by.kind, apiVersion=by.api_version),
-            **({} if by.controller is None else {"controller": by.controller}),
-        }
-    return found
-
-
-def _given(**fields: str) -> dict[str, str]:
-    return {name: text for name, text in fields.items() if text}
-
-
-def _node_selector(selector: NodeSelector) -> dict[str, Any]:
-    def expressions(requirements: tuple[Requirement, ...]) -> list[dict[str, Any]]:
-        return [{"key": r.key, "operator": r.operator.value, "values": list(r.values)} for r in requirements]
-
-    terms_ = []
-    for term in selector.terms:
-        written: dict[str, Any] = {}
-        if term.expressions:
-            written["matchExpressions"] = expressions(term.expressions)
-        if term.fields:
-            written["matchFields"] = expressions(term.fields)
-        terms_.append(written)
-    return {"nodeSelectorTerms": terms_}

@@ -12,13 +12,8 @@ import pytest
 import yaml
 
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
-from cotenant.drivers.kube.kinds.custom.reservation import (
-    ReservationObject,
-    ReservationReader,
-    holdings_patch,
-    manifest,
-    written_status,
-)
+from cotenant.drivers.kube.kinds.custom.reservation import ReservationObject, ReservationReader
+from cotenant.drivers.kube.kinds.custom.reservation_writing import holdings_patch, manifest, written_status
 from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings, written_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject
