@@ -4,7 +4,7 @@ Problem: whether a change helps a pod depends on everything that decides: gangs,
 about one pod and one node is wrong as soon as one of them matters. Choice: the facts (nodes, pods with their nodes, budgets, objects of plugins, reports, learned
 estimates) are captured, and a second engine is built from them, which then runs the same cycle. Capturing costs a pass over the pods; the copy is built later and
 reads nothing of the original, so it can be built and run in another thread. Limits: back-offs begin again; pods that come after the pod in question in the queue
-are left out unless there are quotas; a pod that holds a node for its gang begins as nominated for it.
+are left out unless there are quotas; a pod that holds a node for its gang begins as nominated for it, and as bound where it is of another gang.
 """
 
 from __future__ import annotations
@@ -167,12 +167,13 @@ def capture(
     for entry in pods.by_uid.values():
         if entry.seen.reservation:
             continue  # made anew from the reservation
-        if entry.state in DECIDED and entry is not about:
+        is_own = entry is about or entry.seen.uid in gang
+        if entry is not about and (entry.state in DECIDED or (entry.state is State.WAITING and not is_own)):
             is_going = entry.seen.uid in going or any(each.is_leaving(entry.seen.uid) for each in evicting)
             placed.append(_placed(entry, is_going, now_s))
-        elif entry is about or entry.seen.uid in gang:
+        elif is_own:
             own.append(_waiting(entry, components))
-        elif about is None or entry.state is State.WAITING or _is_before(entry, about, components):
+        elif about is None or _is_before(entry, about, components):
             others.append(entry)
         else:
             after.append(entry)

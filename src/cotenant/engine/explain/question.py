@@ -92,7 +92,9 @@ class _Trying:
         if base.node:
             waiting = replace(waiting, preemption=_evicting(base))
         else:
-            assumes = bool(assumed) and waiting.held  # what holds the pod as it is need not be what would hold it then
+            assumes = bool(
+                assumed and question.gang
+            )  # what holds the gang as it is need not be what would hold it then
             because = (base.message if assumes else "") or waiting.because or base.message or "it is not placed"
             waiting = replace(waiting, because=because, helps=self._helps())
         headline = f"with {assumed} it would wait: " if assumed else "it waits: "

@@ -84,7 +84,7 @@ def test_a_quotas_help_fits_the_quota_and_no_pod_would_be_evicted_from_a_node() 
     answer, _ = asked(world.cluster, "work/x", "cpu=1")
     assert answer.headline == "with cpu 1, 1 of 1 nodes would take it, a first"
     answer, _ = asked(world.cluster, "work/x", "cpu=1500m")
-    assert "it would wait: Insufficient quota team: cpu of its runtime" in answer.headline
+    assert answer.headline.startswith("with cpu 1500m it would wait: it would be over by 500m cpu")
 
 
 def overused(**settings: object) -> quota_world.World:
