@@ -31,7 +31,7 @@ def arrays(c: Cluster) -> dict[str, Any]:
     encoder, ledger, cache = assignments.encoder, assignments.ledger, assignments.verdict_cache
     found: dict[str, Any] = {
         "axis": encoder.axis.names,
-        "free": list(encoder._free_pods),
+        "free": list(encoder._pods.free),
         "rows": dict(encoder.node_rows),
     }
     for name, columns in (
@@ -46,7 +46,7 @@ def arrays(c: Cluster) -> dict[str, Any]:
         found[f"cache.{name}"] = getattr(cache, name).tobytes()
     found["slots"] = cache.cached()
     found["priorities"] = (assignments.pods.priorities.tobytes(), assignments.pods.started_s.tobytes())
-    found["pods"] = list(encoder._pods)
+    found["pods"] = list(encoder._pods._pods)
     found["changed"] = set(assignments.changed)
     found["cursor"] = c._components.placing._cursor.tobytes()
     found["rng"] = c._components.placing._rng.bit_generator.state

@@ -13,16 +13,16 @@ Limits: tenants, groups and resources keep their columns for good.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
-from itertools import islice
 from math import inf
 
 import numpy as np
 
 from cotenant.engine.encoding.capacity import Capacity, ResourcesOf
 from cotenant.engine.encoding.columns import EncodedArrays, longer, wider
+from cotenant.engine.encoding.node_changes import NodeChanges
+from cotenant.engine.encoding.pod_numbers import PodNumbers
 from cotenant.engine.encoding.shape_params import write_shape_params
 from cotenant.engine.encoding.taints import TaintBits
 from cotenant.model.arrays import Int, NodeArrays, ShapeArrays
@@ -33,7 +33,6 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import ResourceAxis
 from cotenant.policy.placement.contribution import contribution
 
-_MAX_CHANGES = 4096  # node changes kept for `changed_since`
 _NO_TERMS = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
@@ -55,7 +54,6 @@ class Encoder:
         self._pressure_factor = pressure_factor
         self.tenants: dict[str, int] = {}  # name -> number, in order
         self.groups: dict[str, int] = {}
-        self.pod_numbers: dict[str, int] = {}  # namespace/name -> number
         self.node_rows: dict[str, int] = {}
         self.labels_revision = 0  # increases when a node is added or removed, or its labels change
         self.on_row_changed: Callable[[int], None] = (
@@ -66,10 +64,8 @@ class Encoder:
         self._capacity = Capacity(self._arrays)
         self._taints = TaintBits(self._arrays)
         self._demands = self._taints.demands
-        self._revision = 0
-        self._changed_rows: deque[int] = deque(maxlen=_MAX_CHANGES)  # the last ones, one per revision
-        self._pods: list[tuple[str, int] | None] = []  # by number: name ("" = removed) and shape; None = free
-        self._free_pods: list[int] = []
+        self._changes = NodeChanges()
+        self._pods = PodNumbers()
         self._free_rows: list[int] = []
         self._shape_rows: dict[Shape, int] = {}
         self._free_shapes: list[int] = []
@@ -106,14 +102,11 @@ class Encoder:
     @property
     def revision(self) -> int:
         """Increases with every change of a node."""
-        return self._revision
+        return self._changes.revision
 
     def changed_since(self, revision: int) -> Sequence[int]:
         """Rows whose node was added, changed or removed since then, possibly repeated; all rows if more changes than are kept."""
-        changes = self._revision - revision
-        if changes > len(self._changed_rows):
-            return range(len(self._arrays.row_nodes))
-        return tuple(islice(reversed(self._changed_rows), changes))
+        return self._changes.since(revision, len(self._arrays.row_nodes))
 
     def domains(self, key: str) -> Domains:
         """The domains of a topology key over all rows."""
@@ -181,7 +174,7 @@ class Encoder:
         nodes = self._arrays.nodes
         if nodes.requested[row].any():
             raise InvalidInput("node", name, "a node without residents", "remove its pods first")
-        self._note(row)
+        self._changes.note(row)
         self.labels_revision += 1
         del self.node_rows[name]
         self._taints.clear_node(row, self.node(row))
@@ -193,19 +186,17 @@ class Encoder:
 
     def set_unlimited(self, name: str, resources: ResourcesOf | None) -> None:
         """Skip the capacity check for resources that a node does not advertise: a node rule checks them. The node need not be known yet."""
-        if self._capacity.set_unlimited(name, resources):
-            row = self.node_rows.get(name)
-            if row is not None:
-                self._note(row)
-                self._capacity.write(row, self.node(row))
+        row = self.node_rows.get(name)
+        if self._capacity.set_unlimited(name, resources) and row is not None:
+            self._changes.note(row)
+            self._capacity.write(row, self.node(row))
 
     def set_withheld(self, name: str, cpu_m: int) -> None:
         """Withhold milli-CPU of a node: residents take that much beside their requests. The node need not be known yet."""
-        if self._capacity.set_withheld(name, cpu_m):
-            row = self.node_rows.get(name)
-            if row is not None:
-                self._capacity.write(row, self.node(row))
-                self.on_row_tightened(row)
+        row = self.node_rows.get(name)
+        if self._capacity.set_withheld(name, cpu_m) and row is not None:
+            self._capacity.write(row, self.node(row))
+            self.on_row_tightened(row)
 
     def withheld_m(self) -> Int:
         """`int64[N]`: withheld milli-CPU."""
@@ -217,12 +208,8 @@ class Encoder:
         except KeyError:
             raise InvalidInput("node", name, "a node that was added") from None
 
-    def _note(self, row: int) -> None:
-        self._revision += 1
-        self._changed_rows.append(row)
-
     def _write_node(self, row: int, node: Node) -> None:
-        self._note(row)
+        self._changes.note(row)
         self._arrays.row_nodes[row] = node
         self._extend_axis(node.allocatable.names())
         self._capacity.write(row, node)
@@ -230,45 +217,30 @@ class Encoder:
 
     # ---- pods
 
+    @property
+    def pod_numbers(self) -> dict[str, int]:
+        """Number by namespace/name."""
+        return self._pods.by_key
+
     def add_pod(self, pod: Pod) -> tuple[int, int]:
         """The new pod's number and its shape's row. `InvalidInput` if the name is taken."""
-        if pod.key in self.pod_numbers:
-            raise InvalidInput("pod", pod.key, "a namespace and name that no other pod has")
+        self._pods.check(pod.key)
         shape = self._use_shape(pod.shape())
-        if self._free_pods:
-            number = self._free_pods.pop()
-        else:
-            number = len(self._pods)
-            self._pods.append(None)
-        self._pods[number] = (pod.key, shape)
-        self.pod_numbers[pod.key] = number
-        return number, shape
+        return self._pods.add(pod.key, shape), shape
 
     def remove_pod(self, key: str) -> int:
         """Remove a pod's name, `namespace/name`, and return its number, which stays taken until `release_pod`."""
-        try:
-            number = self.pod_numbers.pop(key)
-        except KeyError:
-            raise InvalidInput("pod", key, "a pod that was added") from None
-        self._pods[number] = ("", self.shape_of(number))
-        return number
+        return self._pods.remove(key)
 
     def release_pod(self, number: int) -> None:
         """Free the number of a removed pod. The ledger and all other holders must have dropped it."""
-        held = self._pods[number] if 0 <= number < len(self._pods) else None
-        if held is None or held[0]:
-            raise InvalidInput("pod number", number, "the number of a pod that was removed and not released")
-        self._shape_users[held[1]] -= 1
-        self._unused_shapes += self._shape_users[held[1]] == 0
-        self._pods[number] = None
-        self._free_pods.append(number)
+        shape = self._pods.release(number)
+        self._shape_users[shape] -= 1
+        self._unused_shapes += self._shape_users[shape] == 0
 
     def shape_of(self, number: int) -> int:
         """The shape's row of a pod that is not released."""
-        held = self._pods[number] if 0 <= number < len(self._pods) else None
-        if held is None:
-            raise InvalidInput("pod number", number, "the number of a pod that was added")
-        return held[1]
+        return self._pods.shape_of(number)
 
     def with_extra_pod(self, number: int, shape: Shape) -> tuple[Encoder, int]:
         """A copy with one more pod like pod `number`, for a what-if question, and that pod's number. This encoder is not changed.
@@ -293,7 +265,7 @@ class Encoder:
         made._arrays.shapes = extended._replace(request=wider(extended.request, len(axis)))
         row = len(self._arrays.row_shapes)
         made._shape_preferred = [*self._shape_preferred, self._shape_preferred[k]]
-        made._pods = [*self._pods, ("", row)]
+        made._pods = self._pods.with_unnamed(row)
         made._unsummed = []
         if shape != self.shape(k):
             made._write_params(row, shape)

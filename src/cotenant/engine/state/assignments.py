@@ -16,6 +16,7 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin, overriding
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.state.assignment_checks import check_residents, rows_over_capacity
 from cotenant.engine.state.estimates import Estimates
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing
@@ -370,23 +371,7 @@ class Assignments:
         self.ledger.validate()
         for each in self.narrowing.node_rules:
             each.validate()
-        assigned = {}
-        for name, here in self.residents.items():
-            row = self.encoder.node_rows.get(name, -1)
-            for uid, entry in here.items():
-                if entry.node != name or entry.row != row or entry.seen.uid != uid:
-                    raise Permanent(
-                        f"pod {entry.seen.pod.key} is listed on {name}, but its entry has node {entry.node}, row {entry.row}"
-                    )
-                if row >= 0:
-                    assigned[entry.number] = row
-        for entry in self.reserved.values():
-            assigned[entry.number] = entry.row
-        found = {int(number): int(self.ledger.row[number]) for number in np.flatnonzero(self.ledger.row >= 0)}
-        if found != assigned:
-            raise Permanent(
-                f"the ledger has {len(found)} assigned pods and the names {len(assigned)}, or their rows differ"
-            )
+        check_residents(self.residents, self.reserved.values(), self.encoder.node_rows, self.ledger)
 
     def on_nodes(self, numbers: Int) -> Mask:
         """Which of these numbers, -1 for none, belong to assigned pods. The arrays must be up to date."""
@@ -397,11 +382,7 @@ class Assignments:
     def over_capacity(self) -> tuple[str, ...]:
         """Nodes whose pods request more than the capacity, without resources reserved for nominated pods."""
         self.write()
-        requested = self.ledger.nodes.requested.copy()
-        for entry in self.reserved.values():
-            requested[entry.row] -= self.ledger.shapes.request[entry.shape]
-        over = np.flatnonzero((requested > self.ledger.nodes.capacity).any(axis=1))
-        return tuple(self.names[row] for row in over)
+        return tuple(self.names[row] for row in rows_over_capacity(self.reserved.values(), self.ledger))
 
 
 def _column(values: Iterable[int]) -> Int:
