@@ -26,7 +26,7 @@ from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.proc import host
-from cotenant.drivers.psi import parsing as psi
+from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.drivers.resctrl import schemata
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
@@ -167,7 +167,7 @@ def _node_files() -> list[Reader]:
         Reader("cgroup cpu.shares", texts_like(b"1024\n"), lambda text: translation.parse_shares(of(text)), known),
         Reader("cgroup memory limit", texts_like(b"max\n", b"9223372036854771712\n"), lambda text: translation.memory_max_of(of(text)), known),
         Reader("cgroup io.max", texts_like(b"8:0 1048576\n253:0 5\n"), lambda text: translation.device_limits_of([of(text)] * 4), known),
-        Reader("pressure", texts_like(pressure), psi.parse_pressure),
+        Reader("pressure", texts_like(pressure), parse_pressure),
         Reader("proc net/dev", texts_like(net), lambda text: host.network_bytes(of(text))),
         Reader("proc diskstats", texts_like(disks), lambda text: host.disk_bytes(of(text))),
         Reader("resctrl schemata", texts_like(caches), lambda text: schemata.parse_schemata(of(text)), known),
