@@ -127,7 +127,7 @@ class Asked(Protocol):
         ...
 
     def latency_reported(self, report: latency.LatencyReport) -> bool:
-        """Take a service's report; False where nobody knows the workload. Raises `InvalidInput`."""
+        """Take a service's report; False where the workload is unknown. Raises `InvalidInput`."""
         ...
 
 
@@ -199,7 +199,7 @@ class Pages:
             status, field = (400, "") if error.field == latency.WHOLE else (422, error.field)
             return LatencyOutcome.INVALID, _trouble(status, str(error), field)
         if not known:
-            return LatencyOutcome.UNKNOWN, _trouble(404, f"nobody here knows {report.workload[:200]}", "workload")
+            return LatencyOutcome.UNKNOWN, _trouble(404, f"unknown workload {report.workload[:200]}", "workload")
         return LatencyOutcome.TAKEN, Answer(204)
 
 
@@ -217,7 +217,9 @@ def _explained(agent: Agent, query: bytes) -> Answer:
         raise InvalidInput("group, pod", "both" if group else "neither", "one of them")
     story: NodeExplanation | None = agent.explain(group.strip("/") if group else pod)
     if story is None:
-        return _trouble(404, f"nobody here knows {(group or pod)[:200]}", "group" if group else "pod")
+        return _trouble(
+            404, f"unknown {'group' if group else 'pod'} {(group or pod)[:200]}", "group" if group else "pod"
+        )
     return _page(story)
 
 

@@ -222,7 +222,7 @@ def _engine(agent: Agent) -> Iterator[Metric]:
     for hold in holds:
         key = (hold.state, hold.policy)
         by_state[key] = by_state.get(key, 0) + 1
-    yield _gauge("cotenant_agent_holds", "Knobs by how they stand and who wants it", ("state", "policy"),
+    yield _gauge("cotenant_agent_holds", "Knobs by state and by the policy that wants them", ("state", "policy"),
                  list(by_state.items()))  # fmt: skip
     for knob, name, help_ in _KNOBS:
         yield _gauge(name, help_, ("group", "policy", "state"),

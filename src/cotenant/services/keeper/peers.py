@@ -62,7 +62,7 @@ def peers_of(users: Sequence[str], groups: Sequence[int], socket_group: int | No
 
 
 def protect_socket(path: Path, group: int | None) -> None:
-    """Let the owner and one group connect, and nobody else. Raises `InvalidInput` where the group cannot be set."""
+    """Let the owner and one group connect, and no other user. Raises `InvalidInput` where the group cannot be set."""
     if group is None:
         path.chmod(0o600)
         return

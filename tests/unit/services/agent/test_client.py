@@ -21,7 +21,7 @@ class Answering(BaseHTTPRequestHandler):
             "/healthz": (200, b"ok\n"),
             "/v1/list": (200, b"[1]"),
         }
-        self._say(*answers.get(self.path, (404, b'{"error": "nobody here knows it"}')))
+        self._say(*answers.get(self.path, (404, b'{"error": "unknown workload x"}')))
 
     def do_POST(self) -> None:
         told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -58,7 +58,7 @@ def test_answers_are_objects_and_queries_are_quoted(client: AgentClient) -> None
 
 
 def test_a_refusal_has_the_agents_message(client: AgentClient) -> None:
-    with pytest.raises(Permanent, match="404: nobody here knows it"):
+    with pytest.raises(Permanent, match="404: unknown workload x"):
         client.get("/v1/explain", group="x")
     client.post("/v1/latency", {"requests": 1})
     with pytest.raises(Permanent, match="422: requests: refused"):
