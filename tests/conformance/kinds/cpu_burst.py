@@ -45,7 +45,7 @@ def pool_state(case: Any) -> Iterator[tuple[str, Any, Any]]:
         labels = Labels.of({QOS_CLASS: each["qos"]})
         raw = NodePod(each["name"], "ns", each["name"], "", QoSClass(each["qos"]), containers=containers, labels=labels)
         pods.append(PodUse(raw, GroupUse("", cpu_m=each["used_cpu_m"])))
-    seen = node(given["node_cpus"], given["node_used_cpu_m"], *pods)
+    seen = node(given["node_cpus"] or 0, given["node_used_cpu_m"], *pods)
     state, _ = shared_use(seen, BurstConfig(pool_threshold_pct=given["threshold_pct"]), BurstMemory())
     yield "state", case.expect["state"], state.value
 

@@ -53,7 +53,12 @@ def per_gpu(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def fill_memory(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    got = grammar.filled(amounts(case.given["allocation"]), amounts(case.given["device_total"]))
+    try:
+        got = grammar.filled(amounts(case.given["allocation"]), amounts(case.given["device_total"]))
+    except InvalidInput:
+        yield "error", case.expect.get("error", False), True
+        return
+    yield "error", bool(case.expect.get("error")), False
     yield "allocation", amounts(case.expect["allocation"]), got
 
 

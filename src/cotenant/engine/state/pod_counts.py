@@ -36,6 +36,7 @@ _Key = tuple[
     tuple[SpreadConstraint, ...],
     tuple[HostPort, ...],
     str | None,
+    bool,
 ]
 
 
@@ -99,7 +100,16 @@ class PodCounts:
 
     def acquire_kind(self, pod: Pod) -> PodKind:
         """The kind of a pod, which then has one pod more."""
-        key = (pod.namespace, pod.labels, pod.affinity, pod.anti_affinity, pod.spread, pod.host_ports, pod.pinned)
+        key = (
+            pod.namespace,
+            pod.labels,
+            pod.affinity,
+            pod.anti_affinity,
+            pod.spread,
+            pod.host_ports,
+            pod.pinned,
+            pod.is_daemon,
+        )
         kind = self._kinds.get(key)
         if kind is None:
             index = self._free.pop() if self._free else len(self._by_index)

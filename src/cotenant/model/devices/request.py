@@ -153,11 +153,16 @@ def device_requests(asked: Amounts) -> tuple[DeviceRequest, ...]:
 
 
 def filled(part: Amounts, total: Amounts) -> Amounts:
-    """A part of one GPU with both forms of memory. Bytes and percent round down; unchanged where both or none are given."""
+    """A part of one GPU with both forms of memory. Bytes and percent round down; unchanged where both or none are given.
+
+    Raises `InvalidInput` where one form is given and the device has no amount of memory to compute the other from.
+    """
     has_bytes, has_ratio = GPU_MEMORY in part, GPU_MEMORY_RATIO in part
     device_bytes = total.get(GPU_MEMORY)
-    if has_bytes == has_ratio or not device_bytes:
+    if has_bytes == has_ratio:
         return part
+    if not device_bytes:
+        raise InvalidInput(GPU_MEMORY, device_bytes, "the memory of the device", "its other form cannot be computed")
     if has_bytes:
         return part.replaced(Amounts.of({GPU_MEMORY_RATIO: part.get(GPU_MEMORY) * WHOLE // device_bytes}))
     return part.replaced(Amounts.of({GPU_MEMORY: part.get(GPU_MEMORY_RATIO) * device_bytes // WHOLE}))

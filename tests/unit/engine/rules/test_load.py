@@ -201,8 +201,10 @@ def test_daemonsets_are_not_filtered_and_count() -> None:
     c = cluster(FILTER, node("n"))
     c.plugins.load_aware.metric_seen(metric("n", 5600), 0.0)
     term = NodeSelectorTerm((), (Requirement("metadata.name", Operator.IN, ("n",)),))
-    c.pod_seen(pod("d", 2000, node_affinity=NodeAffinity(NodeSelector((term,)))), 1.0)
-    assert binds(c.decide(1.0)) == {"d": "n"}
+    pinned = NodeAffinity(NodeSelector((term,)))
+    c.pod_seen(pod("p", 2000, node_affinity=pinned), 1.0)
+    c.pod_seen(pod("d", 2000, node_affinity=pinned, is_daemon=True), 1.0)
+    assert binds(c.decide(1.0)) == {"d": "n"}  # a node's name alone exempts no pod
     c.pod_seen(pod("a"), 2.0)
     assert binds(c.decide(2.0)) == {}
     c.validate()

@@ -76,5 +76,12 @@ def test_memory_is_filled_in_whole_bytes_and_percent() -> None:
     total = Amounts.of({GPU_CORE: 100, GPU_MEMORY: 1000, GPU_MEMORY_RATIO: 100})
     assert filled(Amounts.of({GPU_MEMORY: 290}), total) == Amounts.of({GPU_MEMORY: 290, GPU_MEMORY_RATIO: 29})
     assert filled(Amounts.of({GPU_MEMORY_RATIO: 33}), total) == Amounts.of({GPU_MEMORY: 330, GPU_MEMORY_RATIO: 33})
-    untold = Amounts.of({GPU_MEMORY_RATIO: 33})
-    assert filled(untold, Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100})) == untold
+    both = Amounts.of({GPU_MEMORY: 1, GPU_MEMORY_RATIO: 33})
+    assert filled(both, Amounts.of({GPU_CORE: 100})) == both
+
+
+@pytest.mark.parametrize("part", [{GPU_MEMORY_RATIO: 33}, {GPU_MEMORY: 1000}])
+@pytest.mark.parametrize("total", [{}, {GPU_CORE: 100, GPU_MEMORY_RATIO: 100}, {GPU_MEMORY: 0}])
+def test_memory_that_cannot_be_computed_is_an_error(part: dict[str, int], total: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput, match="gpu-memory"):
+        filled(Amounts.of(part), Amounts.of(total))

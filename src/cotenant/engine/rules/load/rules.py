@@ -2,8 +2,8 @@
 
 Problem: a node's use is reported once a minute, by an object that may be late, absent or wrong, while pods are placed by the thousand; and the rule
 applies to every pod, so nothing may be computed per node and pod. Choice: facts by node name; rows of room and use that follow them
-(engine/rules/load/rows.py); a pod counts by its estimate from its placement until a metric includes it. Off unless it has settings. Pods that are
-pinned to one node (a DaemonSet's) are not filtered, but they count. Limits: no preemption for load: evicting a pod does not lower a metric at once; a
+(engine/rules/load/rows.py); a pod counts by its estimate from its placement until a metric includes it. Off unless it has settings. Pods of a
+DaemonSet are not filtered, but they count. Limits: no preemption for load: evicting a pod does not lower a metric at once; a
 pod that fits by its estimate may use more. Which figures count for a node: policy/placement/load_aware/standing.py.
 
 Source: Koordinator, the load-aware scheduling plugin.
@@ -34,7 +34,7 @@ from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.policy.placement.load_aware.custom import node_thresholds, raw_allocatable
 from cotenant.policy.placement.load_aware.estimate import class_of, estimate
-from cotenant.policy.placement.load_aware.filtering import REASON_CPU, REASON_EXPIRED, REASON_MEMORY
+from cotenant.policy.placement.load_aware.filtering import REASON_CPU, REASON_EXPIRED, REASON_MEMORY, is_filtered
 from cotenant.policy.placement.load_aware.settings import NO_THRESHOLDS, LoadAwareSettings, NodeThresholds
 from cotenant.policy.placement.load_aware.standing import Facts, Source, Standing, standing
 from cotenant.policy.placement.load_aware.usage import Resident
@@ -52,7 +52,7 @@ class _Pod:
 
     key: str
     ask: Ask
-    is_pinned: bool  # to one node
+    is_filtered: bool
     started_s: float = nan  # from its status
     since_s: float = nan
     row: int = -1
@@ -164,7 +164,7 @@ class LoadAware:
         """Every pod is watched while the rule is on."""
         if not self.is_on:
             return False
-        self._pods[number] = _Pod(pod.key, self.ask_of(pod), pod.pinned is not None)
+        self._pods[number] = _Pod(pod.key, self.ask_of(pod), is_filtered(pod))
         return True
 
     def started(self, number: int, started_s: float) -> None:
@@ -179,7 +179,7 @@ class LoadAware:
     def rules(self, number: int) -> Iterator[Rule]:
         """The rows that fit the pod's estimate, by reason."""
         pod = self._pods[number]
-        if pod.is_pinned:
+        if not pod.is_filtered:
             return
         self.renew()
         rows = self._rows
@@ -257,7 +257,7 @@ class LoadAware:
     def alike(self, number: int) -> Hashable:
         """Pods with equal values take the same of every row, one after the other; None for a pod that is judged alone."""
         pod = self._pods[number]
-        return None if pod.is_pinned or self.settings.score_weight else pod.ask
+        return pod.ask if pod.is_filtered and not self.settings.score_weight else None
 
     def times(self, number: int) -> Int:
         """How many pods like this one each row can take."""

@@ -140,6 +140,8 @@ def shared_use(
     Shared CPUs are those not requested by LSE or LSR pods; use of the system is included, use of best-effort pods is not.
     """
     total_m, used_m = state.host.capacity_cpu_m, state.host.cpu_m
+    if total_m <= 0:  # the machine's CPUs are not known
+        return PoolState.UNKNOWN, memory.pool
     for entry in state.pods:
         if _pinned(entry.pod):
             total_m -= entry.pod.cpu_request_m

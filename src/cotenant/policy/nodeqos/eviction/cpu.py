@@ -137,9 +137,8 @@ def _sample(state: NodeState, config: CpuEvictionConfig) -> CpuSample | None:
     if used is None and all(entry.use.cpu_m is not None for entry in pods):
         used = sum(entry.use.cpu_m or 0 for entry in pods)
     if config.satisfaction is not None and config.satisfaction.measured_against is SatisfactionOf.ALLOCATABLE:
-        # A pool of 0 means that services use everything. It is replaced by 1 to keep satisfaction defined.
         pools = cpu_pools(config.pools_cpu_m, state)
-        limit = None if pools is None else max(1, dict(pools).get(Currency.REQUESTED_BATCH, 0))
+        limit = None if pools is None else dict(pools).get(Currency.REQUESTED_BATCH, 0)
     else:
         limit = best_effort_limit(state)
     seen = None

@@ -56,7 +56,7 @@ class Satisfaction:
 
     used_cpu_m: int
     request_cpu_m: int
-    limit_cpu_m: int  # what it may use: the actual limit, or the node's allocatable
+    limit_cpu_m: int  # what it may use: the actual limit, or the node's allocatable; below 0 = not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ def release(trigger: SatisfactionTrigger, average: Satisfaction, latest: Satisfa
 
 def _shortfall(trigger: SatisfactionTrigger, seen: Satisfaction, when: str) -> SatisfactionRelease:
     used, asked, limit = seen.used_cpu_m, seen.request_cpu_m, seen.limit_cpu_m
+    if limit == 0 and trigger.measured_against is SatisfactionOf.ALLOCATABLE:
+        limit = 1  # services use everything: satisfaction stays defined, and is about 0
     if limit <= 0:
         return SatisfactionRelease(0, f"best effort's limit is not known {when}")
     if limit >= SMALL_LIMIT_CPU_M and used * 100 < trigger.used_percent * limit:

@@ -16,7 +16,7 @@ from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.hints import Scope
 from cotenant.model.devices.request import filled
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import Amounts
+from cotenant.model.resources import GPU_MEMORY, Amounts
 
 Key = TypeVar("Key", str, int)
 Row = tuple[int, ...]  # one amount for each of an inventory's resources
@@ -97,7 +97,8 @@ class Inventory:
 @lru_cache(maxsize=4096)  # few sizes of devices, few sizes of parts
 def part_of(part: Amounts, total: Amounts, resources: tuple[str, ...]) -> tuple[Row | None, Amounts]:
     """A part of such a device with both forms of memory, over these resources and by name; no row where it requests other resources."""
-    amounts = filled(part, total)
+    # Without the device's memory, percent are allocated as they are, and bytes by the rule below nowhere.
+    amounts = filled(part, total) if total.get(GPU_MEMORY) else part
     if any(amount and name not in resources for name, amount in amounts):
         return None, amounts
     return tuple(amounts.get(name) for name in resources), amounts

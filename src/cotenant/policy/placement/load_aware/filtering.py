@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.machine.node_metric import Use
 from cotenant.policy.placement.load_aware.settings import (
     NO_THRESHOLDS,
@@ -76,3 +77,8 @@ def percent(amount: int, allocatable: int) -> int:
 def is_expired(age_s: float, settings: LoadAwareSettings) -> bool:
     """Whether a metric of this age is too old. One that was never updated (NaN) is expired."""
     return age_s != age_s or (settings.expires_s > 0 and age_s >= settings.expires_s)
+
+
+def is_filtered(pod: Pod) -> bool:
+    """Whether load may exclude a node for the pod: not for a DaemonSet's pods, each of which belongs on one node."""
+    return not pod.is_daemon

@@ -9,7 +9,7 @@ from cotenant.model.cluster.labels import QOS_CLASS, Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Target
-from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
+from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.burst import throttle_tokens
 from cotenant.policy.nodeqos.burst.config import ANNOTATION, BurstConfig, BurstPolicy, PodBurst, merged, read_annotation
@@ -192,3 +192,9 @@ def test_it_reads_the_quotas_of_limited_containers_and_their_pods() -> None:
 def test_unsupported_knobs_are_not_set() -> None:
     state = node([limited(throttled_ppm=1), in_use("web", 1)], supported=frozenset())
     assert not decide(state, AUTO, BurstMemory())[0].knobs
+
+
+def test_the_pool_of_a_machine_with_unknown_cpus_is_unknown() -> None:
+    host = HostUse(0, 1000, memory_total_bytes=1, memory_used_bytes=0)
+    state = NodeState(at_us=0, interval_us=1_000_000, host=host)
+    assert shared_use(state, AUTO, BurstMemory()) == (PoolState.UNKNOWN, ())

@@ -117,6 +117,7 @@ class PodReader:
             deadline_s=hints.deadline_s,
             objective_p99_ms=hints.objective_p99_ms,
             load_limit=hints.load_limit,
+            is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         )
         return ObservedPod(
             pod=pod,

@@ -393,3 +393,11 @@ def test_budget() -> None:
 def test_namespace() -> None:
     facts = read_namespace(parse(Namespace, {"metadata": {"name": "d", "labels": {"team": "x"}}}))
     assert (facts.name, facts.labels) == ("d", Labels.of({"team": "x"}))
+
+
+def test_a_daemonsets_pod_is_marked() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    manifest: dict[str, Any] = {"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": {}}
+    assert PodReader().pod(parse(PodObject, manifest)).pod.is_daemon
+    owner["kind"] = "ReplicaSet"
+    assert not PodReader().pod(parse(PodObject, manifest)).pod.is_daemon
