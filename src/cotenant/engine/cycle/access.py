@@ -27,11 +27,11 @@ class GroupPlacer(Protocol):
 
     @property
     def drew(self) -> bool:
-        """Whether any member was last placed in room that is kept for it."""
+        """Whether any member was last placed on reserved resources."""
         ...
 
     def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
-        """As `Placing.place`; without `drawing` no member is placed in room that is kept for it."""
+        """As `Placing.place`; without `drawing` no member uses reserved resources."""
         ...
 
     def undo(self, now_s: float) -> None:
@@ -39,25 +39,25 @@ class GroupPlacer(Protocol):
         ...
 
     def insists(self, entry: PodInfo) -> bool:
-        """Whether the pod may be placed in kept room only."""
+        """Whether the pod may use reserved resources only."""
         ...
 
     def refusal(self, entry: PodInfo) -> Refused | None:
-        """Why a member that insists was placed nowhere; None for one that does not insist."""
+        """Why a member that insists was not placed; None for one that does not insist."""
         ...
 
 
 @runtime_checkable
 class PlacesGroups(Protocol):
-    """A plugin that keeps room for pods offers this."""
+    """For plugins that reserve resources for pods."""
 
     def group_placer(self) -> GroupPlacer:
-        """Places members of whole groups with regard to the room that it keeps."""
+        """The placer of whole groups that respects reserved resources."""
         ...
 
 
 class PlainPlacer:
-    """Where no plugin keeps room: `Placing.place`."""
+    """For an engine in which no plugin reserves resources: `Placing.place`."""
 
     drew = False
 
@@ -91,12 +91,12 @@ class CycleAccess(Cycle):
     placer: GroupPlacer
     assume: Callable[
         [PodInfo, Group, Judgement, int, float], None
-    ]  # have a placed pod bound; the int: how many are, in this step
-    schedulers: tuple[str, ...]  # spec.schedulerName of the pods that are ours
+    ]  # bind a placed pod; the int: number of pods bound in this step
+    schedulers: tuple[str, ...]  # spec.schedulerName of the pods that this engine schedules
 
 
 def group_placer(components: Components) -> GroupPlacer:
-    """The placer of the plugin that keeps room for pods, else the plain one."""
+    """The placer of the plugin that reserves resources, else the plain one."""
     for plugin in components.plugins:
         if isinstance(plugin, PlacesGroups):
             return plugin.group_placer()

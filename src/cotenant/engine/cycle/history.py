@@ -16,7 +16,7 @@ from cotenant.model.decisions.record import DecisionRecord
 
 MOST_RECORDS = 4096
 MOST_PREEMPTIONS = 1024
-_MOST_VICTIMS = 64  # named of one preemption
+_MOST_VICTIMS = 64  # names kept of one preemption
 
 
 class DecisionHistory:
@@ -31,7 +31,7 @@ class DecisionHistory:
         return len(self._records)
 
     def note(self, instructions: Iterable[Instruction], now_s: float) -> None:
-        """What was decided just now."""
+        """Record instructions that were just returned."""
         for each in instructions:
             if isinstance(each, Bind):
                 self._records.pop(each.uid, None)
@@ -43,10 +43,10 @@ class DecisionHistory:
             elif isinstance(each, Evict):
                 self._preemptions.append(
                     Preempted(now_s, each.reason, (each.victim.key,), words=each.message)
-                )  # revoked: nobody in particular
+                )  # a revocation has no preemptor
 
     def record(self, uid: str) -> DecisionRecord | None:
-        """The placement that was decided last for a pod, if that was lately."""
+        """The last placement of a pod, None if it is no longer kept."""
         return self._records.get(uid)
 
     def about(self, key: str) -> tuple[Preempted, ...]:
@@ -54,13 +54,13 @@ class DecisionHistory:
         return tuple(each for each in self._preemptions if key == each.preemptor or key in each.victims)
 
     def preemptions(self) -> Iterator[Preempted]:
-        """All that are remembered, oldest first."""
+        """All that are kept, oldest first."""
         return iter(self._preemptions)
 
 
-def _preempted(said: Preempt, now_s: float) -> Preempted:
-    victims = tuple(victim.key for victim in said.victims)
-    words = f"{len(victims)} evicted for it" if victims else "those who were going already made the room"
-    if said.breaks_budgets:
-        words += f", {said.breaks_budgets} beyond what their disruption budgets allow"
-    return Preempted(now_s, said.rule, victims[:_MOST_VICTIMS], said.key, said.node, words)
+def _preempted(instruction: Preempt, now_s: float) -> Preempted:
+    victims = tuple(victim.key for victim in instruction.victims)
+    words = f"{len(victims)} evicted for it" if victims else "pods that were ending already made the room"
+    if instruction.breaks_budgets:
+        words += f", {instruction.breaks_budgets} beyond what their disruption budgets allow"
+    return Preempted(now_s, instruction.rule, victims[:_MOST_VICTIMS], instruction.key, instruction.node, words)

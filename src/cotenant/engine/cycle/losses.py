@@ -24,7 +24,7 @@ Covering = Callable[[Int], tuple[Int, Mask, Int]]  # numbers of pods -> as `Cand
 
 @dataclass(frozen=True, slots=True)
 class AtStake:
-    """What one preemptor has to know of jobs. P pods by number."""
+    """The jobs that one preemptor may break. P pods by number."""
 
     jobs: Jobs
     of: Int  # [P] which job, -1 = none
@@ -38,17 +38,17 @@ class JobLosses:
     """The jobs of one cluster."""
 
     def __init__(self, plugins: Sequence[Plugin], is_going: Callable[[PodInfo], bool]) -> None:
-        """`is_going`: whether a pod ends, or was told to."""
+        """`is_going`: whether a pod is ending, or its eviction was requested."""
         self._plugins = plugins
         self._is_going = is_going
 
     def job_of(self, entry: PodInfo) -> Job | None:
-        """The job that a placed pod is a member of; None where it is of use by itself."""
+        """The job that a placed pod is a member of; None for a pod that runs on its own."""
         found = (each.job_of(entry, self._is_going) for each in self._plugins)
         return next((job for job in found if job is not None), None)
 
     def keys_of(self, entry: PodInfo) -> tuple[str, ...]:
-        """What is placed together with a pod, its own group included."""
+        """The keys of the groups that are placed together with a pod, its own included."""
         return tuple(key for each in self._plugins for key in each.placed_with(entry))
 
     def jobs(self) -> tuple[Job, ...]:
@@ -65,7 +65,7 @@ class JobLosses:
         none_falls: bool = False,
         gone: frozenset[int] = frozenset(),
     ) -> AtStake:
-        """For a preemptor of this priority, of the gangs `own`. `none_falls`: all are spared that a job needs; `gone`: numbers that are taken off already."""
+        """For a preemptor of this priority, of the gangs `own`. `none_falls`: no member that a job needs is a candidate; `gone`: numbers of pods that are removed already."""
         own = frozenset(own)
         whole: list[tuple[list[PodInfo], int]] = []
         of, spared = np.full(pods, -1, dtype=np.int64), list[int]()

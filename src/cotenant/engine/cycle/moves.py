@@ -23,17 +23,17 @@ REASON = "MissedObjective"
 
 
 class Moves:
-    """Counts missed windows and names the replicas worth moving. Replicas are named by number."""
+    """Counts missed windows and selects the replicas to move. Replicas are given by number."""
 
     def __init__(self, components: Components) -> None:
         self._components = components
         self._generation: Int = np.zeros(0, dtype=np.int64)  # of the pod that the other columns are about
         self._missed: Int = np.zeros(0, dtype=np.int64)  # consecutive windows
         self._moved_s: Float = np.zeros(0)  # last move of the replica, or of the one that it replaces
-        self._replaced: dict[int, deque[float]] = {}  # shape -> when pods of it were moved and have no successor yet
+        self._replaced: dict[int, deque[float]] = {}  # shape -> times of moves whose replacement has not appeared yet
 
     def consider(self, replicas: Int, p99_ratio: Float, violated: Mask, now_s: float) -> tuple[Evict, ...]:
-        """Take in the last window of these replicas, all of which are on nodes; the few that should move.
+        """Record the last window of these replicas, all of which are assigned; returns the moves.
 
         `p99_ratio` is p99 over objective and `violated` whether the window missed it, aligned with `replicas`.
         """
@@ -60,7 +60,7 @@ class Moves:
         return tuple(moves)
 
     def _recognise(self, replicas: Int) -> None:
-        """Begin anew for numbers that another pod has now; one that replaces a moved replica inherits its rest."""
+        """Begin anew for numbers that another pod has now; one that replaces a moved replica inherits its cool-down."""
         generation = self._components.assignments.pods.generation
         more = len(generation) - len(self._generation)
         if more > 0:
@@ -80,7 +80,7 @@ class Moves:
                     self._moved_s[number] = waiting.popleft()
 
     def _gain(self, entry: PodInfo, now_s: float) -> float:
-        """How much better the best node's score is than that of the pod's own, were it placed now; 0 if none is."""
+        """The best score of any node less that of the pod's own node, were it placed now; 0 if no node is feasible."""
         assignments, profile = self._components.assignments, self._components.profile
         ledger, narrowing, number, home = assignments.ledger, assignments.narrowing, entry.number, entry.row
         one, shape, here = np.array([number]), np.array([entry.shape]), np.array([home])

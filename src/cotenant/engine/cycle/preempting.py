@@ -161,7 +161,7 @@ class Preempting:
             Victim(victim.seen.uid, victim.seen.pod.key)
             for victim in victims
             if not self.is_going(victim)
-            and victim.state is not State.WAITING  # it only holds its node, and is unassigned instead
+            and victim.state is not State.WAITING  # not bound yet: it is unassigned instead
         )
         rule = "lower priority, and gangs that cannot do without them" if found.rest else "lower priority"
         instruction = Preempt(

@@ -24,14 +24,14 @@ class WaitingPods:
         self._components = components
         self._pods = pods
         self._send = send
-        self._records: dict[str, DecisionRecord] = {}  # uid -> why it was given its node
+        self._records: dict[str, DecisionRecord] = {}  # uid -> record of its placement
 
     def hold(self, entry: PodInfo, record: DecisionRecord) -> None:
-        """The pod keeps its node, and is not bound yet."""
+        """Keep the record of a pod that has a node and is not bound yet."""
         self._records[entry.seen.uid] = record
 
     def allow(self, entries: Sequence[PodInfo], together: int, now_s: float) -> None:
-        """Have these bound; `together` pods are bound in this step."""
+        """Bind these pods; `together`: number of pods bound in this step."""
         for entry in entries:
             entry.move(State.ASSUMED, now_s)
             for plugin in self._components.plugins:
@@ -45,7 +45,7 @@ class WaitingPods:
         self._pods.give_back(entry, now_s, event)
 
     def preempted(self, uid: str, now_s: float) -> None:
-        """A pod is to make room for a more important one: one that only holds its node gives it back, and is not evicted."""
+        """A pod was selected as a victim: if it is not bound yet, it is unassigned instead of evicted."""
         entry = self._pods.by_uid.get(uid)
         if entry is None or entry.state is not State.WAITING:
             return

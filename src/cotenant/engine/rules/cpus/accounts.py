@@ -119,8 +119,8 @@ class CpuAccount:
 
     def _set_ratios(self) -> None:
         """By the node's annotation, else by the reported topology; an annotation that cannot be read counts as absent."""
-        told = self.reported
-        reported = Ratios(told.ratio_ppm, told.memory_ratio_ppm) if told is not None else NOT_AMPLIFIED
+        topology = self.reported
+        reported = Ratios(topology.ratio_ppm, topology.memory_ratio_ppm) if topology is not None else NOT_AMPLIFIED
         try:
             self.ratios = Ratios.parse(self.annotation) if self.annotation else reported
         except InvalidInput:

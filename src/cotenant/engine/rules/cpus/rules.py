@@ -50,7 +50,7 @@ from cotenant.policy.placement.preference import Part
 from cotenant.policy.placement.refusal import Refusal
 
 NAME = "NodeNUMAResource"
-WISH_WEIGHT = 100.0  # score of a row that satisfies the preferences, on the scale of a profile's score
+PREFERENCE_WEIGHT = 100.0  # score of a row that satisfies the preferences, on the scale of a profile's score
 _MOST_TOPOLOGIES = 4096
 
 
@@ -191,7 +191,7 @@ class Cpus:
         kept = verdicts.kept[rows]
         if kept.all() or not kept.any():
             return ()
-        return (Part("preferred CPUs", np.where(kept, WISH_WEIGHT, 0.0)),)
+        return (Part("preferred CPUs", np.where(kept, PREFERENCE_WEIGHT, 0.0)),)
 
     def allocate(self, number: int, row: int) -> None:
         """Select CPUs and NUMA nodes on this row, and take them."""

@@ -98,7 +98,7 @@ class DeviceNodes:
         self._drop_if_empty(node)
 
     def touch(self, node: DeviceNode) -> None:
-        """Have the node judged again by the other rules and providers."""
+        """Mark the node as changed for other rules and providers."""
         encoder = self._encoder
         row = encoder.node_rows.get(node.name) if encoder is not None else None
         if encoder is not None and row is not None:
