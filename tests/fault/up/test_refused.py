@@ -171,3 +171,12 @@ def test_a_broken_certificate_authority(tmp_path: Path, capsys: pytest.CaptureFi
     assert said.startswith("cotenant: certificate authority: ")
     assert "to have new certificates made" in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tls/server.key", "port", "kubeconfig", "token"])
+def test_a_file_of_the_cluster_that_is_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "up" / name).mkdir(parents=True)
+    done = run("up", "--dir", tmp_path / "up", "--bare")
+    assert done.returncode == BAD_INPUT
+    assert name in line(done)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -108,15 +108,17 @@ class LocalCluster:
             await self._define()
         webhooks = attach(self.api)
         self._stack.push_async_callback(webhooks.close)
-        token = _kept_token(directory / "token")
-        server, ca_pem = self._server(token)
+        with _named_files(directory):
+            token = _kept_token(directory / "token")
+            server, ca_pem = self._server(token)
         await server.start()
         self._stack.push_async_callback(server.stop)
-        write_private(directory / "port", f"{server.address.port}\n")
-        write_private(directory / NODES_FILE, f"{self.config.nodes}\n")
         path = directory / "kubeconfig"
         url = _reachable(server.address)
-        write_private(path, kubeconfig(url, token, ca_pem=ca_pem))
+        with _named_files(directory):
+            write_private(directory / "port", f"{server.address.port}\n")
+            write_private(directory / NODES_FILE, f"{self.config.nodes}\n")
+            write_private(path, kubeconfig(url, token, ca_pem=ca_pem))
         self.endpoints = Endpoints(url, path)
         if not self.config.is_bare:
             await self._start_children()
@@ -233,6 +235,19 @@ class LocalCluster:
             *more,
         )
         return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port, before))
+
+
+@contextmanager
+def _named_files(directory: Path) -> Iterator[None]:
+    """Raise `InvalidInput` with the file's name where one of a cluster's own files cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        path = error.filename2 or error.filename or directory
+        hint = f"{error.strerror}; move it away to have a new one made" if error.strerror else ""
+        raise InvalidInput(
+            "--dir", str(path), "a file or folder of the cluster that can be read and written", hint
+        ) from None
 
 
 def _reachable(address: Address) -> str:
