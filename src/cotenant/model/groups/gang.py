@@ -6,7 +6,7 @@ the PodGroup itself with its status. policy/placement/gangs/spec.py merges them 
 the notes keep a message about it.
 
 Source: Koordinator, apis/extension/coscheduling.go; PodGroup of scheduling.sigs.k8s.io/v1alpha1 (Koordinator, older scheduler-plugins) and of
-scheduling.x-k8s.io/v1alpha1 (scheduler-plugins since 0.24).
+scheduling.x-k8s.io/v1alpha1 (scheduler-plugins since 0.24); the Workload API of Kubernetes 1.36, scheduling.k8s.io/v1alpha2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ TOPOLOGY = "cotenant.io/gang-topology"  # JSON: {"keys": [label keys of nodes, n
 # --- API groups that have PodGroups
 SIGS_GROUP = "scheduling.sigs.k8s.io"
 X_GROUP = "scheduling.x-k8s.io"
-POD_GROUP_APIS = (X_GROUP, SIGS_GROUP)  # of two PodGroups of one name, that of the first group counts
+K8S_GROUP = "scheduling.k8s.io"  # the upstream Workload API
+POD_GROUP_APIS = (X_GROUP, SIGS_GROUP, K8S_GROUP)  # of two PodGroups of one name, that of the first group counts
 
 # --- labels of pods
 X_POD_GROUP = "scheduling.x-k8s.io/pod-group"  # names a PodGroup

@@ -26,9 +26,10 @@ from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_no
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kube.kinds.custom.pod_group import POD_GROUPS, X_POD_GROUPS, read_pod_group
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
+from cotenant.drivers.kube.kinds.custom.workload_pod_group import WORKLOAD_POD_GROUPS, read_workload_pod_group
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.cluster import Cluster
-from cotenant.model.groups.gang import X_GROUP
+from cotenant.model.groups.gang import K8S_GROUP, X_GROUP
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.services.kube_process.watches import ObjectHandler
 
@@ -77,6 +78,12 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
             partial(read_pod_group, api_group=X_GROUP),
             plugins.gangs.pod_group_seen,
             partial(plugins.gangs.pod_group_gone, api_group=X_GROUP),
+        ),
+        CustomKind(
+            WORKLOAD_POD_GROUPS,
+            read_workload_pod_group,
+            plugins.gangs.pod_group_seen,
+            partial(plugins.gangs.pod_group_gone, api_group=K8S_GROUP),
         ),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cotenant.model.groups.gang import X_GROUP, GangPhase, PodGroupStatus
+from cotenant.model.groups.gang import K8S_GROUP, X_GROUP, GangPhase, PodGroupStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,14 @@ def phase_of(before: GangPhase, minimum: int, counts: Counts) -> GangPhase:
 
 
 def in_api_group(status: PodGroupStatus) -> PodGroupStatus:
-    """The status with the fields and phases of its API group: scheduling.x-k8s.io has no `scheduled`, and Scheduling for all between Pending and Running."""
+    """The status with the fields and phases of its API group.
+
+    scheduling.x-k8s.io has no `scheduled`, and Scheduling for all between Pending and Running; scheduling.k8s.io has Scheduled or not.
+    """
+    if status.api_group == K8S_GROUP:
+        waits = status.phase in (GangPhase.NONE, GangPhase.PENDING, GangPhase.PRE_SCHEDULING, GangPhase.SCHEDULING)
+        phase = GangPhase.PENDING if waits else GangPhase.SCHEDULED
+        return PodGroupStatus(status.key, status.uid, phase, api_group=K8S_GROUP)
     if status.api_group != X_GROUP:
         return status
     between = status.phase in (GangPhase.PRE_SCHEDULING, GangPhase.SCHEDULED)

@@ -7,17 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.pod_group import write_pod_group
+from cotenant.drivers.kube.kinds.custom.workload_pod_group import write_workload_pod_group
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
-from cotenant.model.groups.gang import PodGroupStatus
+from cotenant.model.groups.gang import K8S_GROUP, PodGroupStatus
 from cotenant.services.kube_process.statuses import Writer
 from cotenant.services.scheduler.actions import reservations
 from cotenant.services.scheduler.actions.quota_status import write_quota_status
+
+
+async def write_gang_status(client: Client, status: PodGroupStatus) -> None:
+    """Write the status of a PodGroup of any API group."""
+    if status.api_group == K8S_GROUP:
+        await write_workload_pod_group(client, status)
+    else:
+        await write_pod_group(client, status)
+
 
 WRITERS: Mapping[type, Writer] = {
     QuotaStatus: write_quota_status,
     ReservationStatus: reservations.write_status,
     DeleteReservation: reservations.delete,
-    PodGroupStatus: write_pod_group,
+    PodGroupStatus: write_gang_status,
 }

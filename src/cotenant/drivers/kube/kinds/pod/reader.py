@@ -12,7 +12,7 @@ Source: Kubernetes API reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from math import nan
@@ -30,15 +30,17 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
 )
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.resources import read_limits, read_requests, resized
-from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus
+from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
+from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
 from cotenant.model.cluster.taints import Toleration
+from cotenant.model.groups.gang import NO_NOTES
 from cotenant.model.resources import Amounts
 
 REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when there are more
@@ -132,7 +134,7 @@ class PodReader:
             started_s=_unix(status.start_time),
             preempts=spec.preemption_policy != "Never",
             volumes=needs,
-            demands=hints.demands,
+            demands=_of_group(hints.demands, spec.scheduling_group),
             holds=hints.holds,
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             unsupported=unsupported,
@@ -160,7 +162,8 @@ class PodReader:
             spec.host_network,
             spec.scheduling_gates,
             bool(spec.resource_claims),
-            spec.workload_ref is not None or spec.scheduling_group is not None,
+            spec.workload_ref is not None,
+            spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name,
             spec.priority,
             labels.get(QOS_CLASS),
             labels.get(PRIORITY_CLASS),
@@ -174,6 +177,14 @@ class PodReader:
         return self._templates.get(key) or _remember(self._templates, key, _read_template(spec, status, labels))
 
 
+def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:
+    """The demands with the gang that `spec.schedulingGroup` names, unless an annotation names one."""
+    if group is None or not group.pod_group_name:
+        return demands
+    notes = demands.gang or NO_NOTES
+    return demands if notes.name else replace(demands, gang=replace(notes, name=group.pod_group_name))
+
+
 def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
     wrong: list[str] = []
     attempt = Attempt(wrong)
@@ -182,8 +193,12 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
     near, away = affinity.pod_affinity, affinity.pod_anti_affinity
     if spec.resource_claims:
         wrong.append("spec.resourceClaims: dynamic resource allocation is not supported")
-    if spec.workload_ref is not None or spec.scheduling_group is not None:
-        wrong.append("spec.workloadRef: gangs of the Workload API are not supported")
+    if spec.workload_ref is not None:
+        wrong.append(
+            "spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup of v1alpha2 is"
+        )
+    if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
+        wrong.append("spec.schedulingGroup: podGroupName is missing")
     no_terms: tuple[PodTerm, ...] = ()
     no_spread: tuple[SpreadConstraint, ...] = ()
     no_tolerations: tuple[Toleration, ...] = ()

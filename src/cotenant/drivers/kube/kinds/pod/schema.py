@@ -94,6 +94,12 @@ class Volume(ApiStruct, frozen=True):
     rbd: RBD | None = None
 
 
+class SchedulingGroup(ApiStruct, frozen=True):
+    """The PodGroup of the upstream Workload API that the pod belongs to."""
+
+    pod_group_name: Text = None
+
+
 class PodSpec(ApiStruct, frozen=True):
     """What a pod requests."""
 
@@ -114,7 +120,7 @@ class PodSpec(ApiStruct, frozen=True):
     scheduling_gates: tuple[Named, ...] | None = None
     resource_claims: tuple[Named, ...] | None = None
     workload_ref: Something | None = None
-    scheduling_group: Something | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):

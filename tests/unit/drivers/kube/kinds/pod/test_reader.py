@@ -20,6 +20,7 @@ from cotenant.model.cluster.pod import HostPort
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cluster.taints import Effect, Match
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.gangs.spec import gang_key
 
 
 def parse(form: type[Any], manifest: dict[str, Any]) -> Any:
@@ -309,11 +310,21 @@ def test_wrong_hints_are_named(name: str, value: str) -> None:
         ),
         ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "x"}]}, "resourceClaims"),
         ({"workloadRef": {"name": "w", "podGroup": "g"}}, "workloadRef"),
+        ({"schedulingGroup": {}}, "podGroupName is missing"),
     ],
 )
 def test_what_cannot_be_judged_is_a_reason(spec: dict[str, Any], named: str) -> None:
     pod = read({"containers": [container("250m")]} | spec)
     assert any(named in why for why in pod.unsupported), pod.unsupported
+
+
+def test_a_scheduling_group_names_the_gang() -> None:
+    spec = {"containers": [container("250m")], "schedulingGroup": {"podGroupName": "g"}}
+    pod = read(spec)
+    assert not pod.unsupported
+    assert pod.demands.gang is not None
+    assert pod.demands.gang.name == "g"
+    assert gang_key(pod.pod, pod.demands.gang) == "d/g"
 
 
 def test_bad_sub_priority_is_a_reason() -> None:
