@@ -18,14 +18,14 @@ from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.ordering import obstacle
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
+from cotenant.engine.explain.evictions import Evictions
 from cotenant.engine.explain.nodes import node_answer
 from cotenant.engine.explain.notes import affinity_note, notes
-from cotenant.engine.explain.priorities import least_priority, levels_above
-from cotenant.engine.explain.question import Question, Revocation, listed, revoked
+from cotenant.engine.explain.question import Question, Revocation, revoked
 from cotenant.engine.explain.remedies import proposals
 from cotenant.engine.explain.retry import retry
 from cotenant.engine.explain.trial import Change
@@ -33,7 +33,6 @@ from cotenant.engine.explain.what_if import View, apply, viewed
 from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
-from cotenant.engine.state.ledger import Ledger
 from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.decisions.answers import (
     NO_WHAT_IF,
@@ -49,7 +48,6 @@ from cotenant.model.decisions.reasons import Rejection
 from cotenant.model.decisions.record import Candidate
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
-from cotenant.policy.placement.preemption import Preemption
 from cotenant.policy.placement.profiles import PlacementProfile
 
 BEST = 5
@@ -82,6 +80,7 @@ class Explain:
         self._settings = settings
         self._namespaces = namespaces
         self._make = make
+        self._evictions = Evictions(components, pods, budgets, profile)
 
     def pod(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
         """The answer about a pod by namespace/name, None if it is unknown. Raises `InvalidInput` for an unknown node or invalid amounts."""
@@ -183,7 +182,7 @@ class Explain:
         if not refusals and not view.passing[row]:
             refusals.append(Refusal("Nominated", _RESERVED))
         candidate, place = ranks.of(row)
-        return NodeVerdict(node, tuple(refusals), candidate, place, len(ranks))
+        return NodeVerdict(node, tuple(dict.fromkeys(refusals)), candidate, place, len(ranks))
 
     # ---- what is to be tried in copies
 
@@ -220,8 +219,8 @@ class Explain:
             proposals=tuple(
                 proposals(view, assignments.names, self._plugins, together, quota_room(self._plugins, entry, together))
             ),
-            levels=self._levels(entry, view),
-            guess=self._least_priority(entry, view) if together == 1 and not passing else None,
+            levels=self._evictions.levels(entry, view),
+            guess=self._evictions.least_priority(entry, view) if together == 1 and not passing else None,
             passes=f"{passing} of {nodes} nodes would take it" if passing else "it is placed at its next attempt",
         )
 
@@ -304,89 +303,11 @@ class Explain:
             nearest=tuple(str(each) for each in view.checked.nearest()[:_NEAREST]) if none else (),
             passing=len(ranks),
             notes=notes(view, self._components.assignments, self._namespaces.values()) if none else (),
-            preemption=self._no_preemption(entry, view, held) if none or held_back else "",
-            retry=retry(entry, group, bool(self._nominated_node(entry)), self._settings, now_s),
+            preemption=self._evictions.why_none(entry, view, held) if none or held_back else "",
+            retry=retry(
+                entry, group, bool(self._components.nominations.node_of(entry.seen.uid)), self._settings, now_s
+            ),
         )
-
-    def _nominated_node(self, entry: PodInfo) -> str:
-        return self._components.nominations.node_of(entry.seen.uid)
-
-    def _no_preemption(self, entry: PodInfo, view: View, held: tuple[Concern, ...]) -> str:
-        """What is known of preemption for a pod that is not placed: the node it is nominated for, or why nothing is evicted."""
-        node = self._nominated_node(entry)
-        if node:
-            leaving = self._names(self._components.nominations.victims_of(entry.seen.uid))
-            return f"{node} is its nominated node" + (f"; it waits for {leaving} to terminate" if leaving else "")
-        if not entry.seen.preempts:
-            return "its preemptionPolicy is Never: no pod is evicted for it"
-        priorities = self._components.assignments.pods.priorities
-        assigned = np.flatnonzero(view.ledger.row >= 0)  # includes pods with a nominated node, which yield as well
-        if not (priorities[assigned] < view.pod.priority).any():
-            return f"no pod of a priority below {view.pod.priority} is on a node"
-        holder = next((each for each in held if each.holds), None)
-        if holder is not None:
-            return f"no pod is evicted for it while {holder.kind} {holder.name} holds it back"
-        attempt = self._attempt(entry, view, view.pod.priority)
-        if attempt.row >= 0:
-            return "no pod is evicted for it now"
-        return attempt.headline(int(view.checked.here.sum()))
-
-    def _levels(self, entry: PodInfo, view: View) -> tuple[int, ...]:
-        """Priorities at which one more pod on a node, or in the queue before it, would be less important."""
-        if not entry.seen.preempts:
-            return ()
-        assigned = np.flatnonzero(view.ledger.row >= 0)
-        return levels_above(view.pod.priority, self._components.assignments.pods.priorities[assigned])
-
-    def _least_priority(self, entry: PodInfo, view: View) -> int | None:
-        if not entry.seen.preempts or self._nominated_node(entry):
-            return None
-        assigned = np.flatnonzero(view.ledger.row >= 0)
-        return least_priority(
-            view.pod.priority,
-            self._components.assignments.pods.priorities[assigned],
-            lambda priority: self._attempt(entry, view, priority).row >= 0,
-        )
-
-    def _attempt(self, entry: PodInfo, view: View, priority: int) -> Preemption:
-        assignments, preempting = self._components.assignments, self._components.preempting
-        return preempt(
-            view.encoder,
-            self._ledger_for(view, priority),
-            view.narrowing,
-            self._profile,
-            view.number,
-            priority,
-            assignments.pods.priorities,
-            assignments.pods.sub_priorities,
-            assignments.pods.started_s,
-            self._budgets,
-            view.stand_in,
-            preempting.at_stake(preempting.losses.jobs(), entry, priority),
-            nominated=preempting.nominated(entry, priority),
-        )
-
-    def _ledger_for(self, view: View, priority: int) -> Ledger:
-        """The ledger as a pod of this priority sees it: without resources reserved for nominated pods of lower priority."""
-        row = view.ledger.row
-        nominated = [
-            other.number
-            for other in self._components.assignments.reserved.values()
-            if other.seen.pod.priority < priority and row[other.number] >= 0
-        ]
-        if not nominated:
-            return view.ledger
-        nodes = view.ledger.nodes
-        nodes = nodes._replace(
-            requested=nodes.requested.copy(), sums=nodes.sums.copy(), group_count=nodes.group_count.copy()
-        )
-        ledger = view.ledger.copy(nodes, view.ledger.shapes)
-        ledger.remove(np.array(nominated, dtype=np.int64))
-        return ledger
-
-    def _names(self, uids: frozenset[str]) -> str:
-        pods = self._pods.by_uid
-        return listed(sorted(pods[uid].seen.pod.key for uid in uids if uid in pods))
 
 
 # ---- values

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.questions import carry_out, cluster, node, pod
 
 from cotenant.engine.cycle.history import DecisionHistory
-from cotenant.engine.explain.priorities import least_priority
+from cotenant.engine.explain.evictions import lowest
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.taints import Effect, Taint
@@ -224,7 +224,7 @@ def test_the_history_is_bounded() -> None:
 
 @pytest.mark.parametrize(("works_from", "found"), [(0, 6), (8, 8), (11, 11), (12, None)])
 def test_the_lowest_priority_is_found_by_bisection(works_from: int, found: int | None) -> None:
-    assert least_priority(5, np.array([1, 5, 7, 7, 9, 10]), lambda priority: priority >= works_from) == found
+    assert lowest(5, np.array([1, 5, 7, 7, 9, 10]), lambda priority: priority >= works_from) == found
 
 
 def test_a_what_if_changes_only_what_is_given() -> None:
