@@ -23,6 +23,8 @@ from typing import Any
 from cotenant.model.errors import Permanent, Transient, Unsupported
 
 PROBE = "eBPF"
+OBJECTS_VARIABLE = "COTENANT_BPF_OBJECTS"
+SOURCES = Path(__file__).parents[4]  # in a checkout
 _LINES_KEPT = 12  # of libbpf's log: the verifier's result comes last
 _ANY = 0  # BPF_ANY: create or replace
 
@@ -90,7 +92,9 @@ def library() -> _Library:
             return _Library(ctypes.CDLL(name, use_errno=True))
         except (OSError, AttributeError):
             continue
-    raise Unsupported(PROBE, "libbpf: install the `node` extra (pylibbpf) or the system's libbpf 1.x")
+    raise Unsupported(
+        PROBE, "libbpf 1.x: the system's (Debian: apt-get install libbpf1), or the wheel: pip install pylibbpf"
+    )
 
 
 def possible_cpus() -> int:
@@ -161,6 +165,23 @@ class Table:
                 )
 
 
+def objects_folder() -> Path:
+    """Where the built objects are: the folder that `COTENANT_BPF_OBJECTS` names, else the package's own."""
+    named = os.environ.get(OBJECTS_VARIABLE, "")
+    return Path(named) if named else Path(__file__).parent / "objects"
+
+
+def how_to_get(path: Path) -> str:
+    """What a user can do about an absent object, in the sources and with an installed wheel."""
+    source = path.name.removesuffix(".o") + ".c"
+    if (SOURCES / "bpf" / source).is_file():
+        return f"the built object {path.name}: run `make bpf` (clang and libbpf's headers)"
+    return (
+        f"the object {path.name}, which this installation was built without: reinstall on a machine with make, clang and libbpf's headers, "
+        f"or run `make bpf` in the sources and set {OBJECTS_VARIABLE} to the folder of its objects"
+    )
+
+
 class LoadedObject:
     """One object loaded into the kernel and attached; a context manager that unloads it.
 
@@ -170,7 +191,7 @@ class LoadedObject:
 
     def __init__(self, path: Path, prepare: Callable[[LoadedObject], None]) -> None:
         if not path.is_file():
-            raise Unsupported(PROBE, f"the built object {path.name}: run `make bpf` (clang and libbpf's headers)")
+            raise Unsupported(PROBE, how_to_get(path))
         if not os.path.exists("/sys/kernel/btf/vmlinux"):
             raise Unsupported(PROBE, "a kernel with BTF (CONFIG_DEBUG_INFO_BTF)")
         self._libbpf = library()

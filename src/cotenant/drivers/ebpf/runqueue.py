@@ -15,13 +15,13 @@ from types import TracebackType
 from cotenant.drivers.ebpf import layout
 from cotenant.drivers.ebpf.groups import GroupIndex
 from cotenant.drivers.ebpf.layout import RawWaits
-from cotenant.drivers.ebpf.libbpf import LoadedObject, possible_cpus
+from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder, possible_cpus
 from cotenant.drivers.ebpf.ring import Ring
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.run_queue import Blame, GroupWaits, LateWait, NoCulprit, RunQueueReading, WaitHistogram
 
-OBJECT = Path(__file__).parent / "objects" / "runqueue.bpf.o"
+OBJECT = "runqueue.bpf.o"
 _PAIRS_KEPT = 12_000  # of the kernel side's 16384; above this, pairs of gone groups are dropped
 _CARRIED_KEPT = 4_000
 _LISTING_GAP_US = 5_000_000  # minimum time between two listings of the whole tree
@@ -36,7 +36,7 @@ class RunQueue:
     """
 
     def __init__(
-        self, root: str, version: int, *, everyone: bool = False, quiet_us: int = 10_000, path: Path = OBJECT
+        self, root: str, version: int, *, everyone: bool = False, quiet_us: int = 10_000, path: Path | None = None
     ) -> None:
         if version not in (1, 2):
             raise InvalidInput("cgroup version", version, "1 or 2")
@@ -56,7 +56,7 @@ class RunQueue:
             loaded.set_variables(".rodata", layout.CONSTANTS.pack(version == 1, everyone, quiet_us * 1000))
             loaded.resize("timelines", self._cpus)
 
-        self._object = LoadedObject(path, prepare)
+        self._object = LoadedObject(path or objects_folder() / OBJECT, prepare)
         try:
             self._watch_table = self._object.table("watched", layout.KEY.size, layout.WATCH.size * self._cpus)
             self._waits_table = self._object.table("waited", layout.KEY.size, layout.WAITS.size * self._cpus)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.ebpf.libbpf import LoadedObject, library
+from cotenant.drivers.ebpf.libbpf import OBJECTS_VARIABLE, LoadedObject, how_to_get, library, objects_folder
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 
@@ -12,6 +12,20 @@ from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 def test_an_object_that_was_not_built_says_how_to_build_it(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="make bpf"):
         RunQueue("/sys/fs/cgroup", 2, path=tmp_path / "runqueue.bpf.o")
+
+
+def test_an_installed_wheel_says_what_its_user_can_do(tmp_path: Path) -> None:
+    told = how_to_get(tmp_path / "of-no-source.bpf.o")  # as without the sources beside the package
+    assert "reinstall on a machine with make, clang and libbpf's headers" in told
+    assert OBJECTS_VARIABLE in told
+
+
+def test_objects_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert objects_folder().parent.name == "ebpf"
+    monkeypatch.setenv(OBJECTS_VARIABLE, str(tmp_path))
+    assert objects_folder() == tmp_path
+    with pytest.raises(Unsupported, match="make bpf"):
+        RunQueue("/sys/fs/cgroup", 2)
 
 
 def test_a_file_that_is_not_an_object_is_refused(tmp_path: Path) -> None:
