@@ -273,6 +273,6 @@ def ask_all(seed: int, counts: dict[str, int] | None = None) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=20)
 def test_every_sentence_of_help_comes_true(seed: int) -> None:
     ask_all(seed)

@@ -18,7 +18,7 @@ _ANY_VALUE = "true"
 
 
 def describes_a_node(key: str) -> bool:
-    """Whether a label says what or where a node is, such as its host name, zone, or instance type; nobody changes that to have a pod placed."""
+    """Whether a label says what or where a node is, such as its host name, zone, or instance type. Such a label is not changed to have a pod placed."""
     domain, slash, _ = key.partition("/")
     return bool(slash) and (
         domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or domain.startswith("topology.")

@@ -1,7 +1,7 @@
 """A question about a pod, as it was asked of the engine, and the answer with everything that was tried out in copies of it.
 
 Problem: trying a change takes as long as building an engine, and the engine that decides must not stop for it. Choice: two steps. The engine fills in what it knows
-and captures its facts (explain.py); the answer is completed from those alone, by whoever has the time, in another thread if need be: is the pod placed as it is, or with
+and captures its facts (explain.py); the answer is completed from those alone, in another thread if need be: is the pod placed as it is, or with
 what the question assumes; and with which of the proposed changes. Only a change with which the pod is placed, with its gang and by its quota, is reported. Limits: a
 bounded number of copies a question, fewer in large clusters; proposals beyond that are left out.
 """
@@ -21,7 +21,7 @@ _NAMED = 8  # pods in a sentence
 _NODES_TRIED = 3  # of one proposal
 _SETTLES_S = 5.0  # after the delay of a revocation: the engine looks once a second
 _COPIES = ((2_000, 40), (10_000, 16), (1 << 62, 6))  # up to so many pods: copies a question
-_NOBODY: frozenset[str] = frozenset()
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Question:
             answer = replace(answer, concerns=tuple(_with(each, self.revocation, line) for each in answer.concerns))
         if answer.waiting is None or not self.members:
             return answer
-        return _Trying(self, answer, answer.waiting, captured).answer()
+        return _Completion(self, answer, answer.waiting, captured).answer()
 
 
-class _Trying:
+class _Completion:
     """Completes the answer about one waiting pod."""
 
     def __init__(self, question: Question, draft: PodAnswer, waiting: Waiting, captured: Captured) -> None:
@@ -101,7 +101,7 @@ class _Trying:
         headline += waiting.because or "pods must be evicted for it first"
         return replace(draft, waiting=waiting, headline=headline, candidates=(), asked_about=about)
 
-    def _run(self, change: Change, without: frozenset[str] = _NOBODY) -> Outcome:
+    def _run(self, change: Change, without: frozenset[str] = _NONE) -> Outcome:
         if self._left == 0:
             return Outcome()
         self._left -= 1
@@ -118,7 +118,7 @@ class _Trying:
     def _tried(self, proposal: Proposal) -> Help | None:
         """The proposal in words, if the pod is placed with it."""
         unless = ""
-        words = self._words(proposal, _NOBODY) if not self._captured.cut else None
+        words = self._words(proposal, _NONE) if not self._captured.cut else None
         if words is None and self._captured.ahead:
             words, unless = (
                 self._words(proposal, self._captured.ahead),

@@ -30,7 +30,7 @@ class Change:
     nodes: Mapping[str, Node] = field(default_factory=dict)
 
     def and_then(self, other: Change) -> Change:
-        """Both; where both change an object, `other` has the last word."""
+        """Both; where both change an object, `other` counts."""
         return Change({**self.pods, **other.pods}, {**self.nodes, **other.nodes})
 
 
