@@ -191,7 +191,10 @@ def capture(
         now_s,
         make,
         plugins.capture(),
-        tuple(assignments.encoder.node(row) for row in rows.values()),
+        tuple(
+            replace(assignments.encoder.node(row), images=assignments.narrowing.images.of(name))
+            for name, row in rows.items()
+        ),
         assignments.encoder.nodes().report[list(rows.values())].copy(),
         tuple(namespaces),
         tuple(budgets),

@@ -69,6 +69,7 @@ class Assignments:
 
     def set_node(self, node: Node) -> bool:
         """Add or update a node. Whether anything changed."""
+        self.narrowing.images.set(node.name, node.images)
         row = self.encoder.node_rows.get(node.name)
         if row is not None and self.encoder.node(row) == node:
             return False
@@ -100,6 +101,7 @@ class Assignments:
             self.release(entry)
         self.write()
         self.encoder.remove_node(name)
+        self.narrowing.images.set(name, ())
         self.names[row] = ""
         self.changed.discard(row)
         self._touch(row)

@@ -17,6 +17,7 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules, Repeating, Rule, Surplus, Widening, introduce
+from cotenant.engine.state.images import NodeImages
 from cotenant.engine.state.pod_counts import PodCounts, PodKind
 from cotenant.engine.state.term_rules import TermRules
 from cotenant.engine.state.topology import Regions
@@ -43,7 +44,8 @@ class Narrowing:
         introduce(node_rules)
         self.pod_counts = PodCounts()
         self.regions = Regions(encoder)
-        self.terms = TermRules(encoder, self.pod_counts, self.regions)
+        self.images = NodeImages(encoder)
+        self.terms = TermRules(encoder, self.pod_counts, self.regions, self.images)
         self.volumes = Volumes(encoder, self.regions)
         self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
         self._widening = tuple(each for each in node_rules if isinstance(each, Widening))

@@ -37,6 +37,7 @@ _Key = tuple[
     tuple[HostPort, ...],
     str | None,
     bool,
+    tuple[str, ...],
 ]
 
 
@@ -109,6 +110,7 @@ class PodCounts:
             pod.host_ports,
             pod.pinned,
             pod.is_daemon,
+            pod.images,
         )
         kind = self._kinds.get(key)
         if kind is None:

@@ -15,6 +15,7 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Rule
 from cotenant.engine.state.count_queries import Count, PodsWithTerm, SelectedPods, TermType
+from cotenant.engine.state.images import NodeImages
 from cotenant.engine.state.pod_counts import PodCounts, PodKind
 from cotenant.engine.state.pod_terms import PodRules, read_rules
 from cotenant.engine.state.topology import Regions
@@ -32,7 +33,8 @@ REASON_PORTS = "node(s) didn't have free ports for the requested pod ports"
 class TermRules:
     """Rules and soft terms of all kinds of pods, over the rows of one encoder."""
 
-    def __init__(self, encoder: Encoder, pod_counts: PodCounts, regions: Regions) -> None:
+    def __init__(self, encoder: Encoder, pod_counts: PodCounts, regions: Regions, images: NodeImages) -> None:
+        self._images = images
         self._encoder = encoder
         self._pod_counts = pod_counts
         self._regions = regions
@@ -59,14 +61,19 @@ class TermRules:
 
     def has_preferred(self, kind: PodKind, k: int) -> bool:
         """Whether a soft term of the kind, of shape k, or of a resident changes the score of a node."""
-        if self.of(kind).has_preferred or self._encoder.has_preferences(k):
+        if self.of(kind).has_preferred or self._encoder.has_preferences(k) or self._has_image_scores(kind):
             return True
         return any(count.total and not _is_forbidding(count) for count in self._pod_counts.terms_selecting(kind))
 
     def is_constrained(self, kind: PodKind, k: int) -> bool:
         """Whether `has_required` or `has_preferred`, in one look."""
         rules = self.of(kind)
-        if rules.has_required or rules.has_preferred or self._encoder.has_preferences(k):
+        if (
+            rules.has_required
+            or rules.has_preferred
+            or self._encoder.has_preferences(k)
+            or self._has_image_scores(kind)
+        ):
             return True
         terms = self._pod_counts.terms_selecting(kind)
         return bool(terms) and any(count.total for count in terms)
@@ -154,12 +161,18 @@ class TermRules:
             if len(bits):
                 values = preference.NODE_AFFINITY_WEIGHT * node_affinity.score(nodes, bits, weights, rows)
                 yield preference.Part("node affinity", values)
+        images = self._images.scores(kind.pod.images)
+        if images is not None:
+            yield preference.Part("images", preference.IMAGE_WEIGHT * images[rows])
         if rules.soft_spread:
             soft = tuple(rule for rule, _ in self.spread_rules(k, kind, rules.soft_spread))
             yield preference.Part("spread", preference.SPREAD_WEIGHT * spread.score(soft, rows))
         total, has_terms = self._pod_affinity_weights(kind, rules, rows)
         if has_terms:
             yield preference.Part("pod affinity", preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total))
+
+    def _has_image_scores(self, kind: PodKind) -> bool:
+        return self._images.scores(kind.pod.images) is not None
 
     def _pod_affinity_weights(self, kind: PodKind, rules: PodRules, rows: Int) -> tuple[Int, bool]:
         """Sum of the weights of matching soft terms on each row, the pod's own and residents', and whether there are such terms."""

@@ -1,12 +1,12 @@
 """What a scheduler needs to know about a node.
 
 Problem and choice as for pods (model/cluster/pod.py). A node without CPU or memory is invalid, because every score divides by them. Limits: a
-node that does not advertise `pods` gets the kubelet's default of 110; images and volume limits are not modelled.
+node that does not advertise `pods` gets the kubelet's default of 110; volume limits are kept beside the node (model/cluster/observed.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cotenant.model.cluster.labels import NO_LABELS, UNSCHEDULABLE_TAINT, Labels
 from cotenant.model.cluster.taints import Effect, Taint
@@ -32,6 +32,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+    images: tuple[tuple[str, int], ...] = field(default=(), compare=False)  # names and bytes; they only change scores
     taints_decide: bool = False  # whether `ready` has no effect on placement
     annotations: Labels = NO_LABELS  # only those that a scheduler uses (model/cluster/annotations.py, ON_NODES)
 

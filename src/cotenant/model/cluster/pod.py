@@ -108,6 +108,7 @@ class Pod:
     job: JobStage | None = None  # None: the pod is taken for the whole of its job
     objective_p99_ms: float | None = None  # a service's latency objective
     load_limit: float = inf  # highest estimated CPU fraction of a node at which the pod may still be placed there
+    images: tuple[str, ...] = ()  # one for each container and init container, by the names that nodes report
     is_daemon: bool = False  # owned by a DaemonSet: filters by load do not apply to it
     limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead
 

@@ -4,7 +4,7 @@ Problem: preferred affinity, ScheduleAnyway spread and PreferNoSchedule taints a
 the filters. Choice: a pod with such preferences is evaluated separately: the compiled filters give the feasible rows, the profile scores them, the
 preferences are added, and the best row is taken. Other pods stay in the compiled queue. The profile's score has weight 1 on a scale of
 0 to 100 over the feasible rows; kube-scheduler's own resource score already has that scale. Source: kube-scheduler's default plugin
-weights. Limits: ImageLocality and kube-scheduler's built-in spread for pods without constraints are not modelled.
+weights. Limits: kube-scheduler's built-in spread for pods without constraints is not modelled.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ TAINT_WEIGHT = 3.0
 NODE_AFFINITY_WEIGHT = 2.0
 SPREAD_WEIGHT = 2.0
 POD_AFFINITY_WEIGHT = 2.0
+IMAGE_WEIGHT = 1.0
 
 _OWN_SCALE = (Score.NONE, Score.KUBE_DEFAULT, Score.FOUNDING, Score.FOUNDING_LEDGER)
 

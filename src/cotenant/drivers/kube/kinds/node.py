@@ -29,12 +29,20 @@ class NodeSpec(ApiStruct, frozen=True):
     taints: tuple[Taint, ...] | None = None
 
 
+class NodeImage(ApiStruct, frozen=True):
+    """An image that the node has, with all its names."""
+
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatus(ApiStruct, frozen=True):
     """What the node's kubelet reports."""
 
     allocatable: Quantities = None
     capacity: Quantities = None
     conditions: tuple[Condition, ...] | None = None
+    images: tuple[NodeImage, ...] | None = None
 
 
 class NodeObject(ApiStruct, frozen=True):
@@ -62,6 +70,7 @@ def read_node(obj: NodeObject) -> Node:
         unschedulable=bool(spec.unschedulable),
         ready=ready,
         taints_decide=True,
+        images=tuple((name, each.size_bytes) for each in status.images or () for name in each.names or ()),
         annotations=_known_annotations(meta.annotations),
     )
 

@@ -65,6 +65,7 @@ class _Template:
     anti_affinity: tuple[PodTerm, ...]
     spread: tuple[SpreadConstraint, ...]
     host_ports: tuple[HostPort, ...]
+    images: tuple[str, ...]
     gates: tuple[str, ...]
     unsupported: tuple[str, ...]
 
@@ -112,6 +113,7 @@ class PodReader:
             anti_affinity=template.anti_affinity,
             spread=template.spread,
             host_ports=template.host_ports,
+            images=template.images,
             tenant=hints.tenant,
             group=hints.group,
             group_limit=hints.group_limit,
@@ -228,6 +230,7 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
             ),
         ),
         host_ports=_host_ports(spec, attempt),
+        images=tuple(_with_tag(each.image or "") for each in (*(spec.init_containers or ()), *(spec.containers or ()))),
         gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
         unsupported=tuple(wrong),
     )
@@ -248,6 +251,11 @@ def _host_ports(
                 if taken is not None:
                     found[taken] = None
     return tuple(found)
+
+
+def _with_tag(image: str) -> str:
+    """The image's name as nodes report it: `latest` where it has neither tag nor digest."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
 def _owned(written: OwnerReference) -> OwnedBy:

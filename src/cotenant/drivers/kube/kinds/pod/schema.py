@@ -71,6 +71,7 @@ class Container(ApiStruct, frozen=True):
     """A container or an init container."""
 
     name: str = ""
+    image: Text = None
     resources: Resources | None = None
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy: Text = None
