@@ -74,7 +74,8 @@ def demo(
         return 0
     _print(page.COLUMNS, [page.row(outcome) for outcome in outcomes])
     for line in page.warnings(outcomes):
-        tables.print_folded(f"\n{line}")
+        print()
+        tables.print_folded(line)
     print(f"\n{page.explanation(config)}\n")
     print(f"report: {report}")
     print("see also: cotenant up --nodes 200 --workload colocation    (a lasting cluster, for kubectl)")

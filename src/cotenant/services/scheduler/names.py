@@ -1,7 +1,7 @@
 """The scheduler names (`spec.schedulerName` of pods) that one scheduler process serves.
 
 Problem: the first name becomes part of a Lease's name, so a bad one would only fail at the API server, after seconds. Choice: every name is checked as a
-DNS subdomain before anything starts, with room for the Lease's suffix. Limits: Leases are held by the first name; two processes with different first names
+DNS subdomain before anything starts, with room for the Lease's suffix. All names have the process's profile (docs/adr/0022). Limits: Leases are held by the first name; two processes with different first names
 and a name in common both schedule that name's pods.
 """
 
@@ -26,6 +26,10 @@ def check_names(names: Sequence[str]) -> None:
         raise InvalidInput(FLAG, "", "at least one name")
     for name in names:
         if len(name) > LONGEST or not _SUBDOMAIN.fullmatch(name):
+            if "=" in name:
+                raise InvalidInput(
+                    FLAG, name, "a name", "all names of a process have its --profile; start another process for another"
+                )
             hint = "lower case letters, digits, - and ., such as cotenant"
             raise InvalidInput(FLAG, name, f"a DNS subdomain name of at most {LONGEST} characters", hint)
         if names.count(name) > 1:

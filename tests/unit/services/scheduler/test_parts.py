@@ -42,6 +42,10 @@ REQUEST = main.SchedulerArguments(
         ({"scheduler_names": ()}, "--scheduler-name: : expected at least one name"),
         ({"scheduler_names": ("cotenant", "")}, "--scheduler-name: : expected a DNS subdomain name"),
         ({"scheduler_names": ("My_Own",)}, "--scheduler-name: My_Own: expected a DNS subdomain name"),
+        (
+            {"scheduler_names": ("batch=best-fit",)},
+            "--scheduler-name: batch=best-fit: expected a name; all names of a process have its --profile",
+        ),
         ({"scheduler_names": ("a" * 250,)}, "--scheduler-name: .* expected a DNS subdomain name of at most 243"),
         ({"scheduler_names": ("a", "b", "a")}, "--scheduler-name: a: expected each name once"),
         ({"binds_in_flight": 0}, "--binds-in-flight"),
