@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from cotenant.model.compiled import njit
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
 from cotenant.model.resources import Amounts
-from cotenant.policy.quota.admission import select_usable
 from cotenant.policy.quota.forest import Forest
 from cotenant.policy.quota.headroom import HeadroomRules, shortages
 from cotenant.policy.quota.headroom_arrays import HeadroomTable, quota_add_use, quota_fits
@@ -22,6 +21,7 @@ from cotenant.policy.quota.reclaim import Job, reclaim
 from cotenant.policy.quota.revocation import over, revoke
 from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start
 from cotenant.policy.quota.tree import QuotaTree
+from cotenant.policy.quota.usable import select_usable
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 SMALL = st.integers(0, 12)

@@ -2,9 +2,7 @@
 
 Problem: a change at one leaf changes the demand of all its ancestors and, where something is short, the runtime of its siblings and their descendants; a
 thousand quotas cannot be recomputed for every pod. Choice: demand propagates upwards at once, to the first ancestor whose limited demand does not
-change. Runtime propagates downwards when it is read: each quota records for which resources, and for which children, the division among its children is
-out of date. Where a division satisfies all children before and after, only the changed ones are updated; a child that was short and requests even more
-changes nothing; otherwise the division is recomputed by the plain arithmetic of runtime.py, and continues only below children whose runtime changed.
+change. Runtime propagates downwards when it is read (division.py).
 `runtime` of one quota refreshes its path, `refresh` everything. Limits: adding, changing or removing a quota rebuilds the tree (`put`, `remove`); the
 tree accepts any quotas whose parents exist, and admission.py checks the rest. A parent that does not mention a resource has none of it to divide.
 Resources that no maximum mentions are counted but never limited. With `guarantee_use`, guarantees may exceed the total when that shrinks.
@@ -19,8 +17,8 @@ from collections.abc import Iterable
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import ROOT_QUOTA, Levels, Quota
 from cotenant.model.resources import Amounts
+from cotenant.policy.quota.division import Division
 from cotenant.policy.quota.nodes import Column, QuotaNode, RuntimeTerms
-from cotenant.policy.quota.runtime import Member, apportion, scaled_minima, share, start
 
 
 class QuotaTree:
@@ -37,10 +35,15 @@ class QuotaTree:
         self._guarantee = guarantee_use
         self._total = total
         self._names: dict[str, int] = {}
-        self.changes = 0  # incremented whenever a runtime may have changed
+        self._division = Division(scale_minima, guarantee_use)
         self._build()
 
     # --- current state
+
+    @property
+    def changes(self) -> int:
+        """Incremented whenever a runtime may have changed."""
+        return self._division.changes
 
     def __contains__(self, name: object) -> bool:
         return name in self._quotas
@@ -72,7 +75,7 @@ class QuotaTree:
     def runtime(self, name: str) -> Levels:
         """A quota's current limit for each resource that its maximum mentions."""
         node = self._node(name)
-        self._refresh_path(node)
+        self._division.refresh_path(node)
         return tuple((resource, node.columns[self._names[resource]].runtime) for resource, _ in node.quota.maximum)
 
     def used(self, name: str = ROOT_QUOTA) -> Levels:
@@ -88,7 +91,7 @@ class QuotaTree:
         node = self._node(name)
         if resource not in self._names or node.parent is None:
             raise InvalidInput("resource", resource, f"one of {', '.join(self._names)} at a quota below the root")
-        self._refresh_path(node)
+        self._division.refresh_path(node)
         i = self._names[resource]
         column = node.columns[i]
         request = column.asked if node.lends else max(column.asked, column.minimum)
@@ -100,7 +103,7 @@ class QuotaTree:
             column.limited,
             column.used,
             column.minimum,
-            self._scaled(node.parent, i)[node.parent.children.index(node)],
+            self._division.scaled(node.parent, i)[node.parent.children.index(node)],
             column.used_own + column.children_guaranteed if self._guarantee else 0,
             column.guaranteed,
             column.maximum if resource in node.quota.maximum else None,
@@ -149,7 +152,7 @@ class QuotaTree:
             amount = total.get(resource)
             if amount != self._root.columns[i].runtime:
                 self._root.columns[i].runtime = amount
-                self._mark(self._root, i)
+                self._division.mark(self._root, i)
 
     def put(self, quota: Quota) -> None:
         """Add or replace a quota; raises `InvalidInput` where the tree would be inconsistent, without any change."""
@@ -163,10 +166,7 @@ class QuotaTree:
 
     def refresh(self) -> None:
         """Bring every runtime up to date."""
-        for level in self._stale_nodes:  # a division marks only nodes of the next level
-            while level:
-                node, _ = level.popitem()
-                self._divide(node)
+        self._division.refresh()
 
     def validate(self) -> None:
         """Compare everything with a tree computed from the pods' own amounts only, and every division with the plain arithmetic.
@@ -185,25 +185,8 @@ class QuotaTree:
                         raise AssertionError(f"quota {name}: {field} of {resource} is {kept}, recomputed {computed}")
                 if min(mine.own, mine.used_own, mine.held_own) < 0:
                     raise AssertionError(f"quota {name}: more {resource} was removed than was added")
-                if i < self._divided:
-                    self._validate_division(node, i, resource)
-
-    def _validate_division(self, node: QuotaNode, i: int, resource: str) -> None:
-        members = [
-            Member(
-                child.columns[i].limited,
-                max(minimum, child.columns[i].guaranteed),
-                child.columns[i].weight,
-                child.lends and not self._guarantee,
-            )
-            for child, minimum in zip(node.children, self._scaled(node, i), strict=True)
-        ]
-        for child, runtime in zip(node.children, share(node.columns[i].runtime, members), strict=True):
-            kept = child.columns[i].runtime
-            if kept != runtime:
-                raise AssertionError(
-                    f"quota {child.quota.name}: runtime of {resource} is {kept}, by division {runtime}"
-                )
+                if i < self._division.divided:
+                    self._division.validate(node, i, resource)
 
     # --- demand and use, upwards
 
@@ -226,7 +209,7 @@ class QuotaTree:
             change = limited - column.limited
             column.limited = limited
             if at.parent is not None and change:
-                self._update_target(at, at.parent, i, limited - change)
+                self._division.update_target(at, at.parent, i, limited - change)
             at = at.parent
 
     def _use(self, name: str, amounts: Levels, sign: int, preemptible: bool) -> None:
@@ -259,86 +242,8 @@ class QuotaTree:
                 return
             at.parent.columns[i].children_guaranteed += guaranteed - column.guaranteed
             column.guaranteed = guaranteed
-            self._update_target(at, at.parent, i)
+            self._division.update_target(at, at.parent, i)
             at = at.parent
-
-    def _update_target(self, node: QuotaNode, parent: QuotaNode, i: int, limited_before: int = 0) -> None:
-        """Update a quota's target, its runtime if nothing were short, and mark its parent's division as out of date for it.
-
-        Not marked where it was short and still is: by how much its request exceeds its runtime does not affect a division.
-        """
-        column = node.columns[i]
-        floor = column.minimum if column.minimum > column.guaranteed else column.guaranteed
-        kept = floor > column.limited and (self._guarantee or not node.lends)
-        target = floor if kept else column.limited
-        starves = column.weight == 0 and column.limited > floor
-        above = parent.columns[i]
-        above.targets += target - column.target
-        above.starving += starves - column.starves
-        column.target = target
-        column.starves = starves
-        had = column.runtime if column.runtime > column.floor else column.floor
-        if above.all_satisfied or i in parent.stale or limited_before <= had or column.limited <= had:
-            self._mark(parent, i, node)
-
-    def _mark(self, parent: QuotaNode, i: int, child: QuotaNode | None = None) -> None:
-        if not parent.children or i >= self._divided:
-            return
-        self.changes += 1
-        changed = parent.stale.setdefault(i, {})
-        if child is not None:
-            changed[child] = None
-        self._stale_nodes[parent.depth][parent] = None
-
-    # --- division, downwards
-
-    def _refresh_path(self, node: QuotaNode) -> None:
-        for at in reversed(list(node.upwards())):
-            if at.stale:
-                del self._stale_nodes[at.depth][at]
-                self._divide(at)
-
-    def _divide(self, node: QuotaNode) -> None:
-        stale, node.stale = node.stale, {}
-        for i, changed in stale.items():
-            column = node.columns[i]
-            satisfied_before = column.all_satisfied
-            minima_fit = not self._scale or column.children_minimum <= column.runtime
-            column.all_satisfied = minima_fit and not column.starving and column.targets <= column.runtime
-            if not column.all_satisfied:
-                self._divide_fully(node, i)
-                continue
-            for child in changed if satisfied_before else node.children:
-                mine = child.columns[i]
-                mine.floor = max(mine.minimum, mine.guaranteed)
-                mine.start = mine.target if mine.limited <= mine.floor else mine.floor
-                self._set_runtime(child, i, mine.target)
-
-    def _divide_fully(self, node: QuotaNode, i: int) -> None:
-        total = node.columns[i].runtime
-        minima = self._scaled(node, i)
-        wants, weights, left = [], [], total
-        for child, minimum in zip(node.children, minima):
-            column = child.columns[i]
-            column.floor = max(minimum, column.guaranteed)
-            column.start = start(column.limited, column.floor, child.lends and not self._guarantee)
-            left -= column.start
-            wants.append(max(0, column.limited - column.floor))
-            weights.append(column.weight)
-        for child, gained in zip(node.children, apportion(left, wants, weights)):
-            self._set_runtime(child, i, child.columns[i].start + gained)
-
-    def _set_runtime(self, node: QuotaNode, i: int, runtime: int) -> None:
-        column = node.columns[i]
-        if column.runtime != runtime:
-            column.runtime = runtime
-            self._mark(node, i)
-
-    def _scaled(self, node: QuotaNode, i: int) -> list[int]:
-        minima = [child.columns[i].minimum for child in node.children]
-        if not self._scale:
-            return minima
-        return scaled_minima(node.columns[i].runtime, minima, [True] * len(minima))
 
     # --- structure
 
@@ -351,7 +256,7 @@ class QuotaTree:
             for amounts in (quota.maximum, quota.minimum):
                 for resource, _ in amounts:
                     self._names.setdefault(resource, len(self._names))
-        self._divided = len(self._names)  # further columns are not limited
+        divided = len(self._names)  # further columns are not limited
         for resource, _ in self._total:
             self._names.setdefault(resource, len(self._names))
         below: dict[str, list[Quota]] = {}
@@ -359,7 +264,6 @@ class QuotaTree:
             below.setdefault(self._quotas[name].parent, []).append(self._quotas[name])
         self._root = QuotaNode(Quota(ROOT_QUOTA, is_parent=True), None, len(self._names))
         self._nodes = {ROOT_QUOTA: self._root}
-        self._stale_nodes: list[dict[QuotaNode, None]] = [{}]
         ordered = [self._root]
         for node in ordered:  # grows during the iteration, so parents precede their children
             for quota in below.get(node.quota.name, ()):
@@ -370,13 +274,13 @@ class QuotaTree:
         if len(self._nodes) <= len(self._quotas):
             lost = min(name for name in self._quotas if name not in self._nodes)
             raise InvalidInput(f"quota {lost}", self._quotas[lost].parent, "a chain of parents that ends at the root")
-        self._stale_nodes = [{} for _ in range(ordered[-1].depth + 1)]
+        self._division.begin(divided, ordered[-1].depth)
         for resource, i in self._names.items():
             self._root.columns[i].runtime = self._total.get(resource)
         for node in ordered:
             self._read_columns(node)
-            for i in range(self._divided):
-                self._mark(node, i)
+            for i in range(divided):
+                self._division.mark(node, i)
         for node in reversed(
             ordered
         ):  # minima that are not lent count as requests, and minima are guaranteed, before any pod arrives
@@ -403,16 +307,16 @@ class QuotaTree:
         if self._guarantee:
             column.guaranteed = max(column.children_guaranteed, column.minimum)
             node.parent.columns[i].children_guaranteed += column.guaranteed
-        self._update_target(node, node.parent, i)
+        self._division.update_target(node, node.parent, i)
 
     def _rebuild(self, quotas: dict[str, Quota]) -> None:
         old = self._nodes, self._names
         fresh = QuotaTree(quotas.values(), self._total, self._scale, self._guarantee)
         fresh._add_from(*old)
-        self._quotas, self._names, self._divided = fresh._quotas, fresh._names, fresh._divided
-        self._root = fresh._root
-        self._nodes, self._stale_nodes = fresh._nodes, fresh._stale_nodes
-        self.changes += 1
+        fresh._division.changes += self.changes + 1
+        self._quotas, self._names = fresh._quotas, fresh._names
+        self._root, self._nodes = fresh._root, fresh._nodes
+        self._division = fresh._division
 
     def _add_from(self, nodes: dict[str, QuotaNode], names: dict[str, int]) -> None:
         """Add the requests and use of the same quotas in another tree."""
