@@ -126,7 +126,7 @@ class AgentProcess:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="cotenant-test-"))
-    path.chmod(0o777)
+    path.chmod(0o1777)  # sticky: no other user can replace the state folder
     yield path
     shutil.rmtree(path)
 
@@ -233,7 +233,9 @@ def test_without_privileges_it_holds_through_the_keeper_and_its_death_restores(
     layout: Layout, groups: Groups, top: str, folder: Path
 ) -> None:
     before = settings(layout, top)
-    with KeeperProcess(folder, [top], "--allow-user", "nobody") as keeper:
+    state = folder / "keeper"
+    state.mkdir(mode=0o755)
+    with KeeperProcess(state, [top], "--allow-user", "nobody") as keeper:
         agent = AgentProcess(folder, top, keeper=str(keeper.ready().path))
         command = [sys.executable, "-c", AS_NOBODY, *agent.command[3:]]
         try:

@@ -85,7 +85,7 @@ class Deciding:
             value=desired.value,
             reason=desired.reason,
             expires_at_us=expires_us,
-            weight_before=self._pinned.original_weight(desired, self._state.previous.get(desired.target, lease)),
+            weight_before=self._pinned.original_weight(desired, lease),
         )
         if lease.state is LeaseState.INTENDED:  # requested twice in this round
             self._table.leases[desired.target] = changed

@@ -90,6 +90,8 @@ class IdleWeight:
         kept = lease.weight_before if lease is not None else ""
         if desired.target.knob is not Knob.CPU_IDLE or desired.value != "1":
             return kept
+        if lease is not None and lease.state is LeaseState.INTENDED:  # requested before in this round: as at its start
+            lease = self._state.previous.get(lease.target)
         is_settled = lease is None or (lease.state is LeaseState.HELD and lease.stands == "0")
         if not is_settled or value_of(self._state.readings.get(desired.target)) != "0":
             return kept

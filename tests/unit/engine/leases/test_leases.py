@@ -583,6 +583,14 @@ def test_the_value_of_one_lease_is_never_the_original_of_the_other(
     assert not [change for change in world.audited if change.result is LeaseState.YIELDED]
 
 
+def test_the_weight_comes_back_where_one_batch_sets_and_clears_idle(world: World) -> None:
+    world.knobs.set_outside(WEIGHT, "500")
+    world.hold((IDLE, "0"), (IDLE, "1"), (IDLE, "0"))
+    assert world.knobs.snapshot() == {WEIGHT: "500"}
+    world.give_back(IDLE)
+    assert world.knobs.snapshot() == {WEIGHT: "500"}
+
+
 @pytest.mark.parametrize("how", ["renewed", "given back", "expired", "restarted"])
 def test_the_weight_comes_back_where_another_process_clears_idle(world: World, how: str) -> None:
     """The kernel then sets the default weight, which no process wrote."""
