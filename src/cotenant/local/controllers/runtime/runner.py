@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from cotenant.local.apiserver.contract import ApiError
@@ -58,7 +58,6 @@ class Counters:
     refusals: int = 0
     errors: int = 0  # exceptions other than ApiError: defects
     busy_s: float = 0.0
-    last_reason: dict[Key, str] = field(default_factory=dict)
 
 
 class _Loop:
