@@ -21,7 +21,7 @@ _SHOWN_BYTES = 600
 
 
 @dataclass(slots=True)
-class Tally:
+class RoundTally:
     """What a reader made of its inputs."""
 
     accepted: int = 0
@@ -31,9 +31,9 @@ class Tally:
     first_failure: str = ""
 
 
-def fuzz(reader: Reader, inputs: int, seed: int) -> Tally:
+def fuzz(reader: Reader, inputs: int, seed: int) -> RoundTally:
     """Give the reader so many inputs, each made from a seed of its own."""
-    tally = Tally()
+    tally = RoundTally()
     for number in range(seed, seed + max(1, round(inputs * reader.part))):
         text = reader.make(Random(f"{reader.name} {number}"))
         began_s, failure = time.process_time(), ""

@@ -63,7 +63,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RunProgress:
     """Progress of an experiment, reported after each run."""
 
     done: int
@@ -111,7 +111,7 @@ def run(
     plan: Plan,
     folder: Path,
     jobs: int | None = None,
-    on_step: Callable[[Step], None] = lambda _: None,
+    on_step: Callable[[RunProgress], None] = lambda _: None,
 ) -> Outcome:
     """Run what is not stored yet under `folder`, `jobs` at a time (default: the cores this process may use; 1 = in this process).
 
@@ -139,7 +139,7 @@ def run(
             records[spec] = record
         else:
             failures.append(Failure(spec, finished.error or "the stored result cannot be read", finished.detail))
-        on_step(Step(len(records) + len(failures), len(specs), spec, record is None))
+        on_step(RunProgress(len(records) + len(failures), len(specs), spec, record is None))
     done = tuple(records[spec] for spec in specs if spec in records)
     return Outcome(done, tuple(failures), reused, time.perf_counter() - began)
 

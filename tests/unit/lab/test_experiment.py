@@ -11,7 +11,7 @@ import pytest
 from cotenant.lab import experiment, registry
 from cotenant.lab.comparison import compare, to_object
 from cotenant.lab.contract import MachineMap, Measures, RunResult, RunSpec, Series
-from cotenant.lab.experiment import Plan, Step
+from cotenant.lab.experiment import Plan, RunProgress
 from cotenant.model.errors import InvalidInput, Permanent
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
@@ -37,7 +37,7 @@ def test_a_plan_crosses_seeds_loads_and_policies_seeds_outermost() -> None:
 
 def test_what_is_stored_is_not_run_again(tmp_path: Path) -> None:
     first = experiment.run(plan(seeds=2), tmp_path, jobs=1)
-    steps: list[Step] = []
+    steps: list[RunProgress] = []
     more = experiment.run(plan(seeds=3), tmp_path, 1, steps.append)
     assert (first.reused, len(first.records)) == (0, 4)
     assert (more.reused, len(more.records)) == (4, 6)
@@ -110,7 +110,7 @@ def test_parallel_runs_equal_sequential_runs(tmp_path: Path) -> None:
 
 
 def test_an_exception_in_the_middle_leaves_what_is_finished(tmp_path: Path) -> None:
-    def stop(step: Step) -> None:
+    def stop(step: RunProgress) -> None:
         if step.done == 2:
             raise KeyboardInterrupt
 

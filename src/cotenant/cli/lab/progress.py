@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cotenant.lab.experiment import Step
+    from cotenant.lab.experiment import RunProgress
 
 
 @contextmanager
-def progress(total: int, quiet: bool) -> Iterator[Callable[[Step], None]]:
+def progress(total: int, quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
     """Yields a function that takes each step of `total` runs. Silent if `quiet`, or if standard error is not a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
@@ -31,7 +31,7 @@ def progress(total: int, quiet: bool) -> Iterator[Callable[[Step], None]]:
     with Progress(*columns, console=Console(stderr=True), speed_estimate_period=300, transient=True) as bar:
         task = bar.add_task("the first runs compile", total=total)
 
-        def on_step(step: Step) -> None:
+        def on_step(step: RunProgress) -> None:
             spec = step.spec
             words = f"{spec.policy} {spec.load:.0%} seed {spec.seed}{' FAILED' if step.failed else ''}"
             bar.update(task, completed=step.done, description=words)

@@ -11,7 +11,7 @@ from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments import page, registry
-from cotenant.services.experiments.harness import RAW, ExperimentSettings, Step
+from cotenant.services.experiments.harness import RAW, BlockProgress, ExperimentSettings
 from cotenant.services.experiments.outcome import Findings
 
 NOT_PASSED = 1
@@ -95,7 +95,7 @@ def show(outcome: Findings, folder: Path) -> None:
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[Step], None]]:
+def _progress(quiet: bool) -> Iterator[Callable[[BlockProgress], None]]:
     if quiet:
         yield lambda _: None
         return
@@ -110,7 +110,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Step], None]]:
     with Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as bar:
         task = bar.add_task("starting", total=None, left="")
 
-        def report(step: Step) -> None:
+        def report(step: BlockProgress) -> None:
             left = (
                 f"about {step.seconds_left / 60:.0f} min left"
                 if step.seconds_left > 90

@@ -34,7 +34,7 @@ class PlannedWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WriteStep:
     """Write number `index`: its own value, or first the intermediate value `through`."""
 
     index: int
@@ -50,15 +50,15 @@ def order_writes(wanted: Sequence[SetKnob], current: Mapping[Target, str]) -> tu
     )
 
 
-def plan_steps(writes: Sequence[PlannedWrite]) -> tuple[Step, ...]:
+def plan_steps(writes: Sequence[PlannedWrite]) -> tuple[WriteStep, ...]:
     """The steps of all writes in order. Writes that do not affect one another keep their order."""
     moved = {write.target.group for write in writes if write.target.knob is Knob.CPUSET_CPUS}
-    keyed: list[tuple[tuple[int, int], Step]] = []
+    keyed: list[tuple[tuple[int, int], WriteStep]] = []
     for index, write in enumerate(writes):
         if write.target.knob is Knob.CPUSET_CPUS:
             keyed += _cpuset_steps(index, write, moved)
         else:
-            keyed.append((_rank(write), Step(index)))
+            keyed.append((_rank(write), WriteStep(index)))
     return tuple(step for _, step in sorted(keyed, key=lambda entry: entry[0]))
 
 
@@ -99,17 +99,17 @@ def _amount(value: str) -> float:
     return int(most) / int(period or 1)
 
 
-def _cpuset_steps(index: int, write: PlannedWrite, moved: set[str]) -> list[tuple[tuple[int, int], Step]]:
+def _cpuset_steps(index: int, write: PlannedWrite, moved: set[str]) -> list[tuple[tuple[int, int], WriteStep]]:
     depth = write.target.group.count("/")
     before, after = None if write.current is None else _cpus(write.current), _cpus(write.value)
     widen, narrow = (5, depth), (6, -depth)
     if before is None or after is None:
-        return [(narrow, Step(index))]
+        return [(narrow, WriteStep(index))]
     if before <= after:
-        return [(widen, Step(index))]
+        return [(widen, WriteStep(index))]
     if before > after or not _has_relatives(write.target.group, moved):
-        return [(narrow, Step(index))]
-    return [(widen, Step(index, through=format_cpus(before | after))), (narrow, Step(index))]
+        return [(narrow, WriteStep(index))]
+    return [(widen, WriteStep(index, through=format_cpus(before | after))), (narrow, WriteStep(index))]
 
 
 def _has_relatives(group: str, moved: set[str]) -> bool:

@@ -33,7 +33,7 @@ RESTART_S, MAX_RESTART_S = 10.0, 300.0
 Write = Patch | Delete
 
 
-class Step(Enum):
+class PodStage(Enum):
     """The state of a pod on its node."""
 
     STARTING = "starting"
@@ -49,7 +49,7 @@ class _Pod:
     node: str
     requests: Amounts
     behaviour: Behaviour
-    step: Step
+    step: PodStage
     run: Run
     counted: bool = False  # in its node's usage
 
@@ -73,7 +73,7 @@ class Kubelets:
         self._nodes: dict[str, _Node] = {}
         self._pods: dict[str, _Pod] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._due: list[tuple[float, int, str, Step]] = []
+        self._due: list[tuple[float, int, str, PodStage]] = []
         self._count = 0
 
     # --- nodes
@@ -139,11 +139,11 @@ class Kubelets:
             state = self._pods[uid]
             if state.pod.metadata.terminating:
                 self._stop(state, now_s)
-            elif state.step in (Step.RUNNING, Step.RESTARTING):
+            elif state.step in (PodStage.RUNNING, PodStage.RESTARTING):
                 state.run = Run(now_s, state.run.restarts + 1, state.run.pod_ip, state.run.host_ip)
                 self._begin(uid, state, now_s)
-            elif state.step is Step.STARTING:
-                self._schedule(now_s + START_S, uid, Step.STARTING)
+            elif state.step is PodStage.STARTING:
+                self._schedule(now_s + START_S, uid, PodStage.STARTING)
         return True
 
     # --- pods
@@ -159,9 +159,9 @@ class Kubelets:
             state = self._adopt(uid, pod, now_s)
         else:
             state.pod = pod
-            if pod.finished and state.step is not Step.ENDED:  # set by another writer
+            if pod.finished and state.step is not PodStage.ENDED:  # set by another writer
                 self._mark_ended(uid, state, now_s)
-        if pod.metadata.terminating and state.step is not Step.STOPPING and self._nodes[name].up:
+        if pod.metadata.terminating and state.step is not PodStage.STOPPING and self._nodes[name].up:
             self._stop(state, now_s)
 
     def forget_pod(self, uid: str, now_s: float) -> None:
@@ -185,14 +185,14 @@ class Kubelets:
             state = self._pods.get(uid)
             if state is None or state.step is not step or not self._nodes[state.node].up:
                 continue
-            if step is Step.STARTING:
+            if step is PodStage.STARTING:
                 self._start(uid, state, now_s)
-            elif step is Step.RESTARTING:
+            elif step is PodStage.RESTARTING:
                 state.run = Run(now_s, state.run.restarts + 1, state.run.pod_ip, state.run.host_ip)
                 self._begin(uid, state, now_s)
-            elif step is Step.RUNNING:
+            elif step is PodStage.RUNNING:
                 self._past_deadline(uid, state, now_s)
-            elif step is Step.STOPPING:
+            elif step is PodStage.STOPPING:
                 meta = state.pod.metadata
                 self._release(uid, state, now_s)
                 self.writes.append(Delete(PODS, meta.namespace, meta.name, uid, grace_s=0))
@@ -229,30 +229,30 @@ class Kubelets:
         self._count += 1
         ip = pod.status.pod_ip or pod_address(self._count)
         run = Run(started or now_s, pod.restarts, ip, self.address(name))
-        state = _Pod(pod, name, requests, behaviour, Step.STARTING, run)
+        state = _Pod(pod, name, requests, behaviour, PodStage.STARTING, run)
         self._pods[uid] = state
         self._on_node.setdefault(name, {})[uid] = None
         if pod.finished:
-            state.step = Step.ENDED
+            state.step = PodStage.ENDED
         elif pod.status.phase == "Running" and started is not None:
             self._count_usage(uid, state)
-            state.step = Step.RUNNING
+            state.step = PodStage.RUNNING
             if self._nodes[name].up:
                 done_s = max(0.0, now_s - started) * self.world.speed
                 self.world.start(uid, name, behaviour, now_s, done_s)
                 self._watch_deadline(uid, state)
         else:
-            self._schedule(now_s + START_S, uid, Step.STARTING)
+            self._schedule(now_s + START_S, uid, PodStage.STARTING)
         return state
 
     def _start(self, uid: str, state: _Pod, now_s: float) -> None:
         node = self._nodes[state.node]
         if node.view is None:  # bound before the node was observed
-            self._schedule(now_s + START_S, uid, Step.STARTING)
+            self._schedule(now_s + START_S, uid, PodStage.STARTING)
             return
         rejection = admit(state.pod, state.requests, node.view, node.allocatable, node.usage)
         if rejection is not None:
-            state.step = Step.ENDED
+            state.step = PodStage.ENDED
             self._write(state, pod_status.failed(state.pod, rejection.reason, rejection.message, now_s))
             return
         self._count_usage(uid, state)
@@ -260,7 +260,7 @@ class Kubelets:
         self._begin(uid, state, now_s)
 
     def _begin(self, uid: str, state: _Pod, now_s: float) -> None:
-        state.step = Step.RUNNING
+        state.step = PodStage.RUNNING
         self.world.start(uid, state.node, state.behaviour, now_s)
         self._write(state, pod_status.running(state.pod, state.run, now_s))
         self._watch_deadline(uid, state)
@@ -269,49 +269,49 @@ class Kubelets:
         limit = state.pod.spec.active_deadline_seconds
         if limit is not None:
             since = seconds(state.pod.status.start_time) or state.run.started_s
-            self._schedule(since + limit, uid, Step.RUNNING)
+            self._schedule(since + limit, uid, PodStage.RUNNING)
 
     def _past_deadline(self, uid: str, state: _Pod, now_s: float) -> None:
         self._release(uid, state, now_s)
-        state.step = Step.ENDED
+        state.step = PodStage.ENDED
         text = "Pod was active on the node longer than the specified deadline"
         self._write(state, pod_status.failed(state.pod, "DeadlineExceeded", text, now_s))
 
     def _finished(self, uid: str, now_s: float) -> None:
         state = self._pods.get(uid)
-        if state is None or state.step is not Step.RUNNING:
+        if state is None or state.step is not PodStage.RUNNING:
             return
         code, policy = state.behaviour.exit_code, state.pod.spec.restart_policy
         if policy == "Always" or (policy == "OnFailure" and code != 0):
             delay = min(RESTART_S * 2.0 ** min(state.run.restarts, 10), MAX_RESTART_S)
-            state.step = Step.RESTARTING
+            state.step = PodStage.RESTARTING
             self._write(state, pod_status.waiting_to_restart(state.pod, state.run, code, now_s, delay))
-            self._schedule(now_s + delay, uid, Step.RESTARTING)
+            self._schedule(now_s + delay, uid, PodStage.RESTARTING)
             return
         self._release(uid, state, now_s)
-        state.step = Step.ENDED
+        state.step = PodStage.ENDED
         self._write(state, pod_status.ended(state.pod, state.run, code, now_s))
 
     def _evicted(self, uid: str, now_s: float) -> None:
         state = self._pods.get(uid)
-        if state is None or state.step is not Step.RUNNING:
+        if state is None or state.step is not PodStage.RUNNING:
             return
         self._release(uid, state, now_s)
-        state.step = Step.ENDED
+        state.step = PodStage.ENDED
         text = "The node was low on resource: memory."
         self._write(state, pod_status.failed(state.pod, "Evicted", text, now_s))
 
     def _stop(self, state: _Pod, now_s: float) -> None:
         uid = state.pod.metadata.uid
         grace = state.pod.metadata.deletion_grace_period_seconds or 0
-        delay = min(float(grace), STOP_S) if state.counted and state.step is not Step.ENDED else 0.0
-        state.step = Step.STOPPING
-        self._schedule(now_s + delay, uid, Step.STOPPING)
+        delay = min(float(grace), STOP_S) if state.counted and state.step is not PodStage.ENDED else 0.0
+        state.step = PodStage.STOPPING
+        self._schedule(now_s + delay, uid, PodStage.STOPPING)
 
     def _mark_ended(self, uid: str, state: _Pod, now_s: float) -> None:
         self._release(uid, state, now_s)
-        if state.step is not Step.STOPPING:
-            state.step = Step.ENDED
+        if state.step is not PodStage.STOPPING:
+            state.step = PodStage.ENDED
 
     def _count_usage(self, uid: str, state: _Pod) -> None:
         if not state.counted:
@@ -328,7 +328,7 @@ class Kubelets:
         meta = state.pod.metadata
         self.writes.append(Patch(PODS, meta.namespace, meta.name, body, "status"))
 
-    def _schedule(self, at_s: float, uid: str, step: Step) -> None:
+    def _schedule(self, at_s: float, uid: str, step: PodStage) -> None:
         self._count += 1
         heapq.heappush(self._due, (at_s, self._count, uid, step))
 

@@ -17,7 +17,7 @@ from cotenant.model.arrays import PODS, Float, Int, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.fitting import best_fit_row, occupy, ready_capacity, working_copy
-from cotenant.policy.baselines.rounds import Tally, decision, services_then_batch
+from cotenant.policy.baselines.rounds import RoundTally, decision, services_then_batch
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
 
 
@@ -133,7 +133,7 @@ class DominantResourceFairness:
         pending, tenants = snapshot.pending, snapshot.tenants
         allocated = tenants.allocated.copy()
         total = ready_capacity(nodes)
-        tally = Tally.empty(pending.shape.shape[0])
+        tally = RoundTally.empty(pending.shape.shape[0])
         for indices in services_then_batch(pending):
             queue, start = by_tenant(pending.tenant, indices, allocated.shape[0])
             tally.placed = _fill(

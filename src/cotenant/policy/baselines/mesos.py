@@ -21,7 +21,7 @@ from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.drf import by_tenant, dominant_share
 from cotenant.policy.baselines.fitting import occupy, ready_capacity, scan, working_copy
-from cotenant.policy.baselines.rounds import Tally, decision, services_then_batch
+from cotenant.policy.baselines.rounds import RoundTally, decision, services_then_batch
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
 
 NOT_OFFERED = "an agent with capacity was offered to another tenant; waits for the next offers"
@@ -135,7 +135,7 @@ class MesosOffers:
         allocated = snapshot.tenants.allocated.copy()
         total = ready_capacity(nodes)
         tenants, agents = allocated.shape[0], nodes.capacity.shape[0]
-        tally = Tally.empty(pending.shape.shape[0])
+        tally = RoundTally.empty(pending.shape.shape[0])
         offered_to = np.empty(agents, np.int64)
         for indices in services_then_batch(pending):
             queue, start = by_tenant(pending.tenant, indices, tenants)

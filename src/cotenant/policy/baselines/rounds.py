@@ -22,7 +22,7 @@ NEXT_ROUND = "waits for the next round"
 
 
 @dataclass(slots=True)
-class Tally:
+class RoundTally:
     """A round's result while it is built: `row` as in `RoundDecision`; the first `placed` entries of `order` are decided."""
 
     row: Int
@@ -30,7 +30,7 @@ class Tally:
     placed: int = 0
 
     @classmethod
-    def empty(cls, pods: int) -> Tally:
+    def empty(cls, pods: int) -> RoundTally:
         """A result without placements for `pods` waiting pods."""
         return cls(row=np.full(pods, -1, np.int64), order=np.full(pods, -1, np.int64))
 
@@ -43,7 +43,7 @@ def services_then_batch(pending: PendingArrays) -> Iterator[Int]:
             yield indices
 
 
-def decision(snapshot: Snapshot, nodes: NodeArrays, tally: Tally, held: str = NEXT_ROUND) -> RoundDecision:
+def decision(snapshot: Snapshot, nodes: NodeArrays, tally: RoundTally, held: str = NEXT_ROUND) -> RoundDecision:
     """The decision, with a count per reason to wait. `nodes` is the working copy after the round.
 
     A pod that still fits somewhere waits for the policy's own reason, `held`.

@@ -30,7 +30,7 @@ from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.baselines.drf import dominant_share
 from cotenant.policy.baselines.fitting import occupy, ready_capacity, scan, working_copy
-from cotenant.policy.baselines.rounds import Tally, decision, services_then_batch
+from cotenant.policy.baselines.rounds import RoundTally, decision, services_then_batch
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
 
 
@@ -234,7 +234,7 @@ class Tetris:
         pending, tenants = snapshot.pending, snapshot.tenants
         allocated = tenants.allocated.copy()
         total = ready_capacity(nodes)
-        tally = Tally.empty(pending.shape.shape[0])
+        tally = RoundTally.empty(pending.shape.shape[0])
         machines = rng.permutation(nodes.capacity.shape[0])
         for indices in services_then_batch(pending):
             groups = _Groups.of(pending, indices)

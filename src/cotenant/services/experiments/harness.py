@@ -115,7 +115,7 @@ class Experiment(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BlockProgress:
     """Progress, reported before each block and at the end."""
 
     done: int
@@ -164,7 +164,7 @@ class _Run:
     experiment: Experiment
     settings: ExperimentSettings
     raw: Path
-    report: Callable[[Step], None]
+    report: Callable[[BlockProgress], None]
     rounds: list[Round] = field(default_factory=list)
 
     def all(self, site: Site) -> None:
@@ -194,7 +194,7 @@ class _Run:
         blocks: dict[str, Block] = {}
         for place, arm in enumerate(arms):
             done, total = number * len(arms) + place, wanted * len(arms)
-            self.report(Step(done, total, arm, (total - done) * self.experiment.block_s))
+            self.report(BlockProgress(done, total, arm, (total - done) * self.experiment.block_s))
             for again in range(self.settings.tries):
                 blocks[arm] = self._block(site, arm, seed, again)
                 line = {"round": number, "place": place, "seed": seed, **asdict(blocks[arm])}
@@ -218,7 +218,7 @@ def run(
     experiment: Experiment,
     settings: ExperimentSettings,
     folder: Path,
-    report: Callable[[Step], None],
+    report: Callable[[BlockProgress], None],
     opened: Callable[[], AbstractContextManager[Site]] = open_site,
 ) -> Findings:
     """Run it on this machine; raw data are written to `folder` as they come.

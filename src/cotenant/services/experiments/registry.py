@@ -56,7 +56,7 @@ def run(
     settings: harness.ExperimentSettings,
     folder: Path,
     command: str,
-    report: Callable[[harness.Step], None],
+    report: Callable[[harness.BlockProgress], None],
 ) -> Findings:
     """Run it, and write `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
     from cotenant.services.experiments import page

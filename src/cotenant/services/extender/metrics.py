@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.services.extender.mirror import Mirror
-from cotenant.services.extender.protocol import Tally
+from cotenant.services.extender.protocol import ExtenderCounts
 from cotenant.services.reporting.endpoint import ReportOutcome
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
@@ -25,7 +25,7 @@ class ExtenderMetrics(Collector):
     """Collects from the parts. `fresh_nodes` counts nodes with a fresh report."""
 
     def __init__(
-        self, tally: Tally, mirror: Mirror, reports: dict[ReportOutcome, int], fresh_nodes: Callable[[], int]
+        self, tally: ExtenderCounts, mirror: Mirror, reports: dict[ReportOutcome, int], fresh_nodes: Callable[[], int]
     ) -> None:
         self._tally = tally
         self._mirror = mirror

@@ -31,7 +31,7 @@ _MISSING = b"null"
 
 
 @dataclass(slots=True)
-class Tally:
+class ExtenderCounts:
     """Counts for metrics."""
 
     judged: int = 0  # nodes checked by filter
@@ -46,7 +46,7 @@ class Extender:
     def __init__(self, mirror: Mirror, judge: Judge, score_max: int = LARGEST_SCORE) -> None:
         if not 1 <= score_max <= FOUNDING_MAX:
             raise InvalidInput("score max", score_max, f"1 to {FOUNDING_MAX}", f"{LARGEST_SCORE} is the protocol's")
-        self.tally = Tally()
+        self.tally = ExtenderCounts()
         self._mirror = mirror
         self._judge = judge
         self._pods = PodDemandReader()

@@ -10,7 +10,7 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments import harness
-from cotenant.services.experiments.harness import ExperimentSettings, Judgement, Record, Round, Step
+from cotenant.services.experiments.harness import BlockProgress, ExperimentSettings, Judgement, Record, Round
 from cotenant.services.experiments.outcome import Check
 from cotenant.services.experiments.site.site import Conditions, Site
 
@@ -62,12 +62,12 @@ class Counting:
 
 def run(
     folder: Path, experiment: Counting, site: Calm, settings: ExperimentSettings
-) -> tuple[harness.Findings, list[Step]]:
+) -> tuple[harness.Findings, list[BlockProgress]]:
     @contextmanager
     def opened() -> Iterator[Site]:
         yield site
 
-    steps: list[Step] = []
+    steps: list[BlockProgress] = []
     return harness.run(experiment, settings, folder, steps.append, opened), steps
 
 
@@ -131,7 +131,7 @@ def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
     assert not outcome.passed  # nothing counted: nothing is proved, whatever the checks say
     assert outcome.checks[0].passed
     assert outcome.to_object()["discarded"] == 5
-    assert steps[0] == Step(0, 9, steps[0].arm, 18.0)
+    assert steps[0] == BlockProgress(0, 9, steps[0].arm, 18.0)
 
 
 @pytest.mark.parametrize("rounds", [0, -1, 1001])

@@ -15,7 +15,7 @@ from cotenant.local.apiserver.contract import (
 from cotenant.local.apiserver.kinds.conversion import outward
 from cotenant.local.apiserver.storage.stored import Stored, encode
 from cotenant.local.apiserver.verbs.context import Context
-from cotenant.local.apiserver.verbs.deletion import Step, check_options, decide
+from cotenant.local.apiserver.verbs.deletion import DeletionStep, check_options, decide
 from cotenant.local.apiserver.verbs.errors import conflict, not_found, precondition
 from cotenant.local.apiserver.verbs.read import Page, list_page
 
@@ -100,12 +100,12 @@ async def delete(context: Context, target: Target, options: DeleteOptions, *, is
         )
         last = stored
         if not options.dry_run:
-            if decision.step is Step.REMOVE:
+            if decision.step is DeletionStep.REMOVE:
                 last = context.store.remove(table, stored, decision.obj)
-            elif decision.step is Step.MARK:
+            elif decision.step is DeletionStep.MARK:
                 last = context.store.put(table, stored.key, decision.obj, stored)
         await context.store.settled(last.resource_version)
-        if decision.step is Step.REMOVE and resource.storage not in _RETURNED:
+        if decision.step is DeletionStep.REMOVE and resource.storage not in _RETURNED:
             return Answer(encode(success(resource, target.name, stored.uid)), warnings=warnings)
         return Answer(encode(outward(decision.obj, resource, hub)), warnings=warnings)
     raise conflict(resource, target.name)

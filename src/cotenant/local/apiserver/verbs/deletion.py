@@ -18,7 +18,7 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 
-class Step(StrEnum):
+class DeletionStep(StrEnum):
     """The effect of a deletion."""
 
     REMOVE = "remove"  # remove the object now
@@ -30,7 +30,7 @@ class Step(StrEnum):
 class DeletionDecision:
     """The step, with the resulting object."""
 
-    step: Step
+    step: DeletionStep
     obj: Manifest
 
 
@@ -96,7 +96,7 @@ def decide(
         running = int(metadata.get("deletionGracePeriodSeconds") or 0)
         if running > 0:
             if options.grace_s is None or grace >= running:
-                return DeletionDecision(Step.MARK if changed else Step.KEEP, obj)
+                return DeletionDecision(DeletionStep.MARK if changed else DeletionStep.KEEP, obj)
             due = _seconds(metadata["deletionTimestamp"]) - running + grace
             if due < int(now):
                 due = int(now)
@@ -104,21 +104,21 @@ def decide(
             metadata["deletionTimestamp"] = timestamp(due)
             metadata["deletionGracePeriodSeconds"] = grace
             if grace > 0 or finalizers or not is_removable:
-                return DeletionDecision(Step.MARK, obj)
-            return DeletionDecision(Step.REMOVE, obj)
+                return DeletionDecision(DeletionStep.MARK, obj)
+            return DeletionDecision(DeletionStep.REMOVE, obj)
         if not finalizers and is_removable:
-            return DeletionDecision(Step.REMOVE, obj)
-        return DeletionDecision(Step.MARK if changed else Step.KEEP, obj)
+            return DeletionDecision(DeletionStep.REMOVE, obj)
+        return DeletionDecision(DeletionStep.MARK if changed else DeletionStep.KEEP, obj)
     if grace > 0 or finalizers or not is_removable:
         metadata["deletionTimestamp"] = timestamp(now + grace)
         if grace > 0 or is_removable:
             metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
-        return DeletionDecision(Step.MARK, obj)
+        return DeletionDecision(DeletionStep.MARK, obj)
     if grace_s is not None:  # with graceful deletion the last state also carries a deletion timestamp
         metadata["deletionTimestamp"] = timestamp(now)
         metadata["deletionGracePeriodSeconds"] = 0
         if metadata.get("generation"):
             metadata["generation"] += 1
-    return DeletionDecision(Step.REMOVE, obj)
+    return DeletionDecision(DeletionStep.REMOVE, obj)

@@ -20,7 +20,7 @@ from cotenant.policy.baselines.firmament.classes import how_many_fit, request_cl
 from cotenant.policy.baselines.firmament.costs import CostModel, Round, above_placement
 from cotenant.policy.baselines.firmament.network import Network, Prices, build, placements, solve, solver
 from cotenant.policy.baselines.fitting import feasible, occupy, working_copy
-from cotenant.policy.baselines.rounds import Tally, decision, fitting_pods, services_then_batch
+from cotenant.policy.baselines.rounds import RoundTally, decision, fitting_pods, services_then_batch
 from cotenant.policy.placement.contract import RoundDecision, Snapshot
 
 REJECTED = "rejected by the admission check after the flow; waits for the next round"
@@ -73,7 +73,7 @@ class Firmament:
         """One decision: as many networks as the queue needs. `rng` sets the order of machines."""
         working = replace(snapshot, nodes=working_copy(snapshot.nodes))
         pending = snapshot.pending
-        tally = Tally.empty(pending.shape.shape[0])
+        tally = RoundTally.empty(pending.shape.shape[0])
         machines = rng.permutation(working.nodes.capacity.shape[0])
         for indices in services_then_batch(pending):
             placeable = indices[fitting_pods(working.nodes, snapshot.shapes, pending.shape[indices])]
@@ -110,7 +110,7 @@ class Firmament:
         return Layout(build(class_of, pending.job[tasks], fits, prices), class_of, rows, fits, prices)
 
 
-def _with_placed(snapshot: Snapshot, tally: Tally) -> Snapshot:
+def _with_placed(snapshot: Snapshot, tally: RoundTally) -> Snapshot:
     """The snapshot with the pods placed so far appended to its residents, where it has any."""
     if snapshot.residents is None or tally.placed == 0:
         return snapshot

@@ -49,7 +49,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Tally:
+class LatencySlots:
     """Latencies by slot of the due time."""
 
     slot_us: int
@@ -90,7 +90,7 @@ def run(
     sockets: Sequence[socket.socket],
     wire: Wire,
     next_due: Callable[[], int],
-    tally: Tally,
+    tally: LatencySlots,
     until_us: int,
     each_loop: Callable[[int], None] = lambda _: None,
 ) -> None:

@@ -98,7 +98,7 @@ class Reporter:
         print(json.dumps({"live": live}), flush=True)
 
 
-class _Tally(open_loop.Tally):
+class _RedisSlots(open_loop.LatencySlots):
     """A tally that also feeds the reporter."""
 
     def __init__(self, began_us: int, reporter: Reporter) -> None:
@@ -126,7 +126,7 @@ def main() -> None:
     # The slots are windows of the clock, aligned with the lateness monitor's.
     began = -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
     reporter = Reporter(given.objective_us, began)
-    tally = _Tally(began, reporter)
+    tally = _RedisSlots(began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
     open_loop.run(sockets, SearchList(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
     first = began // WINDOW_US

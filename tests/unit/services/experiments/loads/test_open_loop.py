@@ -9,7 +9,7 @@ from time import monotonic_ns
 import pytest
 
 from cotenant.model.errors import Permanent
-from cotenant.services.experiments.loads.open_loop import Tally, due_times, run
+from cotenant.services.experiments.loads.open_loop import LatencySlots, due_times, run
 
 RATE = 2000.0
 HELD = 40  # requests that the stalling server collects before it answers the first
@@ -69,7 +69,7 @@ class Stalling:
             self.answered = count
 
 
-class Log(Tally):
+class Log(LatencySlots):
     """A tally that keeps each latency too."""
 
     def __init__(self, began: int) -> None:
@@ -126,4 +126,4 @@ def test_a_server_that_closes_is_an_error_and_not_a_good_latency() -> None:
         served(lambda connection, count: connection.shutdown(socket.SHUT_RDWR)) as connection,
         pytest.raises(Permanent, match=r"clos|broke|took no more"),
     ):
-        run([connection], OneByte(), due_times(RATE, 7, began), Tally(SLOT_US, began), began + 10_000_000)
+        run([connection], OneByte(), due_times(RATE, 7, began), LatencySlots(SLOT_US, began), began + 10_000_000)
