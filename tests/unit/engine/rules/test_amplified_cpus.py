@@ -15,6 +15,7 @@ from cotenant.model.cpus.amplification import NOT_AMPLIFIED, Ratios
 from cotenant.model.cpus.spec import NumaTopologySpec, TopologyPolicy
 from cotenant.model.cpus.topology import CpuTopology
 from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.gang import GangNotes
 
 THIRTY_TWO = CpuTopology.of(cpus(cores=8))  # two NUMA nodes of sixteen
 SINGLE = NumaTopologySpec(TopologyPolicy.SINGLE_NUMA_NODE)
@@ -142,3 +143,16 @@ def test_ratios_that_mean_nothing_are_refused(text: str) -> None:
 
 def test_no_annotation_is_no_amplification() -> None:
     assert Ratios.parse(None) == Ratios.parse("") == Ratios.parse("{}") == NOT_AMPLIFIED
+
+
+def test_a_gang_counts_what_exclusive_cpus_free() -> None:
+    """Four pods of 8 exclusive CPUs take all 48 and request 32; two members of 20 fit once all of them are gone."""
+    api = world(amplified())
+    api.create(*(pod(f"x{each}", 8, priority=9100 + each) for each in range(4)))
+    api.turn()
+    gang = GangNotes("g", min_available=2)
+    for each in range(2):
+        made = pod(f"m{each}", 20, qos=QoSClass.LS, priority=9900)
+        api.create(replace(made, demands=replace(made.demands, gang=gang)))
+    api.turn()
+    assert sorted(api.victims) == ["x0", "x1", "x2", "x3"]

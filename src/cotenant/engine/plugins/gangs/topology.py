@@ -18,7 +18,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
-from cotenant.model.arrays import Int, Mask
+from cotenant.model.arrays import CPU, Int, Mask
 from cotenant.model.cluster.topology import Domains
 from cotenant.model.groups.gang import GangTopology
 from cotenant.policy.placement.gangs.together import rows_of, with_room, within_reach
@@ -94,6 +94,7 @@ def places_to_clear(
     lower = np.flatnonzero(ledger.row >= 0)
     lower = lower[assignments.pods.priorities[lower] < priority]
     np.add.at(yielding, ledger.row[lower], ledger.shapes.request[ledger.shape[lower]])
+    np.add.at(yielding[:, CPU], ledger.row[lower], assignments.narrowing.surplus_m(lower))
     free = nodes.capacity - nodes.requested
     if len(lower) == 0:
         return ()
