@@ -18,7 +18,7 @@ from bench.apifaults.server import MAPS, ApiServerProcess, a_map, ask, quantile
 from bench.kube.load import Server, session
 
 
-async def conflicts(folder: Path, writers: int = 200, each: int = 5) -> dict[str, Any]:
+async def conflicts(folder: Path, writers: int = 200, each: int = 2) -> dict[str, Any]:
     """Every writer adds to one counter by GET and PUT, again after each 409; no addition may be lost."""
     server = ApiServerProcess(folder)
     server.start()
