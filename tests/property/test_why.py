@@ -192,10 +192,12 @@ def test_a_what_if_equals_a_pod_with_those_requests(seed: int) -> None:
         assert answer is not None
         assert answer.waiting is not None
         twin = replace(seen.pod, name="twin", requests=seen.pod.requests.replaced(Amounts.of({"cpu": cpu})))
-        world.c.pod_seen(ObservedPod(twin, "twin", "cotenant", world.now_s), world.now_s)
+        world.c.pod_gone(seen.uid, world.now_s)  # it would take the room before its twin
+        world.c.pod_seen(ObservedPod(twin, "twin", "cotenant", seen.created_s), world.now_s)
         real = world.c.why.pod(twin.key, world.now_s)
         assert real is not None
         assert real.waiting is not None
         assert (answer.waiting.rejections, answer.waiting.passing) == (real.waiting.rejections, real.waiting.passing)
         assert [each.node for each in answer.candidates] == [each.node for each in real.candidates]
         world.c.pod_gone("twin", world.now_s)
+        world.c.pod_seen(seen, world.now_s)
