@@ -16,6 +16,7 @@ from cotenant.model.cluster.affinity import NodeSelector
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.identical_fields import identical
 
 
 class Phase(StrEnum):
@@ -136,6 +137,10 @@ class ObservedPod:
     unsupported: tuple[
         str, ...
     ] = ()  # features that this scheduler cannot evaluate; the pod waits with this reason instead of being placed wrongly
+
+    def __eq__(self, other: object) -> bool:
+        """Field by field; times that are not given (NaN) are equal."""
+        return identical(self, other)
 
     @property
     def terminating(self) -> bool:

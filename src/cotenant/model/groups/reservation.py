@@ -17,6 +17,7 @@ from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Hol
 from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import Taint
+from cotenant.model.identical_fields import identical
 from cotenant.model.resources import NOTHING, Amounts
 
 KIND = "Reservation"
@@ -155,3 +156,7 @@ class Reservation:
     def reserved(self) -> Amounts:
         """The amounts held: those granted with the node, before that those requested."""
         return self.allocatable if self.node and self.allocatable else self.pod.requests
+
+    def __eq__(self, other: object) -> bool:
+        """Field by field; an expiry that is not given (NaN) is equal."""
+        return identical(self, other)
