@@ -75,7 +75,7 @@ async def _silent_watch(server: Server, context: ssl.SSLContext) -> asyncio.Stre
 
 
 async def silent_watchers(
-    folder: Path, watchers: int = 1_000, seconds: float = 50.0, size: int = 20_000
+    folder: Path, watchers: int = 1_000, seconds: float = 75.0, size: int = 60_000
 ) -> dict[str, Any]:
     """Watchers that never read, under writes of large objects: they are cut, memory stays bounded, and writers do not notice."""
     server = ApiServerProcess(folder)
