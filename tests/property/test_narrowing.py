@@ -204,8 +204,9 @@ def test_assigning_and_undoing_many_equals_one_by_one(seed: int) -> None:
 
 def test_domains_follow_added_and_removed_nodes() -> None:
     world = World([Node("n", SIZE, Labels.of({ZONE: "a"}))])
-    constraint = SpreadConstraint(ZONE, LabelSelector())
-    first, second = (world.add(Pod("p", spread=(constraint,))) for _ in range(2))
+    constraint = SpreadConstraint(ZONE, LabelSelector.of({"app": "x"}))
+    pod = Pod("p", spread=(constraint,), labels=Labels.of({"app": "x"}))
+    first, second = (world.add(pod) for _ in range(2))
     world.narrowing.assign(first, 0)
     assert world.narrowing.allowed(second).tolist() == [True]
     world.encoder.add_node(Node("late", SIZE, Labels.of({ZONE: "b"})))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from cotenant.model.printable import printable
 
+_MOST_SHOWN = 80  # characters of a value
+
 
 class CotenantError(Exception):
     """Root of everything this package raises on purpose."""
@@ -20,7 +22,7 @@ class InvalidInput(CotenantError):
         self.value = value
         self.expected = expected
         self.hint = hint
-        shown = printable(value) if isinstance(value, str) and len(value) <= 80 else repr(value)[:80]
+        shown = printable(value) if isinstance(value, str) and len(value) <= _MOST_SHOWN else _shortened(repr(value))
         super().__init__(f"{field}: {shown}: expected {expected}" + (f"; {hint}" if hint else ""))
 
     def of(self, option: str) -> InvalidInput:
@@ -60,3 +62,11 @@ class Unsupported(CotenantError):
     def __reduce__(self) -> tuple[type[Unsupported], tuple[str, str]]:
         """Survive the way back from a worker process."""
         return type(self), (self.feature, self.needs)
+
+
+def _shortened(text: str) -> str:
+    """Beginning and end: of a path, the end says which file it is."""
+    if len(text) <= _MOST_SHOWN:
+        return text
+    part = (_MOST_SHOWN - 3) // 2
+    return f"{text[:part]}...{text[-part:]}"

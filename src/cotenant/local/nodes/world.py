@@ -10,7 +10,7 @@ noise of its load.
 
 from __future__ import annotations
 
-from math import ceil, isfinite, sqrt
+from math import ceil, inf, isfinite, nextafter, sqrt
 
 import numpy as np
 
@@ -70,7 +70,11 @@ class LiveWorld:
         return max(0.0, (now_s - self._epoch_s) * self.speed)
 
     def _real(self, t: float) -> float:
-        return self._epoch_s + t / self.speed
+        """The first moment at which `t` simulated seconds have passed: rounded down, nothing would be due at it, over and over."""
+        at = self._epoch_s + t / self.speed
+        while isfinite(at) and self.simulated(at) < t:
+            at = nextafter(at, inf)
+        return at
 
     def next_at(self) -> float:
         """When `advance` is next needed, Unix time: the next completion or the next tick."""

@@ -59,9 +59,9 @@ def test_weights_and_bounds() -> None:
         SpreadConstraint("", LabelSelector())
 
 
-def test_no_selector_selects_no_pod_an_empty_one_every_pod() -> None:
+def test_no_selector_selects_no_pod_an_empty_one_every_pod_but_for_spread() -> None:
     assert not SpreadConstraint("zone", None).selects(Labels())
-    assert SpreadConstraint("zone", LabelSelector()).selects(Labels())
+    assert not SpreadConstraint("zone", LabelSelector()).selects(Labels())
     assert not PodTerm("zone", None).selects("a", "a", Labels())
     assert PodTerm("zone", LabelSelector()).selects("a", "a", Labels())
 
