@@ -31,7 +31,7 @@ from cotenant.engine.explain.explain import Explain
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.plugin import Host
+from cotenant.engine.framework.plugin import Host, overriding
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
@@ -72,6 +72,7 @@ class Cluster:
         )
         self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
+        self._timed = overriding(self._components.plugins, "next_s")
         self._judging = Judging(self._components, self._pods, self._outbox, self.settings.schedulers)
         self._moves = Moves(self._components)
         self._measurements = Measurements()
@@ -317,7 +318,7 @@ class Cluster:
         """When `decide` must be called again if no event comes before: -inf at once, inf never."""
         if self._outbox or self._reconsidered:
             return -inf
-        return min(self._judging.next_s(), self._pods.next_s(), *(each.next_s() for each in self._components.plugins))
+        return min(self._judging.next_s(), self._pods.next_s(), *[each.next_s() for each in self._timed])
 
     # ---- questions
 

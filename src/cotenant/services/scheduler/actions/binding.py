@@ -97,7 +97,7 @@ class Binder:
         self._changed = changed
         self._sleep = sleep
         self._waiting: deque[Bind] = deque()
-        self._some = asyncio.Event()
+        self._queued = asyncio.Semaphore(0)  # wakes one worker a bind; an event would wake all of them
         self._claims: set[asyncio.Task[None]] = set()
         self.under_way = 0
 
@@ -109,7 +109,7 @@ class Binder:
     def add(self, bind: Bind) -> None:
         """Queue a bind."""
         self._waiting.append(bind)
-        self._some.set()
+        self._queued.release()
 
     async def run(self) -> None:
         """Until cancelled; then nothing more is sent, and what is under way is cut."""
@@ -134,9 +134,9 @@ class Binder:
 
     async def _work(self) -> None:
         while True:
-            while not self._waiting:
-                self._some.clear()
-                await self._some.wait()
+            await self._queued.acquire()
+            if not self._waiting:
+                continue  # withheld meanwhile
             bind = self._waiting.popleft()
             if not self._may_bind():
                 self._outcomes.bind_failed(bind.uid, "not leading", self._now())
