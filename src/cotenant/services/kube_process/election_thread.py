@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
@@ -118,7 +119,8 @@ class _Term:
         with self._lock:
             self._over = True
             if self._thread_loop is not None:
-                self._thread_loop.call_soon_threadsafe(self._stop)
+                with suppress(RuntimeError):  # the loop is closed: the campaign has failed
+                    self._thread_loop.call_soon_threadsafe(self._stop)
 
     # ---- on the thread
 

@@ -142,6 +142,17 @@ def test_cancelling_a_campaign_leaves_the_holder_alone() -> None:
     asyncio.run(case())
 
 
+def test_a_client_that_cannot_be_made_is_an_error_of_the_election() -> None:
+    def connect() -> Client:
+        raise OSError("no sockets")
+
+    async def work() -> None:
+        raise AssertionError("it leads")
+
+    with pytest.raises(OSError, match="no sockets"):
+        asyncio.run(ThreadedElection(connect, "default", "x", "one", QUICK).run(work))
+
+
 def test_an_error_of_the_work_is_raised_after_the_release() -> None:
     async def case() -> None:
         async with FakeApi() as api:

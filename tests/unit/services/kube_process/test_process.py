@@ -177,16 +177,20 @@ def test_a_replica_that_does_not_lead_is_ready_and_writes_nothing() -> None:
         async with FakeApi() as api:
             api.node("a")
             api.node("last")
-            async with running(api), running(api, "two") as follower:
-                await follower.process.watches.wait_synced()
-                api.pod("x", on="a")
-                await api.until(lambda: count(api, "a") == 1)
-                assert await get(follower, "/readyz") == (200, "ok\n")
-                assert follower.log == []
-                assert follower.nodes == {"x": "a"}
-                follower.statuses.put("a", PodCount("a", 99))
-                assert await follower.statuses.flush(5.0)
-                assert count(api, "a") == 1
+            async with running(api):
+                await api.until(
+                    lambda: "default/pod-counter" in api.objects["leases"]
+                )  # the first leads, not the second
+                async with running(api, "two") as follower:
+                    await follower.process.watches.wait_synced()
+                    api.pod("x", on="a")
+                    await api.until(lambda: count(api, "a") == 1)
+                    assert await get(follower, "/readyz") == (200, "ok\n")
+                    assert follower.log == []
+                    assert follower.nodes == {"x": "a"}
+                    follower.statuses.put("a", PodCount("a", 99))
+                    assert await follower.statuses.flush(5.0)
+                    assert count(api, "a") == 1
 
     asyncio.run(scenario())
 

@@ -7,14 +7,13 @@ msgspec. Limits: what has no method here goes by `request`.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.errors import UNREADABLE, Conflict, Invalid, NotFound, Unavailable
 from cotenant.drivers.kube.client.transport import Body, Transport
 from cotenant.drivers.kube.kinds.event import EVENTS, Event
@@ -55,29 +54,10 @@ class _Binding(msgspec.Struct, rename="camel"):
 class Client(Transport):
     """A client of one API server; its arguments are the transport's."""
 
-    def __init__(
-        self,
-        access: Access,
-        *,
-        qps: float,
-        burst: int,
-        in_flight: int,
-        timeout_s: float = 30.0,
-        user_agent: str = "cotenant",
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(
-            access,
-            qps=qps,
-            burst=burst,
-            in_flight=in_flight,
-            timeout_s=timeout_s,
-            user_agent=user_agent,
-            now=now,
-            monotonic=monotonic,
-        )
-        self._without_status: set[str] = set()  # paths of kinds whose definition has no status subresource
+    @cached_property
+    def _without_status(self) -> set[str]:
+        """Paths of kinds whose definition has no status subresource."""
+        return set()
 
     async def get(self, kind: Kind[T], namespace: str, name: str) -> T:
         """One object."""
