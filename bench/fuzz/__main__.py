@@ -1,7 +1,8 @@
 """`python -m bench.fuzz`: random and damaged input for every reader; prints what each made of it.
 
-A nightly run is `python -m bench.fuzz --inputs 1000000` (about two hours of CPU); `make test` gives each reader a hundredth of that. A failure prints the
-reader, the seed and the input, and `--reader NAME --seed S --inputs 1` repeats it.
+A nightly run is `python -m bench.fuzz --inputs 1000000`; `make test` gives each reader a hundredth of that. A failure prints the reader, the seed and the input, and
+`--reader NAME --seed S --inputs 1` repeats it. Limit: the readers of Kubernetes objects feed one engine, so a failure that needs what earlier inputs left there is
+repeated only by the whole run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 from bench.fuzz.readers import Reader, all_readers
 
@@ -66,12 +69,13 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     found: list[str] = []
     print(f"{'reader':48} {'accepted':>9} {'refused':>9} {'failed':>7} {'slowest ms':>11}")
-    for reader in all_readers():
-        if asked.reader in reader.name:
-            tally = fuzz(reader, asked.inputs, asked.seed)
-            row = f"{tally.accepted:9} {tally.refused:9} {tally.failures:7} {1e3 * tally.slowest_s:11.1f}"
-            print(f"{reader.name:48} {row}", flush=True)
-            found += [tally.first_failure] if tally.failures else []
+    with TemporaryDirectory(prefix="cotenant-fuzz-") as folder:
+        for reader in all_readers(Path(folder)):
+            if asked.reader in reader.name:
+                tally = fuzz(reader, asked.inputs, asked.seed)
+                row = f"{tally.accepted:9} {tally.refused:9} {tally.failures:7} {1e3 * tally.slowest_s:11.1f}"
+                print(f"{reader.name:48} {row}", flush=True)
+                found += [tally.first_failure] if tally.failures else []
     print("".join(f"\n{each}\n" for each in found), end="")
     return 1 if found else 0
 

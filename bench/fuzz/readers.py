@@ -6,12 +6,12 @@ other reader is one function. A reader may raise what its docstring names, nothi
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, cast
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -62,9 +62,9 @@ class Reader:
     part: float = 1.0
 
 
-def all_readers() -> list[Reader]:
-    """Every reader; those of Kubernetes objects share one engine."""
-    return [*_kubernetes(), *_node_files(), *_documents(), *_messages(), _trace()]
+def all_readers(folder: Path) -> list[Reader]:
+    """Every reader; those of Kubernetes objects share one engine, and those of files write into `folder`."""
+    return [*_kubernetes(), *_node_files(), *_documents(folder), *_messages(), _trace(folder)]
 
 
 class _CollectedWatches(Watches):
@@ -100,7 +100,7 @@ def _kubernetes() -> list[Reader]:
         def read(text: bytes) -> None:
             new = decoder.decode(text)
             key = key_of(new.metadata)
-            gone = hash(text) % 5 == 0
+            gone = crc32(text) % 5 == 0
             deliver([Changed(kind.name, key, known.get(key), None if gone and key in known else new)])
             if gone:
                 known.pop(key, None)
@@ -174,8 +174,7 @@ def _node_files() -> list[Reader]:
     ]  # fmt: skip
 
 
-def _documents() -> list[Reader]:
-    folder = Path(tempfile.mkdtemp(prefix="cotenant-fuzz-"))
+def _documents(folder: Path) -> list[Reader]:
     config = folder / "agent.yaml"
     agent = (
         b"node: n0\nmode: dry-run\nperiod_ms: 1000\nbest_effort: [be]\nservices:\n"
@@ -229,8 +228,7 @@ def _messages() -> list[Reader]:
     ]
 
 
-def _trace() -> Reader:
-    folder = Path(tempfile.mkdtemp(prefix="cotenant-fuzz-"))
+def _trace(folder: Path) -> Reader:
     table = folder / "openb_pod_list.csv"
     valid = (
         b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"

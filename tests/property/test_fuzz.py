@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bench.fuzz.__main__ import fuzz
@@ -18,9 +19,9 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_every_reader_survives_random_input() -> None:
+def test_every_reader_survives_random_input(tmp_path: Path) -> None:
     """In one case: the readers of Kubernetes objects share an engine, whose state the earlier ones made."""
-    for reader in all_readers():
+    for reader in all_readers(tmp_path):
         found = fuzz(reader, INPUTS, seed=0)
         assert not found.failures, found.first_failure
         assert found.accepted, f"{reader.name} accepts nothing: its examples are not valid"

@@ -2,139 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import pytest
 from tests.fakes.kept_knobs import KeptKnobs
+from tests.fakes.lease_world import BURST, HALF, HIGH, QUOTA, REASON, WEIGHT, World, kinds
 
-from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.leases.instructions import (
-    Audit,
     Drop,
-    Failure,
-    FailureKind,
-    Instruction,
     Persist,
-    ReadBack,
-    ReadCurrent,
-    Reading,
     Restore,
     Write,
 )
 from cotenant.engine.leases.leases import Leases
-from cotenant.engine.leases.table import LeaseTable
 from cotenant.engine.leases.transitions import LEGAL, OVER, LeaseHistory
-from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
+from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import (
-    GiveBack,
     Knob,
-    KnobChange,
-    KnobLease,
-    LeaseAnswer,
     LeaseState,
     SetKnob,
     Target,
     Vanished,
 )
-from cotenant.model.machine.node_decision import Reason
-
-REASON = Reason("test", "because")
-QUOTA = Target("be/a", Knob.CPU_MAX)
-BURST = Target("be/a", Knob.CPU_BURST)
-HIGH = Target("be/a", Knob.MEMORY_HIGH)
-WEIGHT = Target("be/a", Knob.CPU_WEIGHT)
-IDLE = Target("be/a", Knob.CPU_IDLE)
-HALF = "50000 100000"
-
-
-class World:
-    """Executes instructions, and records them."""
-
-    def __init__(self) -> None:
-        self.knobs = KeptKnobs(["be/a", "be/b"])
-        self.engine = Leases(most=8)
-        self.disk_full = False
-        self.executed: list[Instruction] = []
-        self.audited: list[KnobChange] = []
-        self.now_us = 0
-
-    def run_round(self) -> tuple[LeaseAnswer, ...]:
-        self.executed = []
-        while stage := self.engine.next():
-            for instruction in stage:
-                self.executed.append(instruction)
-                self._execute(instruction)
-        self.engine.validate()
-        return self.engine.answers()
-
-    def _execute(self, instruction: Instruction) -> None:
-        match instruction:
-            case Audit(change=change):
-                self.audited.append(change)
-            case Persist(durable=durable):
-                if self.disk_full and durable:
-                    self.engine.not_persisted("no space left on device")
-                else:
-                    self.engine.persisted()
-            case ReadCurrent() | ReadBack() | Write() | Restore():
-                try:
-                    self._read_or_write(instruction)
-                except CotenantError as error:
-                    failure_kinds = {Vanished: FailureKind.GONE, Transient: FailureKind.TRANSIENT}
-                    self.engine.failed(
-                        instruction, Failure(failure_kinds.get(type(error), FailureKind.PERMANENT), str(error))
-                    )
-
-    def _read_or_write(self, instruction: ReadCurrent | ReadBack | Write | Restore) -> None:
-        target = instruction.target
-        match instruction:
-            case Write(value=value):
-                self.knobs.write(target, value)
-                self.engine.written(target)
-            case Restore(raw=raw):
-                self.knobs.restore(target, raw)
-                self.engine.written(target)
-            case ReadCurrent(raw=raw) | ReadBack(raw=raw):
-                kept = self.knobs.raw(target) if raw else None
-                identity = self.knobs.identity(target)
-                try:
-                    self.engine.read(target, Reading(self.knobs.read(target), kept, identity))
-                except InvalidInput as error:
-                    self.engine.failed(instruction, Failure(FailureKind.PERMANENT, str(error), identity))
-
-    def hold(self, *requests: tuple[Target, str], ttl_us: int = 100) -> list[LeaseState]:
-        made = [SetKnob(target, value, REASON, ttl_us) for target, value in requests]
-        self.engine.hold(made, self.now_us, 1.0, "client")
-        return [answer.state for answer in self.run_round()]
-
-    def give_back(self, *targets: Target) -> list[LeaseState]:
-        self.engine.end([GiveBack(target, REASON) for target in targets], self.now_us, 2.0)
-        return [answer.state for answer in self.run_round()]
-
-    def tick(self, now_us: int) -> None:
-        self.now_us = now_us
-        self.engine.tick(now_us, 3.0)
-        self.run_round()
-
-    @property
-    def state(self) -> dict[Target, LeaseState]:
-        return {lease.target: lease.state for lease in self.engine.leases()}
 
 
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-def instructions_of(world: World) -> Iterator[Instruction]:
-    while stage := world.engine.next():
-        yield from stage
-
-
-def kinds(asked: Sequence[Instruction]) -> list[str]:
-    return [type(instruction).__name__ for instruction in asked]
 
 
 def test_original_values_are_persisted_in_one_durable_write_before_any_knob_is_written(world: World) -> None:
@@ -421,246 +315,6 @@ def test_several_knobs_are_restored_in_an_order_that_the_kernel_accepts(world: W
     assert world.give_back(QUOTA, BURST) == [LeaseState.RESTORED, LeaseState.RESTORED]
     assert [target for what, target, _ in world.knobs.journal if what == "restore"] == [BURST, QUOTA]
     assert world.knobs.snapshot() == {QUOTA: "10000 100000", BURST: "8000"}
-
-
-# cpu.idle and the weight that it pins
-
-
-def test_a_new_lease_of_a_weight_hidden_by_idle_is_refused_for_a_foreign_write(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((WEIGHT, "50"))
-    world.hold((IDLE, "1"))
-    assert world.hold((WEIGHT, "50"), (IDLE, "1")) == [LeaseState.HELD, LeaseState.HELD]
-    assert kinds(world.executed) == ["ReadCurrent", "ReadCurrent"]
-    assert world.give_back(WEIGHT, IDLE) == [LeaseState.RESTORED, LeaseState.RESTORED]
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-
-
-def test_a_held_weight_is_written_again_when_idle_goes_off(world: World) -> None:
-    world.hold((WEIGHT, "50"), (IDLE, "1"))  # cpu.idle's own undo has the weight as it was before both
-    assert world.give_back(IDLE) == [LeaseState.RESTORED]
-    assert world.knobs.snapshot() == {WEIGHT: "50"}
-    assert world.hold((WEIGHT, "50")) == [LeaseState.HELD]
-    world.give_back(WEIGHT)
-    assert world.knobs.snapshot() == {}
-
-
-def test_a_weight_given_back_under_idle_is_restored_with_it(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((WEIGHT, "50"))
-    world.hold((IDLE, "1"), ttl_us=1000)
-    assert world.give_back(WEIGHT) == [LeaseState.HELD]
-    world.tick(500)
-    assert set(world.state) == {WEIGHT, IDLE}
-    world.tick(1000)
-    assert world.state == {}
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-
-
-def test_a_weight_given_back_under_idle_is_due_no_earlier_than_idle(world: World) -> None:
-    """At the end of its own lease it could not be restored: to be due then would be a busy loop until idle ends."""
-    world.hold((WEIGHT, "50"), ttl_us=1000)
-    world.hold((IDLE, "1"), ttl_us=5000)
-    world.give_back(WEIGHT)
-    assert world.engine.due_at_us() == 5000
-    world.tick(1000)
-    assert set(world.state) == {WEIGHT, IDLE}
-    assert world.engine.due_at_us() == 5000
-    world.tick(5000)
-    assert world.state == {}
-
-
-@pytest.mark.parametrize(
-    ("weight_us", "idle_us", "due_us"),
-    [(1000, 5000, 5000), (5000, 1000, 5000), (3000, None, 3000)],
-    ids=["idle ends later", "its own lease ends later", "idle is over"],
-)
-def test_a_deferred_weight_is_due_at_its_own_time_or_with_idle(
-    weight_us: int, idle_us: int | None, due_us: int
-) -> None:
-    table = LeaseTable(Backoff(first_s=0.25, most_s=10.0))
-    for target, expires_us in ((WEIGHT, weight_us), (IDLE, idle_us)):
-        if expires_us is not None:
-            table.add(KnobLease(target, "100", "50", REASON, LeaseState.INTENDED, 0.0, expires_us), 0.0)
-    table.deferred_weights.add(WEIGHT)
-    assert table.due_us(WEIGHT) == due_us
-
-
-def test_a_renewed_weight_is_due_at_its_own_time_again(world: World) -> None:
-    world.hold((WEIGHT, "50"), ttl_us=1000)
-    world.hold((IDLE, "1"), ttl_us=5000)
-    world.give_back(WEIGHT)
-    world.hold((WEIGHT, "50"), ttl_us=2000)
-    assert world.engine.due_at_us() == 2000
-
-
-@pytest.mark.parametrize("off", [False, True], ids=["alone", "with idle off"])
-def test_a_new_lease_of_a_weight_hidden_by_idle_is_refused(world: World, off: bool) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((IDLE, "1"))
-    requests = ((IDLE, "0"), (WEIGHT, "50")) if off else ((WEIGHT, "50"),)
-    assert world.hold(*requests)[-1] is LeaseState.REFUSED
-    assert WEIGHT not in world.state
-    world.give_back(IDLE)
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-
-
-def test_a_weight_requested_after_idle_in_one_batch_is_restored_with_it(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    assert world.hold((IDLE, "1"), (WEIGHT, "50")) == [LeaseState.HELD, LeaseState.REFUSED]
-    world.tick(1)
-    world.give_back(IDLE)
-    assert world.state == {}
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-
-
-def test_the_minimum_weight_is_restored_although_idle_reads_the_same(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "1")
-    world.hold((WEIGHT, "50"))
-    world.hold((IDLE, "1"))
-    world.give_back(IDLE, WEIGHT)
-    assert world.knobs.snapshot() == {WEIGHT: "1"}
-
-
-def test_a_foreign_weight_is_noticed_before_idle_hides_it(world: World) -> None:
-    world.hold((WEIGHT, "50"))
-    world.knobs.set_outside(WEIGHT, "300")
-    assert world.hold((IDLE, "1")) == [LeaseState.HELD]
-    assert WEIGHT not in world.state
-    world.give_back(IDLE)
-    assert world.knobs.snapshot() == {WEIGHT: "300"}
-
-
-@pytest.mark.parametrize("last", ["write idle on", "restore idle"])
-def test_a_weight_with_idle_is_restored_after_a_crash_at_any_step(last: str) -> None:
-    steps_of_one_round = 12
-    for dies_after in range(steps_of_one_round):
-        world = World()
-        world.knobs.set_outside(WEIGHT, "500")
-        world.hold((WEIGHT, "50"))
-        on_disk = {lease.target: lease for lease in world.engine.leases()}
-        if last == "restore idle":
-            world.hold((IDLE, "1"))
-            on_disk = {lease.target: lease for lease in world.engine.leases()}
-            world.engine.end([GiveBack(IDLE, REASON)], 0, 1.0)
-        else:
-            world.engine.hold([SetKnob(IDLE, "1", REASON)], 0, 1.0)
-        for step in islice(instructions_of(world), dies_after):
-            world._execute(step)
-            if isinstance(step, Persist):
-                on_disk.update((lease.target, lease) for lease in step.leases)
-            if isinstance(step, Drop):
-                on_disk = {target: lease for target, lease in on_disk.items() if target not in step.targets}
-        world.engine = Leases()
-        world.engine.restart(on_disk.values(), 0, 1.0)
-        world.run_round()
-        assert world.knobs.snapshot() == {WEIGHT: "500"}, dies_after
-        assert world.state == {}
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [(IDLE, "1"), (IDLE, "0"), (WEIGHT, "50"), (IDLE, "1")],
-        [(IDLE, "1"), (IDLE, "0"), (WEIGHT, "50"), (IDLE, None)],
-        [(WEIGHT, "50"), (IDLE, "1"), (IDLE, "0"), (WEIGHT, None), (IDLE, "1"), (IDLE, None)],
-        [(WEIGHT, "50"), (IDLE, "1"), (WEIGHT, "2"), (IDLE, None)],
-        [(WEIGHT, "50"), (IDLE, "1"), (WEIGHT, None), (IDLE, "0")],
-    ],
-)
-def test_the_value_of_one_lease_is_never_the_original_of_the_other(
-    world: World, steps: list[tuple[Target, str | None]]
-) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    for target, value in steps:
-        if value is None:
-            world.give_back(target)
-        else:
-            world.hold((target, value))
-    world.give_back(IDLE, WEIGHT)
-    assert world.state == {}
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-    assert not [change for change in world.audited if change.result is LeaseState.YIELDED]
-
-
-def test_the_weight_comes_back_where_one_batch_sets_and_clears_idle(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((IDLE, "0"), (IDLE, "1"), (IDLE, "0"))
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-    world.give_back(IDLE)
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-
-
-@pytest.mark.parametrize("how", ["renewed", "given back", "expired", "restarted"])
-def test_the_weight_comes_back_where_another_process_clears_idle(world: World, how: str) -> None:
-    """The kernel then sets the default weight, which no process wrote."""
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((IDLE, "1"))
-    world.knobs.set_outside(IDLE, "0")
-    assert world.knobs.read(WEIGHT) == "100"
-    match how:
-        case "renewed":
-            assert world.hold((IDLE, "1")) == [LeaseState.YIELDED]
-        case "given back":
-            assert world.give_back(IDLE) == [LeaseState.RESTORED]
-        case "expired":
-            world.tick(100)
-        case _:
-            found = world.engine.leases()
-            world.engine = Leases()
-            world.engine.restart(found, 0, 5.0)
-            world.run_round()
-    assert world.state == {}
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-
-
-@pytest.mark.parametrize("first", [IDLE, WEIGHT])
-def test_a_held_weight_is_held_on_where_another_process_clears_idle(world: World, first: Target) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((WEIGHT, "50"))
-    world.hold((IDLE, "1"))
-    world.knobs.set_outside(IDLE, "0")
-    values = {IDLE: "1", WEIGHT: "50"}
-    second = WEIGHT if first is IDLE else IDLE
-    answers = dict(
-        zip((first, second), [*world.hold((first, values[first])), *world.hold((second, values[second]))], strict=True)
-    )
-    assert answers == {IDLE: LeaseState.YIELDED, WEIGHT: LeaseState.HELD}
-    assert world.knobs.snapshot() == {WEIGHT: "50"}
-    assert world.give_back(WEIGHT) == [LeaseState.RESTORED]
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-
-
-def test_a_weight_that_another_process_writes_after_it_cleared_idle_stays(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((IDLE, "1"))
-    world.knobs.set_outside(IDLE, "0")
-    world.knobs.set_outside(WEIGHT, "300")
-    assert world.give_back(IDLE) == [LeaseState.RESTORED]
-    assert world.knobs.snapshot() == {WEIGHT: "300"}
-
-
-def test_a_weight_that_another_process_writes_while_idle_is_held_off_stays(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((IDLE, "1"))
-    world.hold((IDLE, "0"))
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
-    world.knobs.set_outside(WEIGHT, "300")
-    assert world.give_back(IDLE) == [LeaseState.RESTORED]
-    assert world.knobs.snapshot() == {WEIGHT: "300"}
-
-
-def test_an_original_weight_that_cannot_be_written_after_idle_is_tried_again(world: World) -> None:
-    world.knobs.set_outside(WEIGHT, "500")
-    world.hold((IDLE, "1"), ttl_us=10)
-    world.knobs.fail("restore", WEIGHT, Transient("busy"))
-    world.tick(10)
-    assert world.state == {IDLE: LeaseState.RESTORING}
-    assert "cpu.weight: busy" in world.engine.leases()[0].detail
-    assert world.hold((WEIGHT, "50")) == [LeaseState.REFUSED]  # its original is not in place
-    world.tick(10_000_000)
-    assert world.state == {}
-    assert world.knobs.snapshot() == {WEIGHT: "500"}
 
 
 def test_a_value_is_bounded_by_the_original_and_not_by_the_held_value(world: World) -> None:

@@ -8,6 +8,7 @@ is no `CotenantError` is a defect and ends the agent.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.model.errors import CotenantError
@@ -15,7 +16,7 @@ from cotenant.model.errors import CotenantError
 _log = logging.getLogger(__name__)
 
 
-class ObjectWriter:
+class ObjectWriter(ABC):
     """Base of the writers. `written` and `failures` are for metrics; `problem` is why the object is not up to date, empty where it is."""
 
     def __init__(self, kind: str, client: Client, node: str, period_s: float) -> None:
@@ -46,9 +47,9 @@ class ObjectWriter:
         self.written += changed
         return changed
 
+    @abstractmethod
     async def _update(self) -> bool | None:
         """Write what differs. True = written, False = nothing differs, None = there is nothing to compare yet."""
-        raise NotImplementedError
 
     def _leave_alone(self, reason: str) -> None:
         """Note, once, that the object is not ours to write."""
