@@ -1,0 +1,84 @@
+"""The colocation strategy in force, by level, against upstream's cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
+from cotenant.policy.overcommit.selection import read_selector
+from cotenant.policy.overcommit.strategy import (
+    ColocationConfig,
+    NodeStrategy,
+    Strategy,
+    check,
+    merge,
+    read_strategy,
+    strategy_of,
+)
+
+
+def _plain(strategy: Strategy | None) -> Any:
+    return None if strategy is None else msgspec.json.decode(msgspec.json.encode(strategy))
+
+
+def strategy_for_node(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The strategy of one node."""
+    raw, node = case.given["config"], case.given["node"]
+    if raw is None or node is None:
+        yield "strategy", case.expect["strategy"], None
+        return
+    cluster = read_strategy(raw["cluster"], "cluster")
+    nodes = tuple(
+        NodeStrategy(read_selector(each["selector"], ""), merge(cluster, read_strategy(each["strategy"], "")))
+        for each in raw["node_configs"]
+    )
+    annotations = {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in node["annotations"].items()
+    }
+    view = strategy_of(ColocationConfig(cluster, nodes), Labels.of(node["labels"]), annotations)
+    yield "strategy", case.expect["strategy"], _plain(view.strategy)
+
+
+def strategy_valid(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Whether values are in range."""
+    try:
+        check(read_strategy(case.given["strategy"], "strategy"))
+        valid = True
+    except InvalidInput:
+        valid = False
+    yield "valid", case.expect["valid"], valid
+
+
+def strategy_sync(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """One ConfigMap event."""
+    given = case.given
+    old = None if given["old"] is None else ColocationConfig(read_strategy(given["old"], "old"))
+    value = given["value"]
+    text = value if isinstance(value, str) or value is None else json.dumps(value)
+    data = None if not given["config_map_exists"] else {} if text is None else {"colocation-config": text}
+    before = ColocationState(old, given["old_available"])
+    after = colocation_read(data, before)
+    yield "changed", case.expect["changed"], after.changed_from(before)
+    yield "strategy", case.expect["strategy"], _plain(after.config.cluster) if after.config else None
+    yield "available", case.expect["available"], after.is_available
+    yield "error_status", case.expect["error_status"], bool(after.error)
+    wanted = case.expect["node_strategies"]
+    nodes = after.config.nodes if after.config else ()
+    got = [
+        {"selector": each["selector"], "strategy": _plain(node.strategy)}
+        for each, node in zip(wanted, nodes, strict=True)
+    ]
+    yield "node_strategies", wanted, got
+
+
+KINDS = {
+    "strategy_for_node": strategy_for_node,
+    "strategy_valid": strategy_valid,
+    "strategy_sync": strategy_sync,
+}

@@ -1,0 +1,154 @@
+"""Batch and mid amounts of nodes and NUMA zones, degrading, and spreading over zones, against upstream's cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import nan
+from typing import Any
+
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.machine.node_metric import NO_USE, MeasuredPod, Use
+from cotenant.policy.overcommit.batch import BatchRules, batch_amounts, zone_amounts
+from cotenant.policy.overcommit.facts import ActivePod, HostApplication, NodeFacts, Policy, reservation
+from cotenant.policy.overcommit.mid import MidRules, mid_amounts
+from cotenant.policy.overcommit.writing import is_degraded
+from cotenant.policy.overcommit.zones import divided, over_zones
+
+
+def _use(raw: dict[str, Any] | None) -> Use:
+    return Use(raw.get("cpu_m", 0), raw.get("memory", 0)) if raw else NO_USE
+
+
+def _reservation(raw: dict[str, Any] | None) -> Use:
+    if raw is None:
+        return NO_USE
+    cpus = raw.get("reserved_cpus")
+    return reservation(raw.get("cpu_m", 0), raw.get("memory", 0), len(parse_cpus(cpus)) if cpus else None)
+
+
+def facts(given: dict[str, Any]) -> NodeFacts:
+    """A node of any of these kinds."""
+    metrics = given.get("metrics", given)
+    usage = given.get("node_usage")
+    system = metrics.get("system_usage")
+    return NodeFacts(
+        capacity=_use(given["node"]["capacity"]),
+        allocatable=_use(given["node"]["allocatable"]),
+        pods=tuple(
+            ActivePod(
+                pod["name"],
+                PriorityClass(pod["effective_priority_class"] or ""),
+                _use(pod["request"]),
+                QoSClass(pod.get("effective_qos") or pod.get("qos_label") or ""),
+                tuple(pod["numa_nodes"]) if "numa_nodes" in pod else None,
+            )
+            for pod in given["pods"]
+            if pod["phase"] in ("Running", "Pending")
+        ),
+        annotated_reservation=_reservation(given["node"].get("annotation_reservation")),
+        usage=_use(usage) if usage and {"cpu_m", "memory"} <= usage.keys() else None,
+        system=_use(system),
+        measured={
+            pod["name"]: MeasuredPod(_use(pod["usage"]), PriorityClass(pod.get("priority_class") or ""))
+            for pod in metrics.get("pods", ())
+            if "usage" in pod and not _finished(given, pod["name"])
+        },
+        host_applications=tuple(
+            HostApplication(_use(each["usage"]), PriorityClass(each["priority_class"]), each["name"])
+            for each in metrics.get("host_apps", ())
+        ),
+        prod_reclaimable=_use(given["prod_reclaimable"]) if given.get("prod_reclaimable") else None,
+        zones=tuple(_use(zone) for zone in given.get("zones", ())),
+    )
+
+
+def _finished(given: dict[str, Any], name: str) -> bool:
+    return any(pod["name"] == name and pod["phase"] not in ("Running", "Pending") for pod in given["pods"])
+
+
+def _batch_rules(raw: dict[str, Any]) -> BatchRules:
+    return BatchRules(
+        raw["cpu_reclaim_threshold_pct"],
+        raw["memory_reclaim_threshold_pct"],
+        Policy(raw.get("cpu_policy", "usage")),
+        Policy(raw.get("memory_policy", "usage")),
+        raw.get("batch_cpu_cap_pct"),
+        raw.get("batch_memory_cap_pct"),
+    )
+
+
+def _mid_rules(raw: dict[str, Any]) -> MidRules:
+    return MidRules(
+        raw["mid_cpu_threshold_pct"],
+        raw["mid_memory_threshold_pct"],
+        raw["mid_unallocated_pct"],
+        raw.get("mode") == "static",
+        raw.get("static_cpu_pct", 0),
+        raw.get("static_memory_pct", 0),
+    )
+
+
+def batch(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Amounts of the node and of its zones."""
+    node, rules = facts(case.given), _batch_rules(case.given["strategy"])
+    cpu, memory = batch_amounts(node, rules)
+    yield "batch_cpu_m", case.expect["batch_cpu_m"], cpu.value
+    yield "batch_memory", case.expect["batch_memory"], memory.value
+    for amount in (cpu, memory):
+        yield "batch_cpu_m.sum", amount.value, sum(term.amount for term in amount.terms)
+    if "zones" in case.expect:
+        got = [{"batch_cpu_m": c.value, "batch_memory": m.value} for c, m in zone_amounts(node, rules)]
+        yield "zones", case.expect["zones"], got
+
+
+def mid(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Amounts, and whether the measurement is too old."""
+    age_s = case.given.get("metric_age_seconds")
+    degraded = is_degraded(nan if age_s is None else age_s, case.given["strategy"]["degrade_minutes"])
+    yield "degraded", case.expect["degraded"], degraded
+    cpu, memory = mid_amounts(facts(case.given), _mid_rules(case.given["strategy"]))
+    yield "mid_cpu_m", case.expect["mid_cpu_m"], 0 if degraded else cpu.value
+    yield "mid_memory", case.expect["mid_memory"], 0 if degraded else memory.value
+
+
+def node_calculate(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Both tiers at once."""
+    raw = dict(case.given)
+    raw["node_usage"] = raw["metrics"].get("node_usage")
+    node, strategy = facts(raw), case.given["strategy"]
+    for amount in (*batch_amounts(node, _batch_rules(strategy)), *mid_amounts(node, _mid_rules(strategy))):
+        yield amount.resource, case.expect[amount.resource], amount.value
+
+
+def tier_degrade(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Whether a tier is withdrawn."""
+    age_s = case.given["metric_age_seconds"] if case.given["metric_exists"] else None
+    yield (
+        "degraded",
+        case.expect["degraded"],
+        is_degraded(nan if age_s is None else age_s, case.given["degrade_minutes"]),
+    )
+
+
+def pod_over_zones(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """A pod's part of each zone."""
+    for key in ("request", "usage"):
+        parts = over_zones(_use(case.given[key]), case.given["zone_count"], case.given["allocated_zones"])
+        yield key, case.expect[key], [{"cpu_m": part.cpu_m, "memory": part.memory_bytes} for part in parts]
+
+
+def zone_divide(case: Any) -> Iterator[tuple[str, Any, Any]]:
+    """An equal part."""
+    part = divided(_use(case.given["amount"]), case.given["by"])
+    yield "each", case.expect["each"], {"cpu_m": part.cpu_m, "memory": part.memory_bytes}
+
+
+KINDS = {
+    "batch": batch,
+    "mid": mid,
+    "node_calculate": node_calculate,
+    "tier_degrade": tier_degrade,
+    "pod_over_zones": pod_over_zones,
+    "zone_divide": zone_divide,
+}

@@ -1,0 +1,104 @@
+"""Strategies: levels, refusals with field and value, and what a bad ConfigMap leaves in force."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.amplification import amplify
+from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
+from cotenant.policy.overcommit.node_slo import DEFAULT_CONFIG, PART_BY_NAME, read_part, read_slo_config, render
+from cotenant.policy.overcommit.strategy import is_enabled, read_config, strategy_of
+
+
+def _config(**values: object) -> str:
+    return json.dumps({"enable": True, **values})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "colocation-config: {: expected a JSON object"),
+        ("[]", "colocation-config: []: expected a JSON object"),
+        ('{"enable": "yes"}', "colocation-config.enable: yes: expected true or false"),
+        (_config(cpuReclaimThresholdPercent=150), "cpuReclaimThresholdPercent: 150: expected 0 to 100"),
+        (_config(cpuCalculatePolicy="max"), "cpuCalculatePolicy: max: expected one of usage, request"),
+        (_config(degradeTimeMinutes=0), "degradeTimeMinutes: 0: expected more than 0"),
+        (_config(nodeConfigs=[{"cpuReclaimThresholdPercent": -1}]), "nodeConfigs[0].cpuReclaimThresholdPercent: -1"),
+        (
+            _config(nodeConfigs=[{"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}]),
+            "nodeConfigs[0].nodeSelector.matchExpressions[0]",
+        ),
+        (_config(nodeConfigs=[{"nodeSelector": {"matchLabels": {"a": 1}}}]), "nodeSelector.matchLabels"),
+    ],
+)
+def test_a_bad_config_is_refused_with_field_and_value(text: str, said: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_config(text)
+    assert said in str(refused.value)
+
+
+def test_the_last_good_config_stays_and_the_error_is_kept() -> None:
+    good = colocation_read({"colocation-config": _config(cpuReclaimThresholdPercent=70)}, ColocationState())
+    bad = colocation_read({"colocation-config": _config(cpuReclaimThresholdPercent=700)}, good)
+    assert bad.config == good.config
+    assert bad.is_available
+    assert "cpuReclaimThresholdPercent: 700" in bad.error
+    assert not bad.changed_from(good)
+
+
+@pytest.mark.parametrize(("text", "percent"), [("0.57", 57), ("0.29", 29), ("1", 100), ("0", 0)])
+def test_ratio_labels_are_decimals(text: str, percent: int) -> None:
+    labels = Labels.of({"node.koordinator.sh/cpu-reclaim-ratio": text})
+    assert strategy_of(read_config(_config()), labels, {}).strategy.cpu_reclaim_threshold_percent == percent
+
+
+@pytest.mark.parametrize("text", ["1.5", "-0.1", "nan", "much"])
+def test_a_bad_ratio_label_is_ignored_and_reported(text: str) -> None:
+    view = strategy_of(read_config(_config()), Labels.of({"node.koordinator.sh/cpu-reclaim-ratio": text}), {})
+    assert view.strategy.cpu_reclaim_threshold_percent == 60
+    assert text in view.ignored[0]
+
+
+def test_a_node_cannot_enable_what_the_cluster_has_not() -> None:
+    config = read_config(json.dumps({"enable": False}))
+    view = strategy_of(config, NO_LABELS, {"node.koordinator.sh/colocation-strategy": '{"enable": true}'})
+    assert view.strategy.enable
+    assert not is_enabled(config, view.strategy)
+
+
+def test_the_source_of_a_strategy_is_named() -> None:
+    text = _config(nodeConfigs=[{"name": "big", "nodeSelector": {"matchLabels": {"size": "big"}}}])
+    labels = Labels.of({"size": "big", "node.koordinator.sh/memory-reclaim-ratio": "0.5"})
+    view = strategy_of(read_config(text), labels, {})
+    assert view.source == "node configuration big + label node.koordinator.sh/memory-reclaim-ratio"
+
+
+def test_percents_of_a_node_slo_are_checked_with_their_path() -> None:
+    text = json.dumps({"nodeStrategies": [{"nodeSelector": {}, "cpuSuppressThresholdPercent": 180}]})
+    with pytest.raises(InvalidInput, match=r"nodeStrategies\[0\].cpuSuppressThresholdPercent: 180"):
+        read_part(PART_BY_NAME["threshold"], text)
+
+
+def test_a_refused_part_is_reported_and_the_others_go_on() -> None:
+    data = {"resource-threshold-config": "{", "cpu-burst-config": '{"clusterStrategy": {"policy": "auto"}}'}
+    config = read_slo_config(data, DEFAULT_CONFIG)
+    assert len(config.refused) == 1
+    spec = render(config, NO_LABELS, {}).spec
+    assert spec["cpuBurstStrategy"]["policy"] == "auto"
+    assert spec["resourceUsedThresholdWithBE"] == PART_BY_NAME["threshold"].defaults
+
+
+def test_amplification_switched_off_and_on_does_not_compound() -> None:
+    on = amplify({"cpu": 4000}, {"cpu": 1.5}, None, by_kubelet=True)
+    off = amplify(on.allocatable, None, on.raw, by_kubelet=False)
+    again = amplify(off.allocatable, {"cpu": 1.5}, off.raw, by_kubelet=False)
+    assert (on.allocatable, off.allocatable, again.allocatable) == ({"cpu": 6000}, {"cpu": 4000}, {"cpu": 6000})
+
+
+def test_a_ratio_below_one_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"amplification ratio of cpu: 0.5"):
+        amplify({"cpu": 4000}, {"cpu": 0.5}, None, by_kubelet=True)
