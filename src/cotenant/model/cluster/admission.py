@@ -2,7 +2,7 @@
 
 Problem: the API server would accept an illegal combination (a best-effort pod at production priority, a pinned pod with half a CPU), which breaks
 the node's guarantees later. Choice: one pure function that returns every violated rule, so the user sees all of them at once. Limits: it checks
-what was *declared*, before defaults; LSE below production priority and pods without any class pass, as they do upstream.
+what was *declared*, before defaults; pods without any class pass, as they do upstream. Upstream lets LSE below production priority pass; here the rule of LSR is that of LSE too.
 
 Source: Koordinator's validating webhook for co-location profiles.
 """
@@ -74,8 +74,8 @@ def admit(
         found.append(
             Violation("BE-requires-mid-batch-or-free", f"QoS class BE needs priority mid, batch or free, not {shown}")
         )
-    if new.qos is QoSClass.LSR and new.priority_class is not PriorityClass.PROD:
-        found.append(Violation("LSR-requires-prod", f"QoS class LSR needs priority prod, not {shown}"))
+    if new.qos in (QoSClass.LSR, QoSClass.LSE) and new.priority_class is not PriorityClass.PROD:
+        found.append(Violation(f"{new.qos}-requires-prod", f"QoS class {new.qos} needs priority prod, not {shown}"))
     if new.qos in (QoSClass.LSR, QoSClass.LSE):
         cpu_milli = new.requests.get(CPU_NAME)
         if cpu_milli == 0 or cpu_milli % 1000:

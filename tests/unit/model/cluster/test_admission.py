@@ -26,7 +26,7 @@ def test_pinned_pods_need_production_and_whole_cpus() -> None:
     assert rules(pod("LSR", "prod", 2000)) == rules(pod("LSE", "prod", 1000)) == []
     assert rules(pod("LSR", "", 1000)) == ["LSR-requires-prod"]
     assert rules(pod("LSR", "prod", 0)) == rules(pod("LSE", "prod", 1500)) == ["LSR-LSE-need-integer-cpus"]
-    assert rules(pod("LSE", "mid", 1000)) == []  # no rule of its own, as upstream
+    assert rules(pod("LSE", "mid", 1000)) == ["LSE-requires-prod"]  # upstream has no rule for LSE
 
 
 def test_batch_resources_are_for_best_effort() -> None:

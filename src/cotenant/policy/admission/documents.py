@@ -1,0 +1,85 @@
+"""Access to API documents: plain JSON values, as decoded from a request or a manifest.
+
+Problem: a webhook must keep every field that it does not know, so it cannot work on values that name only some of them. Choice: documents stay what they are, plain dicts and
+lists; these functions read and copy them, and name the field where one has the wrong type. Limits: a null map or list is an absent one, as to Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from cotenant.model.errors import InvalidInput
+
+Document: TypeAlias = dict[str, Any]
+
+CONTAINER_LISTS = ("initContainers", "containers")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an object is refused. `field`: dotted path of what is at fault, empty where it is no single field. `code`: HTTP status."""
+
+    rule: str
+    message: str
+    field: str = ""
+    code: int = 403
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if type(value) is dict:
+        return {key: copied(each) if type(each) is dict or type(each) is list else each for key, each in value.items()}
+    if type(value) is list:
+        return [copied(each) if type(each) is dict or type(each) is list else each for each in value]
+    return value
+
+
+def mapping(parent: Document, key: str, where: str = "") -> Document:
+    """The map at a key, an empty one where it is absent. Raises `InvalidInput` for anything else."""
+    found = parent.get(key)
+    if found is None:
+        return {}
+    if type(found) is not dict:
+        raise InvalidInput(f"{where}.{key}" if where else key, found, "a map")
+    return found
+
+
+def section(parent: Document, key: str) -> Document:
+    """The map at a key, for writing: made where it is absent or null."""
+    found = parent.get(key)
+    if type(found) is not dict:
+        found = parent[key] = {}
+    return found
+
+
+def labels_of(obj: Document) -> dict[str, str]:
+    """The object's labels."""
+    return mapping(mapping(obj, "metadata"), "labels", "metadata")
+
+
+def annotations_of(obj: Document) -> dict[str, str]:
+    """The object's annotations."""
+    return mapping(mapping(obj, "metadata"), "annotations", "metadata")
+
+
+def listed(parent: Document, key: str, where: str = "") -> list[Document]:
+    """The list of maps at a key, empty where it is absent. Raises `InvalidInput` for anything else."""
+    found = parent.get(key)
+    if found is None:
+        return []
+    path = f"{where}.{key}" if where else key
+    if type(found) is not list:
+        raise InvalidInput(path, found, "a list")
+    for index, each in enumerate(found):
+        if type(each) is not dict:
+            raise InvalidInput(f"{path}[{index}]", each, "a map")
+    return found
+
+
+def containers_of(spec: Document, where: str = "spec") -> Iterator[tuple[str, Document]]:
+    """(path, container) of the init containers, then of the containers."""
+    for key in CONTAINER_LISTS:
+        for index, each in enumerate(listed(spec, key, where)):
+            yield f"{where}.{key}[{index}]", each
