@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Malformed, Notification, Synced, key_of
+from cotenant.drivers.kube.cache.cache import ApiObject, Cache, Changed, Malformed, Notification, Synced
 from cotenant.drivers.kube.client.errors import Gone, Invalid, StreamTimeout, Throttled
 
 T = TypeVar("T", bound=ApiObject)
@@ -98,7 +98,7 @@ class ListWatch(Generic[T]):
         self._listing = True
         self._whole = False  # the next list comes in one piece
         self._token = ""
-        self._listed_objects: dict[str, T] = {}
+        self._listed: Cache[T] = Cache(kind)  # so that events of a streaming list may repeat and overtake each other
         self._malformed_keys: set[str] = set()  # keys listed but malformed
         self._failed = 0  # in a row
         self._pause: Pause | None = None
@@ -128,7 +128,7 @@ class ListWatch(Generic[T]):
     ) -> list[Notification[T]]:
         """A page was received. `malformed` are (key, reason) of objects that could not be decoded."""
         for obj in objects:
-            self._listed_objects[key_of(obj.metadata)] = obj
+            self._listed.put(obj)
         notifications: list[Notification[T]] = [self._malformed(key, why) for key, why in malformed]
         self._malformed_keys.update(key for key, _ in malformed)
         self._token = continue_token
@@ -153,12 +153,9 @@ class ListWatch(Generic[T]):
         self._note_event()
         self.counts.events += 1
         if self._listing:
-            if event_type is WatchEventType.DELETED:
-                self._listed_objects.pop(key_of(obj.metadata), None)
-            else:
-                self._listed_objects[key_of(obj.metadata)] = obj
+            self._apply(self._listed, event_type, obj)
             return []
-        return list(self.cache.drop(obj) if event_type is WatchEventType.DELETED else self.cache.put(obj))
+        return list(self._apply(self.cache, event_type, obj))
 
     def on_malformed(self, key: str, why: str, resource_version: str) -> list[Notification[T]]:
         """An event about an object that cannot be decoded: it is skipped, and not requested again."""
@@ -221,22 +218,27 @@ class ListWatch(Generic[T]):
             self._failed = 0
         self._fail(str(error), error.retry_after_s if isinstance(error, Throttled) else 0.0)
 
+    @staticmethod
+    def _apply(cache: Cache[T], event_type: WatchEventType, obj: T) -> list[Changed[T]]:
+        return cache.drop(obj) if event_type is WatchEventType.DELETED else cache.put(obj)
+
     def _complete_list(self, resource_version: str) -> list[Notification[T]]:
-        gathered, self._listed_objects = self._listed_objects, {}
+        gathered, self._listed = self._listed, Cache(self.kind)
+        self.cache.stale += gathered.stale
         unread, self._malformed_keys = self._malformed_keys, set()
         self._listing = self._whole = False
         self._token = ""
         self._received = False  # so that a watch that expires at once is a failure, not a reason for the next list
         self._cut_streams = 0
         self.counts.lists += 1
-        changes: list[Notification[T]] = list(self.cache.replace(gathered.values(), resource_version, unread))
+        changes: list[Notification[T]] = list(self.cache.replace(gathered, resource_version, unread))
         changes.append(Synced(self.kind, resource_version, len(self.cache)))
         return changes
 
     def _relist(self) -> None:
         self._listing = True
         self._token = ""
-        self._listed_objects = {}
+        self._listed = Cache(self.kind)
         self._malformed_keys = set()
 
     def _cut_stream(self) -> None:

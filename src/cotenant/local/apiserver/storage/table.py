@@ -1,7 +1,8 @@
 """The objects of one storage in memory: by namespace and name, in order for lists, with history and watchers.
 
 Problem: a list must return names in order, and sorting at each write would cost more than the write. Choice: names are sorted when they are
-read; a namespace whose names are never read is sorted when most of the names it remembers are no longer used. Limits: one event loop.
+read, and a later read merges the names that were added since. When an eighth of the names has been removed since the last read, the order is
+dropped and the next read sorts anew, so that a namespace that nothing lists keeps no names of removed objects. Limits: one event loop.
 """
 
 from __future__ import annotations
@@ -14,45 +15,48 @@ from cotenant.local.apiserver.storage.stored import Key, Selectable, Stored
 from cotenant.local.apiserver.storage.watching import Channel, Convert, Predicate
 
 Storage = tuple[str, str]  # (group, plural)
-_MIN_NAMES = 256  # names that a namespace may remember whatever it holds
+_MIN_REMOVED = 256  # removed names that an order may hold whatever the size of the namespace
 
 
 class _NamespaceTable:
     """The objects of one namespace, and their sorted names (sorted on demand, not at each write)."""
 
-    __slots__ = ("_added", "_has_gaps", "_order", "objects")
+    __slots__ = ("_added", "_order", "_removed", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[str, Stored] = {}
-        self._order: list[str] = []
-        self._added: list[str] = []
-        self._has_gaps = False
+        self._order: list[str] | None = None  # sorted names at the last read; None = to be sorted anew
+        self._added: list[str] = []  # since then
+        self._removed = 0  # since then
 
     def put(self, stored: Stored) -> bool:
         """Add or replace an object. Returns whether it was added."""
         name = stored.key[1]
         is_new = name not in self.objects
-        if is_new:
+        if is_new and self._order is not None:
             self._added.append(name)
         self.objects[name] = stored
         return is_new
 
     def drop(self, name: str) -> None:
         del self.objects[name]
-        self._has_gaps = True
-        if len(self._order) + len(self._added) > _MIN_NAMES + 4 * len(self.objects):
-            self.order()  # without a list in between, the names of dropped objects would stay for good
+        if self._order is not None:
+            self._removed += 1
+            if self._removed > _MIN_REMOVED + len(self.objects) // 8:
+                self._order, self._added, self._removed = None, [], 0
 
     def order(self) -> list[str]:
-        if self._has_gaps:
+        """The names, sorted."""
+        objects = self.objects
+        if self._order is None:
+            self._order = sorted(objects)
+        elif self._removed:
             names = dict.fromkeys(self._order)
             names.update(dict.fromkeys(self._added))
-            objects = self.objects
             self._order = sorted([name for name in names if name in objects])
         elif self._added:
             self._order = sorted(self._order + self._added)  # two sorted runs merge in linear time
-        self._added = []
-        self._has_gaps = False
+        self._added, self._removed = [], 0
         return self._order
 
 
