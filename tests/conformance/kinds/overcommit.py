@@ -8,9 +8,9 @@ from typing import Any
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cpus.cpulist import parse_cpus
-from cotenant.model.machine.node_metric import NO_USE, MeasuredPod, Use
+from cotenant.model.machine.node_metric import NO_USE, HostApplication, MeasuredPod, Use
 from cotenant.policy.overcommit.batch import BatchRules, batch_amounts, zone_amounts
-from cotenant.policy.overcommit.facts import ActivePod, HostApplication, NodeFacts, Policy, reservation
+from cotenant.policy.overcommit.facts import ActivePod, NodeFacts, Policy, reservation
 from cotenant.policy.overcommit.mid import MidRules, mid_amounts
 from cotenant.policy.overcommit.writing import is_degraded
 from cotenant.policy.overcommit.zones import divided, over_zones

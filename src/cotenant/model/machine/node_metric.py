@@ -2,7 +2,7 @@
 
 Problem: a scheduler must decide by current use, while the object that reports it (NodeMetric) is stale when it is read, may lack any part, and is
 stamped by another machine's clock. Choice: amounts as integers, the age when read instead of a time, percentiles by statistic and window. Limits: CPU
-and memory only; use of a container or a program outside Kubernetes is only in the node's total.
+and memory only; use of a container is only in its pod's.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -65,6 +65,15 @@ class MeasuredPod:
 
 
 @dataclass(frozen=True, slots=True)
+class HostApplication:
+    """Use of a program outside Kubernetes."""
+
+    use: Use
+    priority_class: PriorityClass = PriorityClass.NONE
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeMetric:
     """One node's last metric. Raises `InvalidInput` where its age or interval is invalid."""
 
@@ -76,6 +85,10 @@ class NodeMetric:
     pods: Mapping[str, MeasuredPod] | None = field(
         default_factory=dict
     )  # by namespace/name; None = pods are not measured individually
+    system: Use | None = None  # beside pods and host applications
+    applications: tuple[HostApplication, ...] = ()
+    prod_reclaimable: Use | None = None  # predicted: requested by prod pods and not used
+    updated_s: float = field(default=float("nan"), compare=False)  # Unix time by the agent's clock
 
     def __post_init__(self) -> None:
         where = f"NodeMetric {self.node}"

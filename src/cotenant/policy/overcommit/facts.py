@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_metric import NO_USE, MeasuredPod, Use
+from cotenant.model.machine.node_metric import NO_USE, HostApplication, MeasuredPod, Use
 
 
 class Policy(StrEnum):
@@ -36,15 +36,6 @@ class ActivePod:
     qos: QoSClass = QoSClass.NONE
     zones: tuple[int, ...] | None = None  # NUMA nodes allocated to it; None = any
     uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HostApplication:
-    """Use of a program outside Kubernetes."""
-
-    use: Use
-    priority_class: PriorityClass = PriorityClass.NONE
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Problem: the object is written by agents of several vendors and versions, and its time is of another machine's clock. Choice: a struct of the fields that are used, read into
 `model.node_metric.NodeMetric` with its age by this machine's clock; a time in the future counts as now. One amount that cannot be read makes the
-object unreadable: half a metric would look like an idle node. Limits: devices, predictions and NUMA figures are not read. The object that this project's agent writes is in
+object unreadable: half a metric would look like an idle node. Limits: devices and NUMA figures are not read. The object that this project's agent writes is in
 node_metric_writing.py.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
@@ -13,14 +13,22 @@ import time
 from collections.abc import Callable, Mapping
 from math import nan
 
-from msgspec import field
+from msgspec import field, to_builtins
 
 from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Time
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.cluster.qos import class_of_label
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_metric import REPORT_INTERVAL_S, MeasuredPod, NodeMetric, Statistic, Use, Window
+from cotenant.model.machine.node_metric import (
+    REPORT_INTERVAL_S,
+    HostApplication,
+    MeasuredPod,
+    NodeMetric,
+    Statistic,
+    Use,
+    Window,
+)
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
 
 _STATISTICS = {statistic.value: statistic for statistic in Statistic}
@@ -44,6 +52,7 @@ class NodePart(ApiStruct, frozen=True):
 
     node_usage: MeasuredResources | None = None
     aggregated_node_usages: tuple[Aggregated, ...] | None = None
+    system_usage: MeasuredResources | None = None
 
 
 class PodPart(ApiStruct, frozen=True):
@@ -55,18 +64,37 @@ class PodPart(ApiStruct, frozen=True):
     priority: str | None = None
 
 
+class ApplicationPart(ApiStruct, frozen=True):
+    """HostApplicationMetricInfo."""
+
+    name: str = ""
+    usage: MeasuredResources | None = None
+    priority: str | None = None
+
+
+class ReclaimablePart(ApiStruct, frozen=True):
+    """ReclaimableMetric."""
+
+    resource: MeasuredResources | None = None
+
+
 class MetricStatus(ApiStruct, frozen=True):
     """NodeMetricStatus."""
 
     update_time: Time | None = None
     node_metric: NodePart | None = None
     pods_metric: tuple[PodPart, ...] | None = None
+    host_application_metric: tuple[ApplicationPart, ...] | None = None
+    prod_reclaimable_metric: ReclaimablePart | None = None
 
 
 class CollectInterval(ApiStruct, frozen=True):
-    """CollectPolicy, the part from which the age limit of a metric follows."""
+    """CollectPolicy; the age limit of a metric follows from the interval."""
 
     report_interval_seconds: int | None = None
+    aggregate_duration_seconds: int | None = None
+    node_aggregate_policy: dict[str, object] | None = None
+    node_memory_collect_policy: str | None = None
 
 
 class MetricSpec(ApiStruct, frozen=True):
@@ -107,7 +135,25 @@ def read_node_metric(obj: NodeMetricObject, wall: Callable[[], float] = time.tim
             for i, each in enumerate(status.pods_metric or ())
             if (use := _use(each.pod_usage, f"{where}: podsMetric[{i}]")) is not None
         },
+        system=_use(part.system_usage, f"{where}: systemUsage"),
+        applications=tuple(
+            HostApplication(use, class_of_label(each.priority), each.name)
+            for i, each in enumerate(status.host_application_metric or ())
+            if (use := _use(each.usage, f"{where}: hostApplicationMetric[{i}]")) is not None
+        ),
+        prod_reclaimable=_use(
+            status.prod_reclaimable_metric.resource if status.prod_reclaimable_metric is not None else None,
+            f"{where}: prodReclaimableMetric",
+        ),
+        updated_s=nan if status.update_time is None else status.update_time.timestamp(),
     )
+
+
+def collect_policy(obj: NodeMetricObject) -> dict[str, object] | None:
+    """spec.metricCollectPolicy as a manager wrote it; None where there is none."""
+    policy = obj.spec.metric_collect_policy if obj.spec is not None else None
+    found: dict[str, object] | None = None if policy is None else to_builtins(policy)
+    return found
 
 
 def _window(written: Aggregated, where: str) -> Window:

@@ -1,0 +1,396 @@
+"""The manager: nodes, pods, measurements and the ConfigMap in; writes of amounts, NodeSLOs and metric policies out.
+
+Problem: amounts follow every measurement of every node, and must be written rarely, survive a restart and a bad ConfigMap, and be withdrawn when measurements stop.
+Choice: events mark nodes as dirty; `decide` computes those and returns only what differs enough from what the watch shows on the node. A write that the watch does not show
+within a while is issued again, so a lost write heals. Nothing that cannot be rebuilt from watches and node annotations is kept, apart from the history of the peak
+policy, which starts from the annotation's reserve. A measurement counts as fresh when its update time changes while this process looks on, whatever the agent's clock says;
+only the first sight of a measurement relies on both clocks. Limits: single-threaded; times are of one clock that does not jump.
+Source: Koordinator, pkg/slo-controller (noderesource, nodeslo, nodemetric controllers).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, isnan, nan
+
+import msgspec
+
+from cotenant.engine.manager.instructions import (
+    DeleteObject,
+    Instruction,
+    NodeObjectKind,
+    WriteAmounts,
+    WriteSpec,
+    merge_patch,
+)
+from cotenant.engine.manager.lending import Lending, annotation_of, peak_resources, targets
+from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord
+from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.model.cluster.managed import ManagedNode
+from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.qos import PriorityClass, effective_class
+from cotenant.model.errors import CotenantError
+from cotenant.model.machine.node_metric import NodeMetric, Use
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
+from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
+from cotenant.policy.overcommit.facts import ActivePod
+from cotenant.policy.overcommit.node_slo import DEFAULT_CONFIG, read_slo_config, render
+from cotenant.policy.overcommit.strategy import DEFAULTS, Strategy, is_enabled, merge, strategy_of
+from cotenant.policy.overcommit.writing import status_is_due
+
+_NATIVE = (CPU_NAME, MEMORY_NAME)
+_SLO, _METRIC = NodeObjectKind.NODE_SLO, NodeObjectKind.NODE_METRIC
+
+
+class Inconsistent(CotenantError):
+    """Derived state disagrees with the facts; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """Why a node offers what it offers."""
+
+    node: str
+    computed: Computed
+    lent: Mapping[str, int]  # on the node now
+    written: str  # its annotation
+    metric_age_s: float  # NaN = never measured
+    written_age_s: float  # NaN = not written by this process
+    ignored: tuple[str, ...]
+    config_error: str
+
+
+class Manager:
+    """Events correct facts; `decide` returns instructions. Times are seconds of one steady clock."""
+
+    def __init__(self, settings: ManagerSettings | None = None) -> None:
+        self.settings = settings or ManagerSettings()
+        self.lending = Lending(self.settings)
+        self.colocation = ColocationState()
+        self.slo = DEFAULT_CONFIG
+        self.counts: dict[str, int] = {}
+        self._nodes: dict[str, NodeRecord] = {}
+        self._node_of: dict[str, str] = {}  # by pod UID
+        self._dirty: set[str] = set()
+        self._timers: list[tuple[float, str]] = []
+        self._has_config = False
+
+    # ---- events
+
+    def config_seen(self, data: Mapping[str, str] | None) -> None:
+        """The ConfigMap's data; None = there is none. What cannot be read leaves the last good configuration in force."""
+        before = self.colocation
+        self.colocation = colocation_read(data, before)
+        slo = read_slo_config(data, self.slo)
+        if not self._has_config or self.colocation.changed_from(before) or slo != self.slo:
+            self._dirty.update(self._nodes)
+        self.slo = slo
+        self._has_config = True
+
+    @property
+    def config_errors(self) -> tuple[str, ...]:
+        """Why keys of the ConfigMap are not in force."""
+        return tuple(filter(None, (self.colocation.error, *self.slo.refused)))
+
+    def node_seen(self, node: ManagedNode) -> None:
+        """A node as it is now."""
+        record = self._record(node.name)
+        if record.node == node:
+            return
+        if record.node is not None and record.node.uid != node.uid:
+            self._forget_writes(record)
+        record.node = node
+        if record.sent is not None and all(node.lent.get(name) == amount for name, amount in record.sent.items()):
+            record.sent = None
+        self._dirty.add(node.name)
+
+    def node_gone(self, name: str) -> None:
+        """The node was deleted, or cannot be read."""
+        record = self._nodes.get(name)
+        if record is not None:
+            record.node = record.metric = None
+            record.updated_s = nan
+            record.computed = UNKNOWN
+            record.history.clear()
+            self._forget_writes(record)
+            self._dirty.add(name)
+
+    def pod_seen(self, pod: ObservedPod, now_s: float) -> None:
+        """A pod as it is now; one that has no node or has ended does not count."""
+        counts = pod.node and pod.phase in (Phase.PENDING, Phase.RUNNING) and not pod.reservation
+        before = self._node_of.get(pod.uid)
+        if before is not None and before != pod.node:
+            self.pod_gone(pod.uid, now_s)
+        if not counts:
+            self.pod_gone(pod.uid, now_s)
+            return
+        active = active_pod(pod)
+        record = self._record(pod.node)
+        if record.pods.get(pod.uid) != active:
+            record.pods[pod.uid] = active
+            self._node_of[pod.uid] = pod.node
+            self._later(pod.node, now_s + self.settings.settle_s)
+
+    def pod_gone(self, uid: str, now_s: float) -> None:
+        """The pod was deleted, has ended or moved."""
+        name = self._node_of.pop(uid, None)
+        if name is not None:
+            self._nodes[name].pods.pop(uid, None)
+            self._later(name, now_s + self.settings.settle_s)
+
+    def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
+        """A node's measurement; the same one may be seen many times."""
+        record = self._record(metric.node)
+        before = record.metric
+        is_same = before is not None and (
+            before.updated_s == metric.updated_s or (isnan(before.updated_s) and isnan(metric.updated_s))
+        )
+        record.metric = metric
+        if is_same:
+            return
+        if before is not None and not before.is_empty:
+            record.updated_s = now_s  # it changed while we looked on: it is new whatever its clock says
+        else:
+            record.updated_s = now_s - metric.age_s
+        if self.colocation.config is not None and record.node is not None:
+            view = strategy_of(self.colocation.config, record.node.labels, record.node.annotations)
+            if peak_resources(view.strategy):
+                self.lending.learn(record, view, now_s)
+        self._dirty.add(metric.node)
+
+    def metric_gone(self, node: str, now_s: float) -> None:
+        """The object was deleted or cannot be read: the last measurement counts until it is too old."""
+        record = self._nodes.get(node)
+        if record is not None:
+            record.specs.pop(_METRIC, None)
+            if record.node is None:
+                record.metric = None
+            self._later(node, now_s + self.settings.settle_s)
+
+    def spec_seen(self, kind: NodeObjectKind, node: str, spec: Mapping[str, object] | None) -> None:
+        """The spec of a node's NodeSLO, or the collect policy of its NodeMetric, as stored."""
+        record = self._record(node)
+        stored = dict(spec or {})
+        if record.specs.get(kind) != stored:
+            record.specs[kind] = stored
+            record.specs_sent.pop(kind, None)
+            self._dirty.add(node)
+
+    def spec_gone(self, kind: NodeObjectKind, node: str) -> None:
+        """The object was deleted."""
+        record = self._nodes.get(node)
+        if record is not None:
+            record.specs.pop(kind, None)
+            record.specs_sent.pop(kind, None)
+            self._dirty.add(node)
+
+    def leads_now(self) -> None:
+        """This replica begins to lead: what an earlier term sent may never have been written."""
+        for record in self._nodes.values():
+            record.sent = None
+            record.specs_sent.clear()
+        self._dirty.update(self._nodes)
+
+    # ---- decisions
+
+    def next_s(self) -> float:
+        """When `decide` has something to do; -inf = now, inf = not before the next event."""
+        if self._dirty:
+            return -inf
+        return self._timers[0][0] if self._timers else inf
+
+    def decide(self, now_s: float) -> tuple[Instruction, ...]:
+        """What is to be written now."""
+        while self._timers and self._timers[0][0] <= now_s:
+            at_s, name = heapq.heappop(self._timers)
+            timed = self._nodes.get(name)
+            if timed is not None and timed.timer_s == at_s:  # others were replaced by an earlier one
+                timed.timer_s = inf
+                self._dirty.add(name)
+        dirty, self._dirty = sorted(self._dirty), set()
+        found: list[Instruction] = []
+        for name in dirty:
+            record = self._nodes.get(name)
+            if record is None:
+                continue
+            if record.node is None:
+                found += self._cleaned(record, now_s)
+                if record.is_empty:
+                    del self._nodes[name]
+                continue
+            if self._has_config:
+                found += self._amounts(record, now_s)
+                found += self._specs(record, now_s)
+        return tuple(found)
+
+    def _amounts(self, record: NodeRecord, now_s: float) -> list[Instruction]:
+        config = self.colocation.config
+        if config is None:  # no configuration was ever good: nothing is written and nothing withdrawn
+            record.computed = Computed("unknown", self.colocation.error)
+            return []
+        assert record.node is not None
+        record.computed = computed = self.lending.compute(record, config, now_s)
+        view = computed.view
+        strategy = merge(DEFAULTS, view.strategy if view is not None else DEFAULTS)
+        self._watch_age(record, strategy, now_s)
+        present = record.node.lent
+        wanted = targets(record)
+        differing = {name: amount for name, amount in wanted.items() if present.get(name) != amount}
+        if not differing:
+            record.sent = None
+            return []
+        if record.sent == wanted and now_s - record.sent_s < self.settings.confirm_s:
+            return []  # on its way
+        after = {**present, **{name: amount for name, amount in wanted.items() if amount is not None}}
+        after = {name: amount for name, amount in after.items() if wanted.get(name, 0) is not None}
+        held = set(peak_resources(strategy)) if computed.state != "withdrawn" else set()
+        since_s = record.written_s if isnan(record.written_s) else now_s - record.written_s
+        if not held & differing.keys() and not status_is_due(
+            {name: amount for name, amount in present.items() if name not in held},
+            {name: amount for name, amount in after.items() if name not in held},
+            strategy.resource_diff_threshold or 0.0,
+            since_s,
+            float(strategy.update_time_threshold_seconds or 0),
+        ):
+            self._later(record.name, record.written_s + float(strategy.update_time_threshold_seconds or 0) + 1.0)
+            return []
+        record.sent, record.sent_s, record.written_s = wanted, now_s, now_s
+        record.writes += 1
+        self._later(record.name, now_s + self.settings.confirm_s)
+        reason = computed.reason or "amounts changed"
+        return [WriteAmounts(record.name, record.node.uid, wanted, annotation_of(computed), reason)]
+
+    def _watch_age(self, record: NodeRecord, strategy: Strategy, now_s: float) -> None:
+        """Look again when the measurement will be too old."""
+        if not isnan(record.updated_s):
+            too_old_s = record.updated_s + 60.0 * (strategy.degrade_time_minutes or 0) + 1.0
+            if too_old_s > now_s:
+                self._later(record.name, too_old_s)
+
+    def _specs(self, record: NodeRecord, now_s: float) -> list[Instruction]:
+        assert record.node is not None
+        rendered = render(self.slo, record.node.labels, record.node.annotations)
+        found = self._spec(record, _SLO, rendered.spec, now_s)
+        config = self.colocation.config
+        if config is not None:
+            strategy = strategy_of(config, record.node.labels, record.node.annotations).strategy
+            policy = collect_policy(strategy if is_enabled(config, strategy) else DEFAULTS)
+            found += self._spec(record, _METRIC, policy, now_s)
+        return found
+
+    def _spec(
+        self, record: NodeRecord, kind: NodeObjectKind, wanted: Mapping[str, object], now_s: float
+    ) -> list[Instruction]:
+        stored = record.specs.get(kind)
+        patch = merge_patch(stored or {}, {**(stored or {}), **wanted})
+        if stored is not None and not patch:
+            return []
+        sent = record.specs_sent.get(kind)
+        if sent is not None and sent[0] == wanted and now_s - sent[1] < self.settings.confirm_s:
+            return []
+        record.specs_sent[kind] = (wanted, now_s)
+        self._later(record.name, now_s + self.settings.confirm_s)
+        return [WriteSpec(kind, record.name, patch, creates=stored is None)]
+
+    def _cleaned(self, record: NodeRecord, now_s: float) -> list[Instruction]:
+        """Delete the objects of a node that is gone."""
+        found: list[Instruction] = []
+        for kind in (_SLO, _METRIC):
+            if kind in record.specs:
+                sent = record.specs_sent.get(kind)
+                if sent is None or now_s - sent[1] >= self.settings.confirm_s:
+                    record.specs_sent[kind] = ({}, now_s)
+                    found.append(DeleteObject(kind, record.name))
+                self._later(record.name, now_s + self.settings.confirm_s)
+        return found
+
+    # ---- questions
+
+    def explain(self, name: str, now_s: float) -> NodeExplanation | None:
+        """Why a node offers what it offers; None where it is not known."""
+        record = self._nodes.get(name)
+        if record is None or record.node is None:
+            return None
+        view = record.computed.view
+        return NodeExplanation(
+            node=name,
+            computed=record.computed,
+            lent=record.node.lent,
+            written=record.node.written,
+            metric_age_s=now_s - record.updated_s,
+            written_age_s=now_s - record.written_s,
+            ignored=(*record.node.ignored, *(view.ignored if view is not None else ())),
+            config_error="; ".join(self.config_errors),
+        )
+
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the known nodes, sorted."""
+        return tuple(sorted(name for name, record in self._nodes.items() if record.node is not None))
+
+    def totals(self) -> tuple[dict[str, int], dict[str, int]]:
+        """What is lent in all by resource, and how many nodes are in each state."""
+        lent: dict[str, int] = {}
+        states: dict[str, int] = {}
+        for record in self._nodes.values():
+            if record.node is not None:
+                states[record.computed.state] = states.get(record.computed.state, 0) + 1
+                for name, amount in record.node.lent.items():
+                    lent[name] = lent.get(name, 0) + amount
+        return lent, states
+
+    def validate(self) -> None:
+        """Raise `Inconsistent` where derived state disagrees with the facts."""
+        for uid, name in self._node_of.items():
+            if name not in self._nodes or uid not in self._nodes[name].pods:
+                raise Inconsistent(f"pod {uid} is indexed on {name} and is not there")
+        for name, record in self._nodes.items():
+            for uid in record.pods:
+                if self._node_of.get(uid) != name:
+                    raise Inconsistent(f"pod {uid} is on {name} and is indexed on {self._node_of.get(uid)}")
+            for amount in record.computed.amounts:
+                if sum(term.amount for term in amount.terms) != amount.value:
+                    raise Inconsistent(f"{amount.resource} of {name} is not the sum of its terms")
+
+    # ---- inside
+
+    def _record(self, name: str) -> NodeRecord:
+        found = self._nodes.get(name)
+        if found is None:
+            found = self._nodes[name] = NodeRecord(name)
+        return found
+
+    def _forget_writes(self, record: NodeRecord) -> None:
+        record.sent = None
+        record.specs_sent.clear()
+
+    def _later(self, name: str, at_s: float) -> None:
+        """Look at the node again, at the latest then."""
+        record = self._nodes[name]
+        if at_s < record.timer_s:
+            record.timer_s = at_s
+            heapq.heappush(self._timers, (at_s, name))
+
+
+def active_pod(pod: ObservedPod) -> ActivePod:
+    """The pod as it counts. A mid pod requests mid resources: they are what it may use of the node."""
+    what = pod.pod
+    cpu, memory = what.requests.get(CPU_NAME), what.requests.get(MEMORY_NAME)
+    its_class = effective_class(what.priority_class, what.qos)
+    if its_class is PriorityClass.NONE and not any(what.requests.get(n) or what.limits.get(n) for n in _NATIVE):
+        its_class = PriorityClass.BATCH  # Kubernetes' BestEffort
+    if its_class is PriorityClass.MID:
+        cpu, memory = max(cpu, what.requests.get(MID_CPU)), max(memory, what.requests.get(MID_MEMORY))
+    return ActivePod(what.key, its_class, Use(cpu, memory), what.qos, uid=pod.uid)
+
+
+def collect_policy(strategy: Strategy) -> dict[str, object]:
+    """metricCollectPolicy of a NodeMetric."""
+    full = merge(DEFAULTS, strategy)
+    return {
+        "aggregateDurationSeconds": full.metric_aggregate_duration_seconds,
+        "reportIntervalSeconds": full.metric_report_interval_seconds,
+        "nodeAggregatePolicy": msgspec.json.decode(msgspec.json.encode(full.metric_aggregate_policy)),
+        "nodeMemoryCollectPolicy": full.metric_memory_collect_policy,
+    }

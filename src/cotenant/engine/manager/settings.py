@@ -1,0 +1,23 @@
+"""What may be set of the manager apart from the ConfigMap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.hysteresis import Band
+from cotenant.policy.overcommit.peak import PeakSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerSettings:
+    """Settings of the engine. Raises `InvalidInput`."""
+
+    band: Band = field(default_factory=Band)  # of amounts by the peak policy
+    peak: PeakSettings = field(default_factory=PeakSettings)  # its risk is overridden by the strategy's peakRiskPercent
+    confirm_s: float = 30.0  # a write that the watch has not shown by then is issued again
+    settle_s: float = 1.0  # pods that change within this time are counted together
+
+    def __post_init__(self) -> None:
+        if not (self.confirm_s > 0 and self.settle_s >= 0):
+            raise InvalidInput("manager settings", f"{self.confirm_s}, {self.settle_s}", "seconds above 0")
