@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from cotenant.lab.scenarios.dag_placement import PATIENCE_S
 from cotenant.lab.scenarios.dag_state import Where, prepare
 from cotenant.lab.workloads import dag as workload
 from cotenant.lab.workloads.dag import Arrivals, Job, graph_of
+from cotenant.lab.workloads.job_parts import JobPart, part_named, part_of
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.job_order import JobOrder, OrderKnobs
 
@@ -277,6 +279,51 @@ def test_the_loader_counts_what_it_leaves_out_and_reweights(tmp_path: Path) -> N
     assert pool.weight[tasks == 1].sum() == pytest.approx(50 * 6 / 7 / left)
     assert pool.weight[tasks == 2].sum() == pytest.approx(30 * 4 / 5 / left)
     assert pool.weight[tasks == 3].sum() == pytest.approx(20 / left)
+
+
+def test_the_halves_of_the_jobs_are_disjoint_and_complete(tmp_path: Path) -> None:
+    """Told apart by the number of pods, which is different for each job; one-task jobs stay with the job they were cut from."""
+    jobs = [
+        f"{name},{j + 1},j_{j},1,Terminated,100,110,100,0.3"
+        for j in range(40)
+        for name in ("M1", "R2_1", "R3_2", "R4_3")
+    ] + [f"{name},{j + 1},j_{j},1,Terminated,100,110,100,0.3" for j in range(40, 60) for name in ("M1", "R2_1")]
+    folder = write(tmp_path, jobs)
+    pods = {part: set(workload.load_pool(folder, part).graph.pods.tolist()) for part in JobPart}
+    assert pods[JobPart.ALL] == set(range(1, 61))
+    assert pods[JobPart.TUNING] | pods[JobPart.HELD_OUT] == pods[JobPart.ALL]
+    assert not pods[JobPart.TUNING] & pods[JobPart.HELD_OUT]
+    assert {n - 1 for n in pods[JobPart.HELD_OUT]} == {j for j in range(60) if part_of(f"j_{j}") == JobPart.HELD_OUT}
+    pool = workload.load_pool(folder, JobPart.HELD_OUT)
+    tasks = np.diff(pool.graph.start)
+    assert pool.weight[tasks == 1].sum() == pytest.approx(0.5)  # the weights are those of the half alone
+    assert any(note.startswith("only the held-out half") for note in pool.notes)
+
+
+def test_the_half_of_a_job_never_changes() -> None:
+    """Results are reported on these halves, so the division is fixed for good."""
+    named = {name: part_of(name) for name in ("j_1", "j_2", "j_1001388", "synthetic-0")}
+    assert named == {
+        "j_1": JobPart.TUNING,
+        "j_2": JobPart.HELD_OUT,
+        "j_1001388": JobPart.TUNING,
+        "synthetic-0": JobPart.TUNING,
+    }
+    assert part_named("dag") == JobPart.ALL
+    assert part_named("dag:held-out") == JobPart.HELD_OUT
+
+
+@pytest.mark.parametrize("workload_name", ["dag:", "dag:other", "dag:held-out:x"])
+def test_an_unknown_half_is_refused(workload_name: str) -> None:
+    with pytest.raises(InvalidInput, match="held-out"):
+        Dag().check(replace(spec(), workload=workload_name))
+
+
+def test_a_half_without_jobs_is_refused(tmp_path: Path) -> None:
+    name = next(f"j_{j}" for j in range(100) if part_of(f"j_{j}") == JobPart.TUNING)
+    folder = write(tmp_path, [f"M1,1,{name},1,Terminated,100,110,100,0.3"])
+    with pytest.raises(InvalidInput, match="all 1 are in the other half"):
+        workload.load_pool(folder, JobPart.HELD_OUT)
 
 
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:

@@ -307,6 +307,7 @@ def to_object(comparison: Comparison) -> dict[str, object]:
         "workload": comparison.workload,
         "file": comparison.file or None,
         "seeds": len(comparison.seeds),
+        "seed_list": list(comparison.seeds),
         "loads": list(comparison.loads),
         "ours": comparison.ours,
         "rows": [figures(row) for row in comparison.rows],

@@ -59,8 +59,9 @@ BUILT_IN: tuple[Entry, ...] = (
     ),
     Entry(
         "dag",
-        "DAG jobs with deadlines, real with --traces: stages wait for their parents",
+        "DAG jobs with deadlines, real with --traces: stages wait for their parents; tuning or held-out: one half of the jobs",
         "cotenant.lab.scenarios.dag",
+        variants="JOBS",
     ),
     Entry(
         "training",

@@ -46,6 +46,7 @@ _AFTER = (
     "lab/metrics_by_workload.py",
     "lab/provenance.py",
     "lab/registry.py",
+    "lab/seeds.py",
     "lab/statistics.py",
     "lab/storage.py",
     "lab/workers.py",

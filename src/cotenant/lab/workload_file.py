@@ -11,7 +11,7 @@ world; a workload of another kind is a scenario module.
     service_share: 0.45       # of the cluster's CPU, requested by services
     interference: 1.0
     horizon_h: 6
-    seeds: 5
+    seeds: 5                  # or 20-29
     policies: [cotenant, edf-least-allocated]
 """
 
@@ -23,6 +23,7 @@ from typing import Literal
 
 import msgspec
 
+from cotenant.lab.seeds import read_seeds
 from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
 
@@ -44,7 +45,7 @@ class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     node_guard: bool | None = None  # with node_qos: batch is also cut when a replica comes close to its objective
     failures: bool | None = None
     horizon_h: float | None = None  # hours in which jobs arrive
-    seeds: int | None = None
+    seeds: int | str | None = None  # how many, or seeds such as 20-29
     policies: tuple[str, ...] | None = None
 
     @property
@@ -60,7 +61,6 @@ _RANGES: dict[str, tuple[float, float, str]] = {
     "interference": (0.0, 10.0, "a scale, 0..10"),
     "estimate_error": (0.0, 5.0, "a log-normal standard deviation, 0..5"),
     "horizon_h": (1.5, 168.0, "hours, 1.5..168"),
-    "seeds": (1, 10_000, "1..10000 seeds"),
 }
 
 
@@ -81,6 +81,8 @@ def read_workload_file(path: Path) -> WorkloadFile:
         value = getattr(read, field)
         if value is not None and not (isfinite(value) and low <= value <= high):
             raise InvalidInput(f"{name}: {field}", value, words)
+    if read.seeds is not None:
+        read_seeds(read.seeds, f"{name}: seeds")
     for load in read.loads or ():
         if not isfinite(load) or not 0 < load <= MOST_LOAD:
             raise InvalidInput(f"{name}: load", load, f"a share of the cluster's CPU above 0, at most {MOST_LOAD:g}")

@@ -56,6 +56,9 @@ CASES = [
     "demo --out DIR/file",
     "explain pod x --kubeconfig DIR/missing",
     "lab compare --workload founding --seeds 1000000000",
+    "lab compare --workload founding --seeds 29-20",
+    "lab compare --workload founding --seeds nan",
+    "lab compare --workload founding --seeds 1-2-3",
     "up --scheduler-name q --bare --dir DIR/up",
     "up --scheduler-name cotenant --dir DIR/up",
 ]

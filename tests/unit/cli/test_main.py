@@ -208,7 +208,15 @@ def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.C
         (("--workload", "fak"), "did you mean fake"),
         (("--workload", "fake:small"), "has no variants"),
         (("--workload", "fake", "--seeds", "0"), "--seeds: 0: expected at least 1"),
-        (("--workload", "fake", "--seeds", "two"), "unable to convert"),
+        (("--workload", "fake", "--seeds", "two"), "--seeds: two: expected a number of seeds"),
+        (("--workload", "fake", "--seeds", "29-20"), "--seeds: 29-20: expected ranges that ascend, e.g. 20-29"),
+        (("--workload", "fake", "--seeds", "nan"), "--seeds: nan: expected a number of seeds"),
+        (("--workload", "fake", "--seeds", ""), "--seeds: : expected a number of seeds"),
+        (("--workload", "fake", "--seeds", "0-4,4"), "each seed once; 4 is named twice"),
+        (
+            ("--workload", "dag:some"),
+            "--workload: dag:some: expected dag or dag:JOBS, JOBS one of all, tuning, held-out",
+        ),
         (("--workload", "fake", "--load", "-0.7"), "--load: -0.7: expected a number above 0"),
         (("--workload", "fake", "--load", "nan"), "--load: nan: expected a number above 0"),
         (("--workload", "fake", "--load", "0.7,,0.8"), "expected numbers with commas between"),
@@ -421,7 +429,7 @@ def test_a_workload_file_gives_what_the_command_line_does_not(tmp_path: Path) ->
     assert (plan.base.workload, plan.base.file, plan.base.interference) == ("founding", file, 2.0)
     assert (plan.base.node_qos, plan.base.failures) == (False, True)
     over, _ = make_plan(
-        CompareArguments(str(file), seeds=1, load="0.9", policies="all", node_qos=True), load=fake_scenario
+        CompareArguments(str(file), seeds="20-22", load="0.9", policies="all", node_qos=True), load=fake_scenario
     )
-    assert (over.seeds, over.loads, over.base.node_qos) == ((0,), (0.9,), True)
+    assert (over.seeds, over.loads, over.base.node_qos) == ((20, 21, 22), (0.9,), True)
     assert "raises" in over.policies

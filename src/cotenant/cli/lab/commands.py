@@ -34,7 +34,7 @@ FORMATS = (  # names of the catalogue, which would load polars for a help page
 def compare(
     *,
     workload: Annotated[
-        str, Parameter(help="founding, colocation, openb[:LIST], tianchi, dag, training or FILE.yaml.")
+        str, Parameter(help="founding, colocation, openb[:LIST], tianchi, dag[:JOBS], training or FILE.yaml.")
     ],
     traces: Annotated[
         Path | None, Parameter(help="Folder of real traces; default $COTENANT_TRACES, else ../shared/traces.")
@@ -42,7 +42,10 @@ def compare(
     policies: Annotated[
         str | None, Parameter(help="Names with commas between, or 'all'; default: the workload's own choice.")
     ] = None,
-    seeds: Annotated[int | None, Parameter(help="Number of paired seeds (0, 1, ...); default 10.")] = None,
+    seeds: Annotated[
+        str | None,
+        Parameter(help="Number of paired seeds (0, 1, ...), or seeds such as 20-29 or 0-4,20-29; default 10."),
+    ] = None,
     load: Annotated[
         str | None, Parameter(help="Share of the cluster that the workload requests; several with commas: a sweep.")
     ] = None,

@@ -23,11 +23,11 @@ from cotenant.lab.contract import RunSpec, Scenario
 from cotenant.lab.experiment import Plan
 from cotenant.lab.provenance import provenance, save_experiment
 from cotenant.lab.report import write_report
+from cotenant.lab.seeds import read_seeds
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 from cotenant.model.errors import InvalidInput, Permanent
 
-MOST_SEEDS = 10_000
-DEFAULT_SEEDS = 10
+DEFAULT_SEEDS = "10"
 TRACES = "COTENANT_TRACES"
 _MOST_SHOWN = 10
 _BESIDE = Path("../shared/traces")
@@ -42,7 +42,7 @@ class CompareArguments:
     workload: str
     traces: Path | None = None
     policies: str | None = None
-    seeds: int | None = None
+    seeds: str | None = None
     load: str | None = None
     interference: float | None = None
     estimate_error: float | None = None
@@ -139,9 +139,8 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
     traces = _traces(request.traces)
     if entry.needs_traces and traces is None:
         raise InvalidInput("--traces", "not given", f"the folder of real traces that {name} reads", f"or set {TRACES}")
-    seeds = _first(request.seeds, read.seeds if read else None, DEFAULT_SEEDS)
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise InvalidInput("--seeds", seeds, f"at least 1, at most {MOST_SEEDS}")
+    from_file = read.seeds if read else None
+    seeds = read_seeds(_first(request.seeds, str(from_file) if from_file is not None else None, DEFAULT_SEEDS))
     loads = _loads(request.load) if request.load is not None else None
     policies = request.policies
     if policies is not None and policies.strip() == "all":
@@ -171,7 +170,7 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
     plan = Plan(
         base,
         chosen,
-        tuple(range(seeds)),
+        seeds,
         loads or (read.loads if read else None) or entry.loads or (scenario.default_load,),
         tuple(_override(text) for text in request.overrides),
     )

@@ -25,6 +25,7 @@ from cotenant.lab.scenarios.dag_placement import place
 from cotenant.lab.scenarios.dag_state import SAMPLE_S, DagState, Fixed, Where, prepare
 from cotenant.lab.workloads import dag as workload
 from cotenant.lab.workloads.dag import Arrivals
+from cotenant.lab.workloads.job_parts import part_named
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.job_order import JobOrder, OrderKnobs, time_needed, trust
@@ -136,6 +137,7 @@ class Dag:
 
     def check(self, spec: RunSpec) -> None:
         """Raise `InvalidInput` for a specification that cannot run."""
+        part_named(spec.workload)
         if spec.policy not in (p.info.name for p in POLICIES):
             raise InvalidInput("--policies", spec.policy, "one of " + ", ".join(p.info.name for p in POLICIES))
         if not 0.05 <= spec.load <= 2.0:
@@ -173,7 +175,7 @@ class Dag:
     def _begin(self, spec: RunSpec) -> tuple[workload.Pool, Arrivals, DagPolicy, OrderKnobs, Fixed, DagState]:
         self.check(spec)
         policy = _policy(spec)
-        pool = workload.load_pool(spec.traces)
+        pool = workload.load_pool(spec.traces, part_named(spec.workload))
         arrivals = workload.make(pool, spec.load, spec.seed, spec.estimate_error)
         fixed, state = prepare(arrivals, workload.NODES, workload.NODE_MILLI_CPU, workload.NODE_MEMORY, WINDOW)
         return pool, arrivals, policy, policy.knobs._replace(**dict(spec.overrides)), fixed, state

@@ -5,6 +5,7 @@ simulated one. Choice: a pool of whole jobs (graph, pods, requests, durations st
 trace's tasks-per-job histogram. One-task jobs, which the sample leaves out although they are 38 % of all, are tasks without parents taken
 from jobs of two or three tasks. Jobs arrive at uniform times (a Poisson process given its number) until their work is `load` of the
 cluster's CPU over the arrival window; a job's deadline is k times its isolated time plus 60 s, k of 1.5, 2, 3 equally likely.
+A pool may be limited to one half of the jobs (job_parts.py); the weights are then those of that half alone.
 Left out and counted: jobs with a dropped row or a fault in their graph, and jobs wider or longer than the limits below.
 Limits: all pods of a task take the task's recorded duration; recorded starts often precede the parents' ends, so paths are upper estimates.
 Sources: Tian, Zheng, Wang, "Characterizing and Synthesizing Task Dependencies of Data-Parallel Jobs", SoCC 2019, and its histograms.
@@ -25,6 +26,7 @@ from scipy.special import ndtr
 from cotenant.lab.traces import read_table
 from cotenant.lab.traces.dag import job_dags
 from cotenant.lab.traces.folder import IN_WORDS, table_file
+from cotenant.lab.workloads.job_parts import JobPart, holds
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
@@ -186,21 +188,24 @@ def find_folders(traces: Path) -> tuple[Path, Path]:
     return traces / JOBS_FOLDER, traces / HISTOGRAMS_FOLDER
 
 
-def load_pool(traces: Path | None) -> Pool:
-    """Real jobs where `traces` is given, else synthetic ones."""
-    return synthetic_pool() if traces is None else real_pool(*find_folders(traces))
+def load_pool(traces: Path | None, part: JobPart = JobPart.ALL) -> Pool:
+    """Real jobs where `traces` is given, else synthetic ones; those of `part` only."""
+    return synthetic_pool(part) if traces is None else real_pool(*find_folders(traces), part)
 
 
 @lru_cache(maxsize=1)
-def real_pool(jobs_folder: Path, histograms_folder: Path) -> Pool:
+def real_pool(jobs_folder: Path, histograms_folder: Path, part: JobPart = JobPart.ALL) -> Pool:
     """The trace's jobs, weighted to the full trace's tasks per job. Raises `InvalidInput` for a file of another format."""
     tasks, tasks_report = read_table("alibaba2018", "batch_task", _file(jobs_folder, "batch_task"))
     bins, bins_report = read_table("alibaba2018-distributions", "histograms", _file(histograms_folder, "histograms"))
     notes = [*tasks_report.sentences(), *bins_report.sentences()]
     faulty: Counter[str] = Counter()
-    jobs, instant = [], 0
+    jobs, instant, others = [], 0, 0
     columns = [tasks[name].to_numpy() for name in ("instance_num", "plan_cpu", "plan_mem", "start_time", "end_time")]
-    for _, rows, dag in job_dags(tasks):
+    for name, rows, dag in job_dags(tasks):
+        if not holds(part, name):
+            others += 1
+            continue
         pods, cpu, memory, start, end = (column[rows.to_numpy()] for column in columns)
         if dag.faults:
             faulty[dag.faults[0][1].value] += 1
@@ -211,10 +216,14 @@ def real_pool(jobs_folder: Path, histograms_folder: Path) -> Pool:
             duration = np.maximum(1.0, end - start)
             jobs.append(Job(pods, np.ceil(cpu * 10.0), np.ceil(memory / 100.0 * NODE_MEMORY), duration, dag.parents))
     notes += [f"left out {count:,} jobs: {kind}" for kind, count in faulty.most_common()]
+    if others:
+        notes.append(_part_note(part, others))
     if instant:
         notes.append(f"{instant:,} tasks that ended in the second they began count as 1 s")
     sizes = bins.filter(pl.col("quantity") == "task_num")
     population = {int(size): int(count) for size, count in zip(sizes["right_closed"], sizes["count"])}
+    if not jobs and others:
+        raise InvalidInput("workload", f"dag:{part}", "a part that has jobs", f"all {others:,} are in the other half")
     if not jobs or not population:
         raise InvalidInput("--traces", str(jobs_folder.parent), "jobs, and a histogram of tasks per job (task_num)")
     jobs, weight = _reweighted(jobs, population)
@@ -270,13 +279,19 @@ def _capped(jobs: list[Job], weight: Float, source: str, notes: list[str]) -> Po
     return Pool(_drawn(everything, np.flatnonzero(keep)), share[keep] / share[keep].sum(), source, tuple(notes))
 
 
+def _part_note(part: JobPart, others: int) -> str:
+    return f"only the {part} half of the jobs, by a hash of their names; {others:,} jobs are in the other"
+
+
 @lru_cache(maxsize=1)
-def synthetic_pool() -> Pool:
-    """Jobs drawn from the published figures, with a fixed seed."""
+def synthetic_pool(part: JobPart = JobPart.ALL) -> Pool:
+    """Jobs drawn from the published figures, with a fixed seed. The i-th is named `synthetic-i`."""
     rng = np.random.default_rng(20180901)
-    jobs = [_synthetic_job(rng) for _ in range(SYNTHETIC_JOBS)]
+    drawn = [_synthetic_job(rng) for _ in range(SYNTHETIC_JOBS)]
+    jobs = [job for i, job in enumerate(drawn) if holds(part, f"synthetic-{i}")]
     source = "synthetic jobs, calibrated to the published figures of Alibaba's 2018 trace (no --traces given)"
-    return _capped(jobs, np.ones(SYNTHETIC_JOBS), source, [])
+    notes = [_part_note(part, len(drawn) - len(jobs))] if len(jobs) < len(drawn) else []
+    return _capped(jobs, np.ones(len(jobs)), source, notes)
 
 
 def _synthetic_job(rng: np.random.Generator) -> Job:
