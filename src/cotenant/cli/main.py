@@ -18,9 +18,11 @@ from cotenant.cli.cluster import explain
 from cotenant.cli.cluster.crds import crds
 from cotenant.cli.cluster.demo import demo
 from cotenant.cli.cluster.extender import extender
+from cotenant.cli.cluster.lint import lint
 from cotenant.cli.cluster.scheduler import scheduler
 from cotenant.cli.cluster.up import up
 from cotenant.cli.cluster.warm import warm
+from cotenant.cli.cluster.webhook import webhook
 from cotenant.cli.defaults import COMMON
 from cotenant.cli.interrupted import Interrupted
 from cotenant.cli.lab import commands as lab
@@ -49,9 +51,11 @@ app.command(demo)
 app.command(explain.app)
 app.command(extender)
 app.command(keeper)
+app.command(lint)
 app.command(scheduler)
 app.command(up)
 app.command(warm)
+app.command(webhook)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,6 +34,7 @@ PREEMPTIBLE = PREFIX + "preemptible"  # only "false" forbids it
 SHARED_WEIGHT = PREFIX + "shared-weight"  # JSON of amounts; absent or all zero = the maximum
 NAMESPACES = PREFIX + "namespaces"  # JSON list
 TOTAL_RESOURCE = PREFIX + "total-resource"  # of a tree's root
+ADMISSION = PREFIX + "admission"  # JSON of amounts: what its pods may request, judged as they are created
 # --- annotations of a quota that a scheduler writes
 RUNTIME = PREFIX + "runtime"
 REQUEST = PREFIX + "request"

@@ -35,6 +35,7 @@ class QuotaAnnotations(ApiStruct, frozen=True):
     shared_weight: str | None = field(default=None, name=names.SHARED_WEIGHT)
     namespaces: str | None = field(default=None, name=names.NAMESPACES)
     total_resource: str | None = field(default=None, name=names.TOTAL_RESOURCE)
+    admission: str | None = field(default=None, name=names.ADMISSION)
 
 
 class QuotaMeta(ApiStruct, frozen=True):
@@ -82,7 +83,7 @@ def place_of(key: str) -> tuple[Kind[ElasticQuota], str, str]:
 def read_x_quota(obj: ElasticQuota) -> QuotaObject:
     """A quota of scheduling.x-k8s.io; what of it cannot be read is in `wrong`. `InvalidInput` only where it has no name."""
     read = read_quota(obj)
-    if any(label.startswith(names.PREFIX) for label in obj.metadata.labels or ()):
+    if has_koordinator_labels(obj):
         return replace(read, key=x_key(read.key))
     return replace(read, key=x_key(read.key), quota=replace(read.quota, name=obj.metadata.namespace or "default"))
 
@@ -114,6 +115,21 @@ def read_quota(obj: ElasticQuota) -> QuotaObject:
         keeps_out=labels.get(names.IGNORE_DEFAULT_TREE) != "true",
         wrong=tuple(wrong),
     )
+
+
+def read_admission(obj: ElasticQuota) -> Amounts | None:
+    """The limits at creation that a quota's annotation gives instead of its maximum; None where there are none. Raises `InvalidInput`."""
+    wrong: list[str] = []
+    text = obj.metadata.annotations.admission if obj.metadata.annotations else None
+    amounts = _amounts_of(text, names.ADMISSION, wrong)
+    if wrong:
+        raise InvalidInput(f"annotation {names.ADMISSION}", text, "a JSON object of quantities")
+    return amounts
+
+
+def has_koordinator_labels(obj: ElasticQuota) -> bool:
+    """Whether it has a label of Koordinator's quotas; without one, a quota of scheduling.x-k8s.io is that of its namespace."""
+    return any(label.startswith(names.PREFIX) for label in obj.metadata.labels or ())
 
 
 def written_annotations(

@@ -1,0 +1,89 @@
+"""The webhook's HTTP side: reviews by POST at the reviewer's paths, and health.
+
+    POST /mutate-pod ...                    AdmissionReview v1 in and out (reviewer.py)
+    GET  /healthz /livez /readyz /metrics   200 while it runs; 200 once it can judge; Prometheus text
+
+Problem: what goes wrong here must not look like a verdict. Choice: a body that is no review is 400, a failure of ours or of the API server 500: both are failed calls to an API server, and
+the webhook's failurePolicy decides. So is a review before the first lists have arrived, since it would miss profiles. They are counted and logged. Limits: one review at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+
+from cotenant.drivers.http.messages import (
+    TEXT,
+    Answer,
+    Gone,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    header,
+    read_body,
+    send_answer,
+)
+from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
+from cotenant.model.errors import InvalidInput
+from cotenant.services.webhook.metrics import WebhookMetrics
+from cotenant.services.webhook.review import Outcome, read_review, write_review
+from cotenant.services.webhook.reviewer import Reviewer
+
+_log = logging.getLogger(__name__)
+
+
+class Application:
+    """The ASGI application."""
+
+    def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics, health: HealthPages) -> None:
+        self._reviewer = reviewer
+        self._paths = frozenset(reviewer.paths)
+        self._metrics = metrics
+        self._health = health
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        path = scope["path"]
+        if path in self._paths:
+            try:
+                answer = await self._review(path, scope, receive)
+            except Refused as refused:
+                answer = refused.answer
+            except Gone:
+                return
+        else:
+            found = self._health.answer(scope["method"], path) if path in HEALTH_PATHS else None
+            answer = found or Answer(404, b"not found\n", TEXT)
+        await send_answer(send, answer)
+
+    async def _review(self, path: str, scope: Scope, receive: Receive) -> Answer:
+        if scope["method"] != "POST":
+            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+        kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
+        if kind not in (b"", b"application/json"):
+            return Answer(415, b"expected application/json\n", TEXT)
+        body = await read_body(scope, receive)
+        if wrong := self._health.unready():
+            self._metrics.reviewed(path, "unready", 0.0)
+            return Answer(503, f"not ready: {wrong}\n".encode(), TEXT)
+        begun_s = perf_counter()
+        try:
+            request = read_review(body)
+            outcome = await self._reviewer.review(path, request)
+            answer = Answer(200, write_review(request.uid, outcome))
+            self._metrics.reviewed(path, _verdict(outcome), perf_counter() - begun_s)
+        except InvalidInput as error:
+            self._metrics.reviewed(path, "malformed", perf_counter() - begun_s)
+            return Answer(400, f"{error}\n".encode(), TEXT)
+        except Exception as error:  # outermost handler: the next review must be answered
+            _log.exception("%s failed", path)
+            self._metrics.reviewed(path, "failed", perf_counter() - begun_s)
+            return Answer(500, f"cotenant webhook failed: {type(error).__name__}: {error}\n".encode(), TEXT)
+        return answer
+
+
+def _verdict(outcome: Outcome) -> str:
+    if not outcome.is_allowed:
+        return "refused"
+    return "patched" if outcome.patch else "allowed"

@@ -1,0 +1,85 @@
+"""The webhook configurations that make an API server call us.
+
+Problem: a webhook that is registered too broadly stops a cluster when it is down. Choice: one function makes both configurations; deploy/webhook has its result, and `--register` writes it.
+failurePolicy is Ignore unless told otherwise; kube-system and the webhook's own namespace are exempt in any case; only the operations that the rules are about. Limits: a mutating webhook that
+adds containers after us is not followed up (reinvocationPolicy Never): a second run would append label suffixes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS
+from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
+from cotenant.services.webhook.reviewer import Rules
+
+NAME = "cotenant-webhook"
+TIMEOUT_S = 5
+POLICIES = ("Ignore", "Fail")
+
+
+def configurations(
+    rules: Rules, client: dict[str, Any], bundle: str, failure_policy: str = POLICIES[0]
+) -> tuple[tuple[Kind[Any], dict[str, Any]], ...]:
+    """(kind, configuration) of both. `client`: {"service": {...}} or {"url": ...}, without a path; `bundle`: base64, empty = left out."""
+    made = []
+    quotas = (ELASTIC_QUOTAS.group, X_ELASTIC_QUOTAS.group)
+    mutating = [
+        ("mutate-pod", ("",), "v1", "pods", ("CREATE",)),
+        ("mutate-quota", quotas, "v1alpha1", ELASTIC_QUOTAS.plural, ("CREATE", "UPDATE")),
+    ]
+    if rules.reservations:
+        mutating.append(
+            ("mutate-reservation", (RESERVATIONS.group,), RESERVATIONS.version, RESERVATIONS.plural, ("CREATE",))
+        )
+    if rules.amplifies_nodes:
+        mutating.append(("mutate-node-status", ("",), "v1", "nodes/status", ("UPDATE",)))
+    validating = [
+        ("validate-pod", ("",), "v1", "pods", ("CREATE", "UPDATE")),
+        ("validate-quota", quotas, "v1alpha1", ELASTIC_QUOTAS.plural, ("CREATE", "UPDATE", "DELETE")),
+    ]
+    for kind, entries in ((MUTATING, mutating), (VALIDATING, validating)):
+        webhooks = [
+            {
+                "name": f"{path}.cotenant.io",
+                "clientConfig": _reached(client, path, bundle),
+                "rules": [
+                    {
+                        "apiGroups": list(groups),
+                        "apiVersions": [version],
+                        "operations": list(operations),
+                        "resources": [plural],
+                        "scope": "*",
+                    }
+                ],
+                "namespaceSelector": {"matchExpressions": [_besides(rules.exempt)]},
+                "failurePolicy": failure_policy,
+                "matchPolicy": "Equivalent",
+                "sideEffects": "None",
+                "timeoutSeconds": TIMEOUT_S,
+                "admissionReviewVersions": ["v1"],
+            }
+            for path, groups, version, plural, operations in entries
+        ]
+        made.append(
+            (
+                kind,
+                {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": NAME}, "webhooks": webhooks},
+            )
+        )
+    return tuple(made)
+
+
+def _reached(client: dict[str, Any], path: str, bundle: str) -> dict[str, Any]:
+    if "url" in client:
+        found: dict[str, Any] = {"url": f"{client['url'].rstrip('/')}/{path}"}
+    else:
+        found = {"service": client["service"] | {"path": f"/{path}"}}
+    return found | ({"caBundle": bundle} if bundle else {})
+
+
+def _besides(namespaces: Iterable[str]) -> dict[str, Any]:
+    return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(namespaces)}

@@ -1,0 +1,104 @@
+"""AdmissionReview v1: requests as they come, and answers that an API server accepts.
+
+Problem: an answer with a wrong uid, without its kind, or with a patch but no patch type counts as a failed call, which lets the object through under failurePolicy Ignore. Choice: one
+struct for the request, its objects as plain documents, and one function for every answer. Limits: version v1 only, as an API server since 1.16 sends it.
+
+Source: Kubernetes, "Dynamic Admission Control".
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.admission.differences import Operation
+
+API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
+_MOST_WARNINGS, _MOST_WARNING = 10, 256  # an API server cuts longer ones, and drops them past 4096 characters in sum
+_MOST_MESSAGE = 4096
+
+
+class ResourceName(msgspec.Struct, frozen=True):
+    """Group, version and plural."""
+
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who writes."""
+
+    username: str = ""
+    groups: list[str] | None = None
+
+
+class ReviewRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """The request of a review. Objects are documents; anything but a map is not an object."""
+
+    uid: str
+    operation: str = ""
+    resource: ResourceName = ResourceName()
+    sub_resource: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    user_info: UserInfo = UserInfo()
+    object: Any = None
+    old_object: Any = None
+    dry_run: bool | None = None
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    request: ReviewRequest | None = None
+    api_version: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer to a request. `code` and `message` are of a refusal."""
+
+    is_allowed: bool = True
+    patch: Sequence[Operation] = ()
+    warnings: tuple[str, ...] = ()
+    code: int = 403
+    message: str = ""
+
+
+ALLOWED = Outcome()
+
+_decoder = msgspec.json.Decoder(_Review)
+_encode = msgspec.json.Encoder().encode
+
+
+def read_review(body: bytes) -> ReviewRequest:
+    """The request in a body. Raises `InvalidInput`."""
+    try:
+        review = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput("body", f"{len(body)} bytes", f"an {KIND} as JSON", str(error)) from None
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        raise InvalidInput("body", f"{review.api_version} {review.kind}", f"{API_VERSION} {KIND}")
+    if review.request is None or not review.request.uid:
+        raise InvalidInput("request", "nothing", "a request with a uid")
+    return review.request
+
+
+def write_review(uid: str, outcome: Outcome) -> bytes:
+    """The body of the answer."""
+    response: dict[str, object] = {"uid": uid, "allowed": outcome.is_allowed}
+    if outcome.is_allowed and outcome.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(_encode(outcome.patch)).decode("ascii")
+    if outcome.warnings:
+        response["warnings"] = [text[:_MOST_WARNING] for text in outcome.warnings[:_MOST_WARNINGS]]
+    if not outcome.is_allowed:
+        reason = {400: "BadRequest", 403: "Forbidden"}.get(outcome.code, "InternalError")
+        message = outcome.message[:_MOST_MESSAGE]
+        response["status"] = {"status": "Failure", "code": outcome.code, "reason": reason, "message": message}
+    return _encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -1,0 +1,87 @@
+"""The webhook's watches: what reviews must know of the cluster, and the one question that is asked when it is needed.
+
+Problem: a review may not wait for lists, and a webhook must be small. Choice: profiles, namespaces, priority classes and quotas are watched; pods only where quotas are limited at creation. Whether
+a quota has pods is asked of the API server, with a limit of one, when a quota's change depends on it. Limits: a profile whose patch cannot be a pod's is not used.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.custom.colocation_profile import (
+    COLOCATION_PROFILES,
+    ColocationProfileObject,
+    read_colocation_profile,
+)
+from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS, x_key
+from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
+from cotenant.drivers.kube.kinds.pod.quota_member import QUOTA_MEMBERS, QuotaMember, read_member_request
+from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.kube.kinds.priority_class import PRIORITY_CLASSES, read_priority_class
+from cotenant.model.cluster.colocation_profile import ColocationProfile
+from cotenant.model.groups.quota import NAME, Quota
+from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.webhook.facts import Facts, Member
+from cotenant.services.webhook.merging import checked_patch
+from cotenant.services.webhook.quotas import known_quota
+from cotenant.services.webhook.reviewer import Rules
+
+_ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+def add_watches(watches: Watches, facts: Facts, rules: Rules) -> None:
+    """Watch what reviews need."""
+    watches.handle(NAMESPACES, ObjectHandler(read_namespace, facts.namespace_seen, facts.namespace_gone))
+    watches.handle(PRIORITY_CLASSES, ObjectHandler(read_priority_class, facts.class_seen, facts.class_gone))
+    watches.handle(COLOCATION_PROFILES, ObjectHandler(_profile, facts.profile_seen, facts.profile_gone), optional=True)
+    for kind, is_x in ((ELASTIC_QUOTAS, False), (X_ELASTIC_QUOTAS, True)):
+        gone = (lambda key: facts.quota_gone(x_key(key))) if is_x else facts.quota_gone
+        watches.handle(kind, ObjectHandler(partial(known_quota, is_x=is_x), facts.quota_seen, gone), optional=True)
+    if rules.limits_quotas:
+        uids: dict[str, str] = {}
+
+        def seen(pod: tuple[str, Member]) -> None:
+            uids[pod[0]] = pod[1].uid
+            facts.member_seen(pod[1])
+
+        def gone_pod(key: str) -> None:
+            facts.member_gone(uids.pop(key, ""))
+
+        watches.handle(QUOTA_MEMBERS, ObjectHandler(_member, seen, gone_pod), field_selector=_ALIVE)
+
+
+async def has_pods(client: Client, quota: Quota) -> bool:
+    """Whether any pod belongs to a quota, by its label or its namespace. Raises `CotenantError`."""
+    if await _lists_any(client, "", f"{NAME}={quota.name}"):
+        return True
+    for namespace in (quota.name, *quota.namespaces):
+        if await _lists_any(client, namespace, f"!{NAME}"):
+            return True
+    return False
+
+
+async def _lists_any(client: Client, namespace: str, selector: str) -> bool:
+    query = {"labelSelector": selector, "fieldSelector": _ALIVE, "limit": "1"}
+    body = await client.request("GET", PODS.path(namespace), query=query)
+    return bool(msgspec.json.decode(body, type=_PodList).items)
+
+
+class _PodList(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+
+
+def _profile(obj: ColocationProfileObject) -> ColocationProfile:
+    profile = read_colocation_profile(obj)
+    if profile.patch:
+        checked_patch(profile.patch)
+    return profile
+
+
+def _member(pod: QuotaMember) -> tuple[str, Member]:
+    meta = pod.metadata
+    label = (meta.labels or {}).get(NAME, "")
+    namespace = meta.namespace or ""
+    return f"{namespace}/{meta.name}", Member(meta.uid or "", namespace, label, read_member_request(pod))
