@@ -74,6 +74,7 @@ class Bridge:
         """`watched`: the pod of the offer whose latest decision record is kept in `record`."""
         self.world = world
         self.offer = offer
+        self.config = config
         self.policy = policy
         self.engine = Cluster(policy, rng, replace(SETTINGS, detailed_records=watched >= 0))
         self.timing = DecisionTiming()

@@ -81,6 +81,7 @@ class _Experiment(msgspec.Struct):
     file: str | None
     overrides: tuple[tuple[str, str, float], ...]
     provenance: dict[str, object]
+    pressure_law: str = "linear"  # absent in folders of earlier versions
 
 
 def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> None:
@@ -116,6 +117,7 @@ def load_experiment(folder: Path) -> StoredExperiment:
         seed=0,
         load=0.0,
         interference=stored.interference,
+        pressure_law=stored.pressure_law,
         estimate_error=stored.estimate_error,
         node_qos=stored.node_qos,
         failures=stored.failures,

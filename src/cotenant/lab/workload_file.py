@@ -10,6 +10,7 @@ world; a workload of another kind is a scenario module.
     load: [0.7, 0.8, 0.9]     # or one number: requested CPU / capacity
     service_share: 0.45       # of the cluster's CPU, requested by services
     interference: 1.0
+    pressure_law: mixed       # linear, knee, queueing or mixed
     horizon_h: 6
     seeds: 5                  # or 20-29
     policies: [cotenant, edf-least-allocated]
@@ -40,6 +41,7 @@ class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     load: float | tuple[float, ...] | None = None  # requested CPU / capacity, services included
     service_share: float | None = None  # of the cluster's CPU, requested by services
     interference: float | None = None  # scale of the world's contention
+    pressure_law: Literal["linear", "knee", "queueing", "mixed"] | None = None
     estimate_error: float | None = None  # log-normal sd
     node_qos: bool | None = None
     node_guard: bool | None = None  # with node_qos: batch is also cut when a replica comes close to its objective

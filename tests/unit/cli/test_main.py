@@ -223,6 +223,7 @@ def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.C
         (("--workload", "fake", "--load", "0.7,0.7"), "each one once"),
         (("--workload", "fake", "--load", "99"), "at most 1.5"),
         (("--workload", "fake", "--interference", "nan"), "--interference: nan: expected a number from 0 to 10"),
+        (("--workload", "fake", "--pressure-law", "liner"), "linear, knee, queueing, mixed; did you mean linear"),
         (("--workload", "fake", "--estimate-error", "-1"), "--estimate-error: -1.0: expected a number from 0 to 5"),
         (("--workload", "fake", "--jobs", "0"), "--jobs: 0: expected at least 1"),
         (("--workload", "fake", "--policies", ","), "--policies: : expected at least one"),
@@ -423,10 +424,13 @@ def fake_scenario(_: str) -> Scenario:
 
 def test_a_workload_file_gives_what_the_command_line_does_not(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text("base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\nnode_qos: no\n")
+    file.write_text(
+        "base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\npressure_law: knee\nnode_qos: no\n"
+    )
     plan, _ = make_plan(CompareArguments(str(file)), load=fake_scenario)
     assert (plan.policies, plan.seeds, plan.loads) == (("random",), (0, 1, 2), (0.7, 0.8))
     assert (plan.base.workload, plan.base.file, plan.base.interference) == ("founding", file, 2.0)
+    assert plan.base.pressure_law == "knee"
     assert (plan.base.node_qos, plan.base.failures) == (False, True)
     over, _ = make_plan(
         CompareArguments(str(file), seeds="20-22", load="0.9", policies="all", node_qos=True), load=fake_scenario

@@ -17,7 +17,7 @@ def write(folder: Path, text: str) -> Path:
 def test_every_field_is_read(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        "base: colocation\ntitle: mine\nnodes: 100\nload: [0.7, 0.8]\nservice_share: 0.45\ninterference: 2\n"
+        "base: colocation\ntitle: mine\nnodes: 100\nload: [0.7, 0.8]\nservice_share: 0.45\ninterference: 2\npressure_law: mixed\n"
         "estimate_error: 0.5\nnode_qos: no\nnode_guard: yes\nfailures: true\nhorizon_h: 6\nseeds: 5\npolicies: [cotenant, random]\n",
     )
     assert read_workload_file(path) == WorkloadFile(
@@ -27,6 +27,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         load=(0.7, 0.8),
         service_share=0.45,
         interference=2.0,
+        pressure_law="mixed",
         estimate_error=0.5,
         node_qos=False,
         node_guard=True,
@@ -52,6 +53,7 @@ def test_one_load_is_a_sweep_of_one(tmp_path: Path) -> None:
         ("nodes: 9\n", "missing required field `base`"),
         ("base: openb\n", "Invalid enum value 'openb'"),
         ("base: founding\nnodes: many\n", r"Expected `int \| null`, got `str` - at `\$.nodes`"),
+        ("base: founding\npressure_law: cubic\n", "pressure_law"),
         ("base: founding\nnodes: 0\n", "nodes: 0: expected 1..100000 nodes"),
         ("base: founding\nnodes: 900000\n", "nodes: 900000: expected 1..100000 nodes"),
         ("base: founding\nload: .nan\n", "load: nan: expected a share"),

@@ -52,6 +52,12 @@ def compare(
     interference: Annotated[
         float | None, Parameter(help="Scale of the world's contention: 0, 1 (calibrated), 2.")
     ] = None,
+    pressure_law: Annotated[
+        str | None,
+        Parameter(
+            help="Law of contention: linear (default), knee, queueing, or mixed: drawn by seed with its parameters."
+        ),
+    ] = None,
     estimate_error: Annotated[
         float | None, Parameter(help="Log-normal sd of the schedulers' estimates; default 0.2.")
     ] = None,
@@ -81,6 +87,7 @@ def compare(
         seeds=seeds,
         load=load,
         interference=interference,
+        pressure_law=pressure_law,
         estimate_error=estimate_error,
         node_qos=node_qos,
         failures=failures,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +26,7 @@ from cotenant.lab.provenance import provenance, save_experiment
 from cotenant.lab.report import write_report
 from cotenant.lab.seeds import read_seeds
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
+from cotenant.lab.world.config import PRESSURE_CHOICES
 from cotenant.model.errors import InvalidInput, Permanent
 
 DEFAULT_SEEDS = "10"
@@ -45,6 +47,7 @@ class CompareArguments:
     seeds: str | None = None
     load: str | None = None
     interference: float | None = None
+    pressure_law: str | None = None
     estimate_error: float | None = None
     node_qos: bool | None = None
     failures: bool | None = None
@@ -159,6 +162,7 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
             _first(request.interference, read.interference if read else None, plain.interference),
             10.0,
         ),
+        pressure_law=_law(_first(request.pressure_law, read.pressure_law if read else None, plain.pressure_law)),
         estimate_error=_number(
             "--estimate-error",
             _first(request.estimate_error, read.estimate_error if read else None, plain.estimate_error),
@@ -186,6 +190,7 @@ def command(request: CompareArguments, folder: Path) -> list[str]:
         "--seeds": request.seeds,
         "--load": request.load,
         "--interference": request.interference,
+        "--pressure-law": request.pressure_law,
         "--estimate-error": request.estimate_error,
         "--out": folder,
         "--jobs": request.jobs,
@@ -216,6 +221,18 @@ def _number(name: str, value: float, most: float) -> float:
     if not isfinite(value) or not 0 <= value <= most:
         raise InvalidInput(name, value, f"a number from 0 to {most:g}")
     return value
+
+
+def _law(name: str) -> str:
+    if name not in PRESSURE_CHOICES:
+        close = get_close_matches(name, PRESSURE_CHOICES, n=1)
+        raise InvalidInput(
+            "--pressure-law",
+            name,
+            "one of " + ", ".join(PRESSURE_CHOICES),
+            f"did you mean {close[0]}?" if close else "",
+        )
+    return name
 
 
 def _override(text: str) -> tuple[str, str, float]:

@@ -177,7 +177,7 @@ def _world(spec: RunSpec) -> str:
         spec.interference, f"{spec.interference:g} times the calibrated"
     )
     return (
-        f"contention {contention}; estimates off by a log-normal of sd {spec.estimate_error:g}; "
+        f"contention {contention}, {spec.pressure_law} law; estimates off by a log-normal of sd {spec.estimate_error:g}; "
         f"node QoS {'on' if spec.node_qos else 'off'}; node failures {'on' if spec.failures else 'off'}"
     )
 

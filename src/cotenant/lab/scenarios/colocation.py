@@ -21,6 +21,7 @@ from cotenant.lab.workload_file import read_workload_file
 from cotenant.lab.workloads.colocation import generate
 from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.laws import describe, drawn
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
@@ -34,8 +35,9 @@ _PLAIN = (  # in the founding table by default, beside ours
 
 
 def configuration(spec: RunSpec) -> WorldConfig:
-    """The world of a specification, with the values of a user's file applied."""
+    """The world of a specification, with the values of a user's file applied; a mixed law is drawn from its seed. Raises `InvalidInput`."""
     config = WorldConfig(interference=spec.interference, node_qos=spec.node_qos, failures=spec.failures)
+    config = drawn(config, spec.pressure_law, spec.seed)
     if spec.file is None:
         return config
     own = read_workload_file(spec.file)
@@ -100,6 +102,7 @@ class CoLocation:
             ),
             notes=(
                 "Real v2018 instances last 35 s: 20,000 of them would fill 249 nodes for half a minute. Durations are stretched about 79 times.",
+                describe(bridge.config),
             ),
         )
 

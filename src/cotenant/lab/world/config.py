@@ -15,6 +15,8 @@ from cotenant.model.errors import InvalidInput
 
 GIB = 1 << 30
 PRESSURE_LAWS = ("linear", "knee", "queueing")
+MIXED = "mixed"  # one of them and its parameters, drawn from the seed (laws.py)
+PRESSURE_CHOICES = (*PRESSURE_LAWS, MIXED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ Choice, per node:
     B = sum of b x cores in use / K (batch x cache partition);  K = half a node, the measured pair
     slowdown of i = (1 + X a_i f(B - own part)) smt;  batch speed = phi / (slowdown x memory squeeze)
 
-f is linear, or flat up to a knee (Mars et al., Bubble-Up, MICRO'11), or grows like a queue for bandwidth; all three give
-f(1) = 1, so one measured pair is equal in each. Limits: one scalar of pressure; constant between recomputations (every
+f(B) = g(scale B): g is linear, or flat up to a knee (Mars et al., Bubble-Up, MICRO'11), or grows like a queue for bandwidth, each with g(1) = 1.
+The scale makes the laws comparable (laws.py); it is 1 under the linear law, so there one measured pair is 1 + a b. Limits: one scalar of pressure; constant between recomputations (every
 arrival, departure and minute).
 """
 
@@ -36,7 +36,8 @@ def smt_slowdown(u: float, loss: float) -> float:
 
 @njit
 def response(pressure: float, w: Law) -> float:
-    """f(B): how slowdown grows with the others' pressure, by the configured law; f(0) = 0 and f(1) = 1."""
+    """f(B): how slowdown grows with the others' pressure, by the configured law; f(0) = 0 and f(1 / scale) = 1."""
+    pressure *= w.pressure_scale
     if w.pressure_law == 1:
         return max(0.0, pressure - w.knee) / (1.0 - w.knee)
     if w.pressure_law == 2:

@@ -15,6 +15,7 @@ import numpy as np
 from cotenant.lab.world.config import PRESSURE_LAWS, WorldConfig
 from cotenant.lab.world.demand import outages, service_load
 from cotenant.lab.world.latency import p99_table
+from cotenant.lab.world.laws import pressure_scale
 from cotenant.lab.world.records import JOB, NODE, POD, RUN, SERVICE, SHAPE, STAGE, TENANT, TICK, Records, records
 from cotenant.lab.world.truth import Truth
 from cotenant.model.arrays import Float, Int, Report
@@ -40,6 +41,7 @@ class Law(NamedTuple):
     memory_bytes: float
     pair_cores: float
     pressure_law: int
+    pressure_scale: float
     knee: float
     queueing_start: float
     queueing_ceiling: float
@@ -75,6 +77,7 @@ def law(config: WorldConfig) -> Law:
         memory_bytes=float(config.node_memory_bytes),
         pair_cores=config.pair_cores,
         pressure_law=PRESSURE_LAWS.index(config.pressure_law),
+        pressure_scale=pressure_scale(config),
         knee=config.knee,
         queueing_start=config.queueing_start,
         queueing_ceiling=config.queueing_ceiling,

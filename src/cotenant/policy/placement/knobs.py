@@ -33,10 +33,14 @@ class Knobs:
     spread_weight: float = 0.2  # change of (service cores)^2 / capacity
     anticipate_pressure: float = 0.5  # pressure per unit of utilisation of the batch that is expected to fill a node
     anticipate_use: float = 0.5  # utilisation that batch is expected to fill a node to
-    # assumptions about a node, corrected by measurements
-    smt_loss: float = 0.35  # speed lost by a thread whose sibling is busy
-    batch_budget: float = 0.65  # fraction of a node that services and batch together may use under node QoS
-    pressure_factor: float = 0.7  # batch pressure left after the node's cache partition
+    # assumptions about a node, from published measurements; never a simulated world's own parameters (tests/unit/lab/world/test_laws.py)
+    smt_loss: float = (
+        0.33  # speed lost by a thread whose sibling is busy: two busy siblings run at 0.6-0.7 of full speed each
+    )
+    batch_budget: float = 0.70  # fraction of a node that services and batch together may use under node QoS: suppression starts at 65 to 75 % in practice
+    pressure_factor: float = (
+        0.85  # batch pressure left after the node's cache partition: a mask of 30 to 100 % of the cache leaves 0.7 to 1
+    )
     # moves of replicas that miss their objective
     move_windows: float = 2.0  # consecutive windows missed before a replica may move
     move_share: float = 0.004  # of all replicas, at most, per minute; 0 = never

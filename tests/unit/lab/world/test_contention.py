@@ -16,19 +16,19 @@ def test_hardware_threads_cost_nothing_up_to_half_then_the_full_loss():
 
 
 @pytest.mark.parametrize("name", ["linear", "knee", "queueing"])
-def test_every_pressure_law_agrees_on_the_measured_pair_and_never_falls(name):
+def test_every_pressure_law_agrees_on_the_measured_pair_at_its_scale_and_never_falls(name):
     law = state.law(WorldConfig(pressure_law=name))
     values = [contention.response(b, law) for b in np.linspace(0.0, 3.0, 61)]
     assert values[0] == 0.0
-    assert contention.response(1.0, law) == pytest.approx(1.0)
+    assert contention.response(1.0, law._replace(pressure_scale=1.0)) == pytest.approx(1.0)
     assert all(a <= b for a, b in itertools.pairwise(values))
 
 
 def test_knee_is_flat_first_and_queueing_bends_upwards():
-    knee = state.law(WorldConfig(pressure_law="knee", knee=0.4))
+    knee = state.law(WorldConfig(pressure_law="knee", knee=0.4))._replace(pressure_scale=1.0)
     assert contention.response(0.4, knee) == 0.0
     assert contention.response(0.7, knee) == pytest.approx(0.5)
-    queue = state.law(WorldConfig(pressure_law="queueing"))
+    queue = state.law(WorldConfig(pressure_law="queueing"))._replace(pressure_scale=1.0)
     first = contention.response(1.2, queue) - contention.response(1.0, queue)
     second = contention.response(1.6, queue) - contention.response(1.4, queue)
     assert second > first > 0
