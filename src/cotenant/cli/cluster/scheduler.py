@@ -77,6 +77,12 @@ def scheduler(
         str,
         Parameter(help="For fragmentation, typical pods: percent of a GPU, GPUs, weight; such as 50:6,100:3,100x8:1."),
     ] = "",
+    default_spread: Annotated[
+        str,
+        Parameter(
+            help="Spread of replicas without topologySpreadConstraints over hosts and zones: system (as kube-scheduler), none, or profile (system for kube-default, none for others)."
+        ),
+    ] = "profile",
     quota_revoke: Annotated[
         bool, Parameter(help="Evict pods of quotas over their runtime while other quotas wait for their share.")
     ] = True,
@@ -122,6 +128,7 @@ def scheduler(
             load_aware=load_aware,
             device_strategy=device_strategy,
             usual_gpu_pods=usual_gpu_pods,
+            default_spread=default_spread,
             log_level=log_level,
             election=election,
             state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,

@@ -1,6 +1,6 @@
 """What pod counts can count: the queries, and a query's counter.
 
-Problem: affinity between pods, spread and host ports each count residents by different criteria. Choice: three queries, as values, so that equal queries of
+Problem: affinity between pods, spread and host ports each count residents by different criteria. Choice: four queries, as values, so that equal queries of
 different pods share one counter. Limits: a term that appears twice in one pod is counted twice, as in kube-scheduler's score.
 """
 
@@ -36,6 +36,14 @@ class SelectedPods:
 
 
 @dataclass(frozen=True, slots=True)
+class Replicas:
+    """Residents of one controller (`Pod.replica_of`) that do not terminate."""
+
+    controller: str  # uid
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodsWithTerm:
     """Occurrences of a term in residents of a namespace."""
 
@@ -51,7 +59,7 @@ class PortConflicts:
     port: HostPort
 
 
-Query = SelectedPods | PodsWithTerm | PortConflicts
+Query = SelectedPods | Replicas | PodsWithTerm | PortConflicts
 
 
 class Count:
@@ -93,4 +101,4 @@ def term_queries(pod: Pod) -> Iterator[PodsWithTerm]:
 
 def skips_terminating(query: Query) -> bool:
     """Whether terminating residents are not counted."""
-    return isinstance(query, SelectedPods) and query.skip_terminating
+    return isinstance(query, Replicas) or (isinstance(query, SelectedPods) and query.skip_terminating)

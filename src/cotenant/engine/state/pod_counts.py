@@ -19,6 +19,7 @@ from cotenant.engine.state.count_queries import (
     PodsWithTerm,
     PortConflicts,
     Query,
+    Replicas,
     SelectedPods,
     skips_terminating,
     term_queries,
@@ -38,6 +39,7 @@ _Key = tuple[
     str | None,
     bool,
     tuple[str, ...],
+    str,
 ]
 
 
@@ -84,6 +86,7 @@ class PodCounts:
         self._terms_in: dict[str, dict[Count, None]] = {}  # `PodsWithTerm` by the namespaces that the term selects
         self._terms_anywhere: dict[Count, None] = {}
         self._ports: dict[tuple[int, str], dict[Count, None]] = {}
+        self._replicas: dict[str, Count] = {}  # by controller
         self._namespaces: dict[str, Labels] = {}
         self._version = 0  # of the terms that residents have, and of namespaces' labels
 
@@ -111,6 +114,7 @@ class PodCounts:
             pod.pinned,
             pod.is_daemon,
             pod.images,
+            pod.replica_of,
         )
         kind = self._kinds.get(key)
         if kind is None:
@@ -186,6 +190,8 @@ class PodCounts:
         count = self._counts.get(query)
         if count is None:
             count = self._counts[query] = Count(query)
+            if isinstance(query, Replicas):
+                self._replicas[query.controller] = count
             for index in self._indexes(count):
                 index[count] = None
             if isinstance(query, PodsWithTerm):
@@ -201,6 +207,8 @@ class PodCounts:
         if count.uses:
             return
         del self._counts[count.query]
+        if isinstance(count.query, Replicas):
+            del self._replicas[count.query.controller]
         for index in self._indexes(count):
             del index[count]
         if isinstance(count.query, PodsWithTerm):
@@ -280,13 +288,15 @@ class PodCounts:
         for query in term_queries(pod):
             if query in self._counts:
                 yield self._counts[query]
+        if pod.replica_of in self._replicas:
+            yield self._replicas[pod.replica_of]
 
     def _kinds_for(self, query: Query) -> Iterable[PodKind]:
         """Kinds that may enter a query's count."""
         match query:
             case PortConflicts():
                 return tuple(self._kinds.values())
-            case PodsWithTerm(_, namespace, _):
+            case PodsWithTerm(_, namespace, _) | Replicas(_, namespace):
                 return tuple(self._kinds_in.get(namespace, ()))
             case SelectedPods(terms, namespace, _):
                 fixed = next((term for term in terms if term.namespace_selector is None), None)
@@ -325,6 +335,8 @@ class PodCounts:
                 return sum(own == query for own in term_queries(pod))
             case SelectedPods():
                 return int(self.selects(query, pod))
+            case Replicas(controller, namespace):
+                return int(pod.replica_of == controller and pod.namespace == namespace)
 
 
 def _increment(counter: Counter[int], row: int, change: int) -> None:

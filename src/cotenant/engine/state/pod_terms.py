@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.engine.state.count_queries import Count, PortConflicts, SelectedPods
+from cotenant.engine.state.count_queries import Count, PortConflicts, Replicas, SelectedPods
 from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.pod import Pod
@@ -23,6 +23,7 @@ class PodRules:
 
     spread: tuple[tuple[SpreadConstraint, Count], ...]  # DoNotSchedule
     soft_spread: tuple[tuple[SpreadConstraint, Count], ...]  # ScheduleAnyway
+    default_spread: Count | None  # the replicas of the pod's controller, if it is spread by default
     affinity_keys: tuple[str, ...]  # of the required terms
     affinity: Count | None  # residents that all required terms select
     anti: tuple[tuple[str, Count], ...]  # required anti-affinity: topology key, count
@@ -38,7 +39,7 @@ class PodRules:
     @property
     def has_preferred(self) -> bool:
         """Whether some rule changes the score of a node."""
-        return bool(self.soft_spread or self.preferred)
+        return bool(self.soft_spread or self.preferred or self.default_spread is not None)
 
     def counts(self) -> tuple[Count, ...]:
         """All counts that were acquired, repeated as often as acquired."""
@@ -49,7 +50,8 @@ class PodRules:
             *(count for _, count, _ in self.preferred),
             *self.ports,
         )
-        return several if self.affinity is None else (*several, self.affinity)
+        single = (self.affinity, self.default_spread)
+        return (*several, *(count for count in single if count is not None))
 
 
 def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
@@ -72,6 +74,9 @@ def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
     return PodRules(
         spread=tuple(spread(c) for c in pod.spread if c.forbids),
         soft_spread=tuple(spread(c) for c in pod.spread if not c.forbids),
+        default_spread=pod_counts.acquire_count(Replicas(pod.replica_of, pod.namespace))
+        if pod.replica_of and not pod.spread
+        else None,
         affinity_keys=tuple(dict.fromkeys(term.topology_key for term in required)),
         affinity=selected(*required) if required else None,
         anti=tuple((term.topology_key, selected(term)) for term in pod.anti_affinity if term.weight is None),

@@ -128,9 +128,13 @@ class TermRules:
                 yield count.query.term.topology_key, count
 
     def spread_rules(
-        self, k: int, kind: PodKind, constraints: tuple[tuple[SpreadConstraint, Count], ...]
+        self,
+        k: int,
+        kind: PodKind,
+        constraints: tuple[tuple[SpreadConstraint, Count], ...],
+        needs_keys: bool = True,
     ) -> Iterator[tuple[spread.SpreadRule, Mask]]:
-        """Constraints with the counts of their eligible rows; and the mask of those rows."""
+        """Constraints with the counts of their eligible rows; and the mask of those rows. `needs_keys`: rows without a key of any are not eligible."""
         if not constraints:
             return
         nodes, shapes = self._encoder.nodes(), self._encoder.shapes()
@@ -142,7 +146,7 @@ class TermRules:
         tolerated = taints.mask(nodes, shapes, k, every)
         domains = [self._regions.domains(constraint.topology_key) for constraint, _ in constraints]
         for (constraint, count), over in zip(constraints, domains, strict=True):
-            eligible = spread.eligible_nodes(constraint, domains, fits, tolerated)
+            eligible = spread.eligible_nodes(constraint, domains if needs_keys else (), fits, tolerated)
             itself = constraint.selects(kind.pod.labels)
             yield spread.count_rule(constraint, over, count.rows(size), eligible, itself), eligible
 
@@ -167,6 +171,11 @@ class TermRules:
         if rules.soft_spread:
             soft = tuple(rule for rule, _ in self.spread_rules(k, kind, rules.soft_spread))
             yield preference.Part("spread", preference.SPREAD_WEIGHT * spread.score(soft, rows))
+        if rules.default_spread is not None:
+            constraints = tuple((each, rules.default_spread) for each in spread.SYSTEM_DEFAULTS)
+            defaults = tuple(rule for rule, _ in self.spread_rules(k, kind, constraints, needs_keys=False))
+            values = preference.SPREAD_WEIGHT * spread.score(defaults, rows, needs_keys=False)
+            yield preference.Part("default spread", values)
         total, has_terms = self._pod_affinity_weights(kind, rules, rows)
         if has_terms:
             yield preference.Part("pod affinity", preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total))

@@ -109,6 +109,9 @@ class Pod:
     objective_p99_ms: float | None = None  # a service's latency objective
     load_limit: float = inf  # highest estimated CPU fraction of a node at which the pod may still be placed there
     images: tuple[str, ...] = ()  # one for each container and init container, by the names that nodes report
+    replica_of: str = (
+        ""  # uid of the controller whose pods are spread by default where they have no constraints; empty = not
+    )
     is_daemon: bool = False  # owned by a DaemonSet: filters by load do not apply to it
     limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead
 

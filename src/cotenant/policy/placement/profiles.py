@@ -25,6 +25,7 @@ class PlacementProfile:
     samples_nodes: bool = False  # like kube-scheduler: score only some of the feasible nodes
     measures_use: bool = False  # predicted use is corrected by the agents' measurements
     weighs_slack: bool = False  # batch is weighted by its remaining slack
+    default_spread: bool = False  # kube-scheduler's system defaults of topology spread, for pods without constraints
     moves_victims: bool = False  # replicas that repeatedly miss their objective are moved
     knobs: Knobs = field(default_factory=Knobs)
 
@@ -44,6 +45,7 @@ PROFILES: tuple[PlacementProfile, ...] = (
         "kube-scheduler: least-allocated + balanced, integers, sampled nodes, random ties",
         score=Score.KUBE_DEFAULT,
         samples_nodes=True,
+        default_spread=True,
     ),
     PlacementProfile("founding", "the founding score on reported use", score=Score.FOUNDING),
     PlacementProfile("founding-ledger", "the founding score, capacity from the ledger", score=Score.FOUNDING_LEDGER),

@@ -33,6 +33,7 @@ from cotenant.services.scheduler.names import check_lease_namespace, check_names
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 
+_DEFAULT_SPREADS = {"profile": None, "system": True, "none": False}
 _log = logging.getLogger(__name__)
 
 
@@ -59,6 +60,7 @@ class SchedulerArguments:
     device_strategy: str = "binpack"
     usual_gpu_pods: str = ""
     election: Timing = field(default_factory=Timing)
+    default_spread: str = "profile"
     state_dir: Path | None = None  # of this replica's identity; None = a new identity at each start
 
 
@@ -78,6 +80,8 @@ def run(request: SchedulerArguments) -> int:
     if not (request.notices_per_s > 0 and isfinite(request.notices_per_s)):
         raise InvalidInput("--notices-per-s", request.notices_per_s, "a number above 0")
     check_lease_namespace(request.lease_namespace)
+    if request.default_spread not in _DEFAULT_SPREADS:
+        raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(_DEFAULT_SPREADS)}")
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
     log_to_stderr(request.log_level)
     access = load_access(request.kubeconfig, request.context)
@@ -93,6 +97,7 @@ def run(request: SchedulerArguments) -> int:
         load_aware=read_settings(request.load_aware) if request.load_aware is not None else None,
         quotas=request.quotas,
         devices=devices,
+        default_spread=_DEFAULT_SPREADS[request.default_spread],
     )
     for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:

@@ -38,3 +38,6 @@ class Options:
     load_aware: LoadAwareSettings | None = None  # None = off
     quotas: QuotaSettings = DEFAULT_QUOTAS
     devices: DeviceSettings = DEFAULT_DEVICES
+    default_spread: bool | None = (
+        None  # kube-scheduler's system defaults of topology spread; None = as the profile has it
+    )

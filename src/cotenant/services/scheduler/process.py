@@ -126,7 +126,8 @@ class SchedulerProcess:
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
-        reader = PodReader()
+        spread = self.cluster.profile.default_spread if options.default_spread is None else options.default_spread
+        reader = PodReader(spread_replicas=spread)
         claims = ClaimBinder(self.client, reader.volumes)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.

@@ -3,7 +3,7 @@
 Problem: whether a row is feasible depends on the number of matching pods in every zone (or rack, or host), so it is not row-local.
 Choice: count per domain once, then index by row; the mask narrows the rows before the row-local filters run. Limits: the
 caller counts the matching pods per node (running, not terminating, in the pod's namespace), and updates the counts after each placement.
-Source: Kubernetes' PodTopologySpread plugin (filtering: skew against the smallest domain; scoring: log-weighted counts).
+Source: Kubernetes' PodTopologySpread plugin (filtering: skew against the smallest domain; scoring: log-weighted counts; its system defaults).
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
+from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint, WhenUnsatisfiable
+from cotenant.model.cluster.labels import HOSTNAME, ZONE
 from cotenant.model.cluster.topology import Domains
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_NO_KEY = "node(s) didn't match pod topology spread constraints (missing required label)"
+
+# For replicas of a controller that have no constraints; the pods of that controller are counted.
+SYSTEM_DEFAULTS = (
+    SpreadConstraint(HOSTNAME, None, max_skew=3, when_unsatisfiable=WhenUnsatisfiable.SCHEDULE_ANYWAY),
+    SpreadConstraint(ZONE, None, max_skew=5, when_unsatisfiable=WhenUnsatisfiable.SCHEDULE_ANYWAY),
+)
 
 
 class SpreadRule(NamedTuple):
@@ -35,7 +42,7 @@ class SpreadRule(NamedTuple):
 def eligible_nodes(
     constraint: SpreadConstraint, all_domains: Sequence[Domains], affinity: Mask, tolerated: Mask
 ) -> Mask:
-    """`bool[N]`: nodes that count for a constraint: they have the keys of all the pod's constraints and satisfy its policies.
+    """`bool[N]`: nodes that count for a constraint: they have the keys of `all_domains` (the pod's constraints) and satisfy its policies.
 
     `affinity[N]` and `tolerated[N]`: whether the pod's node affinity and tolerations allow the node.
     """
@@ -79,13 +86,14 @@ def mask(rule: SpreadRule, rows: Int) -> Mask:
     return answer
 
 
-def score(rules: Sequence[SpreadRule], rows: Int) -> Float:
+def score(rules: Sequence[SpreadRule], rows: Int, needs_keys: bool = True) -> Float:
     """`float64[len(rows)]`, whole 0..100, over the pod's ScheduleAnyway constraints: the fewer matching pods, the higher.
 
-    A domain weighs log(domains + 2), so that a constraint over many domains is not dominated by one over few. Rows without a key have 0.
+    A domain weighs log(domains + 2), so that a constraint over many domains is not dominated by one over few. `needs_keys`: rows without a key
+    have 0; else (the system defaults) a constraint leaves rows without its key out.
     """
     with_keys = np.ones(len(rows), dtype=np.bool_)
-    for rule in rules:
+    for rule in rules if needs_keys else ():
         with_keys &= has_key(rule, rows)
     result = np.zeros(len(rows))
     if not with_keys.any():
@@ -93,7 +101,11 @@ def score(rules: Sequence[SpreadRule], rows: Int) -> Float:
     cost = np.zeros(int(with_keys.sum()))
     for rule in rules:
         domain = rule.domains.of_node[rows[with_keys]]
-        cost += rule.pods[domain] * np.log(len(np.unique(domain)) + 2.0) + (rule.max_skew - 1)
+        known = domain >= 0
+        if known.any():
+            count = np.count_nonzero(np.bincount(domain[known]))
+            here = rule.pods[domain[known]] * np.log(count + 2.0) + (rule.max_skew - 1)
+            cost[known] += here
     whole = np.rint(cost).astype(np.int64)
     largest, smallest = int(whole.max()), int(whole.min())
     result[with_keys] = 100.0 if largest == 0 else 100 * (largest + smallest - whole) // largest

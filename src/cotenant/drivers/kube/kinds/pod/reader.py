@@ -43,6 +43,7 @@ from cotenant.model.cluster.taints import Toleration
 from cotenant.model.groups.gang import NO_NOTES
 from cotenant.model.resources import Amounts
 
+SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
 REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when there are more
 T = TypeVar("T")
 K = TypeVar("K")
@@ -73,7 +74,9 @@ class _Template:
 class PodReader:
     """Turns structs into the model's values. `volumes` is kept up to date by its owner."""
 
-    def __init__(self, volumes: VolumeIndex | None = None) -> None:
+    def __init__(self, volumes: VolumeIndex | None = None, *, spread_replicas: bool = False) -> None:
+        """`spread_replicas`: pods of ReplicaSets, ReplicationControllers and StatefulSets are spread by default."""
+        self._spread_replicas = spread_replicas
         self.volumes = volumes or VolumeIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
@@ -121,6 +124,7 @@ class PodReader:
             deadline_s=hints.deadline_s,
             objective_p99_ms=hints.objective_p99_ms,
             load_limit=hints.load_limit,
+            replica_of=_controller(meta.owner_references or ()) if self._spread_replicas else "",
             is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         )
         return ObservedPod(
@@ -260,6 +264,11 @@ def _with_tag(image: str) -> str:
 
 def _owned(written: OwnerReference) -> OwnedBy:
     return OwnedBy(written.api_version, written.kind, written.name, written.uid, bool(written.controller))
+
+
+def _controller(owners: tuple[OwnerReference, ...]) -> str:
+    """The uid of the controller whose replicas are spread by default, empty if there is none."""
+    return next((each.uid for each in owners if each.controller and each.kind in SPREAD_KINDS), "")
 
 
 def _unix(time: datetime | None) -> float:
