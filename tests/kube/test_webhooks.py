@@ -77,6 +77,17 @@ def test_a_mutating_webhook_changes_what_is_stored(kube: Any, configs: str, hook
     assert request["userInfo"]["username"]
 
 
+def test_what_a_webhook_adds_is_pruned_like_what_a_client_writes(
+    kube: Any, configs: str, hook: Any, register: Register
+) -> None:
+    added = {"op": "add", "path": "/noSuchField", "value": "y"}
+    hook.answer = lambda review: hook.allow(review, **patch(added, {"op": "add", "path": "/immutable", "value": False}))
+    register()
+    made = kube.create(configs, config())
+    assert made["immutable"] is False
+    assert "noSuchField" not in made
+
+
 def test_updates_and_deletions_show_the_old_object(kube: Any, configs: str, hook: Any, register: Register) -> None:
     kube.create(configs, config())
     register()

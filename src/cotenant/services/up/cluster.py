@@ -111,6 +111,7 @@ class LocalCluster:
         with _named_files(directory):
             token = _kept_token(directory / "token")
             server, ca_pem = self._server(token)
+        self._app.metrics.read_ignored_webhooks(lambda: webhooks.ignored)
         await server.start()
         self._stack.push_async_callback(server.stop)
         path = directory / "kubeconfig"

@@ -1,7 +1,7 @@
 """The CA bundle in our webhook configurations, and where asked for, the configurations themselves.
 
 Problem: an API server calls a webhook only if it trusts its certificate, and manifests that are applied again carry no bundle. Choice: the leader compares both configurations with the bundle every
-`CHECK_S` and patches what differs, by a JSON patch that names the webhook it means; nothing else in them is touched. `register` writes them whole, once. Limits: up to `CHECK_S` pass until a
+`every_s` and patches what differs, by a JSON patch that names the webhook it means; nothing else in them is touched. `register` writes them whole, once. Limits: up to `every_s` pass until a
 configuration that lost its bundle has it again; meanwhile calls fail, and failurePolicy decides.
 """
 
@@ -31,11 +31,14 @@ Wanted = Callable[[str], Sequence[tuple[Kind[Any], dict[str, Any]]]]  # base64 b
 class Injector:
     """Keeps the bundle in both configurations. `wanted`: makes them whole, where they are to be registered; None = they are made by others."""
 
-    def __init__(self, client: Client, bundle: Callable[[], str], wanted: Wanted | None = None) -> None:
+    def __init__(
+        self, client: Client, bundle: Callable[[], str], wanted: Wanted | None = None, every_s: float = CHECK_S
+    ) -> None:
         self.results: dict[str, int] = {"written": 0, "failed": 0, "absent": 0}
         self._client = client
         self._bundle = bundle
         self._wanted = wanted
+        self._every_s = every_s
         self._is_absent: set[str] = set()
 
     async def run(self) -> None:
@@ -50,12 +53,13 @@ class Injector:
             except CotenantError as error:
                 self.results["failed"] += 1
                 _log.warning("the webhook configurations were not written: %s", error)
-            await asyncio.sleep(CHECK_S)
+            await asyncio.sleep(self._every_s)
 
     async def register(self) -> None:
         """Create both configurations, or replace their webhooks. Raises `CotenantError`."""
         assert self._wanted is not None
-        for kind, configuration in self._wanted(_encoded(self._bundle())):
+        for made, configuration in self._wanted(_encoded(self._bundle())):
+            kind = MUTATING if made is MUTATING else VALIDATING
             try:
                 await self._client.create(kind, "", configuration)
             except AlreadyExists:
@@ -65,7 +69,8 @@ class Injector:
     async def inject(self) -> None:
         """Write the bundle where it is missing or another. Raises `CotenantError`."""
         encoded = _encoded(self._bundle())
-        for kind in (MUTATING, VALIDATING):
+        for is_mutating in (True, False):
+            kind = MUTATING if is_mutating else VALIDATING
             try:
                 found = await self._client.get(kind, "", NAME)
             except NotFound:

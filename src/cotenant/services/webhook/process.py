@@ -40,7 +40,7 @@ from cotenant.services.running import log_to_stderr, raise_descriptors, run_unti
 from cotenant.services.webhook.app import Application
 from cotenant.services.webhook.configurations import NAME, POLICIES, configurations
 from cotenant.services.webhook.facts import Facts
-from cotenant.services.webhook.injection import Injector
+from cotenant.services.webhook.injection import CHECK_S, Injector
 from cotenant.services.webhook.keeping import CertificateKeeper
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.reviewer import Reviewer, Rules
@@ -67,6 +67,7 @@ class WebhookSettings:
     register: bool = False
     failure_policy: str = POLICIES[0]
     leader_elect: bool = True
+    inject_every_s: float = CHECK_S
     rules: Rules = field(default_factory=Rules)
     log_level: str = "info"
 
@@ -121,7 +122,7 @@ class WebhookProcess:
         self.facts = Facts(monotonic)
         add_watches(self.kube.watches, self.facts, rules)
         reviewer = Reviewer(self.facts, rules, partial(has_pods, client), Random())
-        self.injector = Injector(client, bundle)
+        self.injector = Injector(client, bundle, every_s=settings.inject_every_s)
         self.metrics = WebhookMetrics(
             registry, self.facts, lambda: self.kube.watches.malformed, expires_s, lambda: self.injector.results
         )
@@ -133,7 +134,10 @@ class WebhookProcess:
             service = {"namespace": namespace, "name": settings.service, "port": 443}
             reached: dict[str, Any] = {"url": settings.url or self.server.url} if by_url else {"service": service}
             self.injector = Injector(
-                client, bundle, lambda encoded: configurations(rules, reached, encoded, settings.failure_policy)
+                client,
+                bundle,
+                lambda encoded: configurations(rules, reached, encoded, settings.failure_policy),
+                settings.inject_every_s,
             )
         self._injects = settings.tls_cert is None or settings.ca_file is not None
         self.kube.serve("https", self.server)

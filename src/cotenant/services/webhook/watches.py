@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import msgspec
-
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.colocation_profile import (
     COLOCATION_PROFILES,
@@ -55,22 +53,12 @@ def add_watches(watches: Watches, facts: Facts, rules: Rules) -> None:
 
 async def has_pods(client: Client, quota: Quota) -> bool:
     """Whether any pod belongs to a quota, by its label or its namespace. Raises `CotenantError`."""
-    if await _lists_any(client, "", f"{NAME}={quota.name}"):
+    if await client.has_any(PODS, "", labels=f"{NAME}={quota.name}", fields=_ALIVE):
         return True
     for namespace in (quota.name, *quota.namespaces):
-        if await _lists_any(client, namespace, f"!{NAME}"):
+        if await client.has_any(PODS, namespace, labels=f"!{NAME}", fields=_ALIVE):
             return True
     return False
-
-
-async def _lists_any(client: Client, namespace: str, selector: str) -> bool:
-    query = {"labelSelector": selector, "fieldSelector": _ALIVE, "limit": "1"}
-    body = await client.request("GET", PODS.path(namespace), query=query)
-    return bool(msgspec.json.decode(body, type=_PodList).items)
-
-
-class _PodList(msgspec.Struct):
-    items: list[msgspec.Raw] = []
 
 
 def _profile(obj: ColocationProfileObject) -> ColocationProfile:

@@ -37,6 +37,10 @@ class _BindingMeta(msgspec.Struct, omit_defaults=True):
     labels: Mapping[str, str] | None = None
 
 
+class _Listed(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+
+
 class _Target(msgspec.Struct):
     kind: str
     name: str
@@ -62,6 +66,14 @@ class Client(Transport):
     async def get(self, kind: Kind[T], namespace: str, name: str) -> T:
         """One object."""
         return self._decode(kind.form, await self.request("GET", kind.path(namespace, name)))
+
+    async def has_any(self, kind: Kind[Any], namespace: str, *, labels: str = "", fields: str = "") -> bool:
+        """Whether there is any object of a kind that these selectors match; no namespace = in all of them."""
+        query = {"limit": "1", "labelSelector": labels, "fieldSelector": fields}
+        body = await self.request(
+            "GET", kind.path(namespace), query={key: value for key, value in query.items() if value}
+        )
+        return bool(self._decode(_Listed, body).items)
 
     async def create(self, kind: Kind[T], namespace: str, obj: Body, *, subresource: str = "", name: str = "") -> T:
         """Create an object; returns it as stored."""

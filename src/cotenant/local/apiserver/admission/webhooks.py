@@ -11,6 +11,7 @@ more after a later one changed the object; matchPolicy Equivalent is treated as 
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 import weakref
 from collections.abc import Callable, Iterable
@@ -24,9 +25,11 @@ from cotenant.local.apiserver.admission.configuration import GROUP, MUTATING, VA
 from cotenant.local.apiserver.admission.review import CallFailed, ReviewResult
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions
 from cotenant.local.apiserver.patching import json_patch
+from cotenant.local.apiserver.patching.document import copied
 from cotenant.local.apiserver.verbs.api import Api
 
 _encode = msgspec.json.Encoder().encode
+_log = logging.getLogger(__name__)
 
 
 class TableView(Protocol):
@@ -60,6 +63,8 @@ class Webhooks:
         self._pending_warnings: weakref.WeakKeyDictionary[asyncio.Task[Any], list[str]] = weakref.WeakKeyDictionary()
         self._caller = Caller(lambda plural, namespace, name: lookup("", plural, namespace, name))
         self.failures = 0  # failed calls, under any failure policy
+        self.ignored: dict[tuple[str, str], int] = {}  # failed calls under Ignore, by (webhook, mutating or validating)
+        self._is_failing: set[str] = set()
 
     async def close(self) -> None:
         """Close the connections to the webhooks."""
@@ -147,7 +152,7 @@ class Webhooks:
                 f'admission webhook "{webhook.name}" attempted to modify the object, which is not supported for this operation',
             )
         try:
-            return json_patch(obj, response.patch)
+            return json_patch(copied(obj), response.patch)  # a copy: what has changed is told by identity
         except ApiError as error:  # under any failure policy: the webhook did respond
             raise ApiError(500, "InternalError", f"Internal error occurred: {error.message}") from None
 
@@ -196,10 +201,20 @@ class Webhooks:
         request = review.request(uid, operation, target, obj, old, options)
         try:
             answer = await self._caller.post(webhook, _encode(request))
-            return review.read(answer, uid, is_mutating=webhook.is_mutating)
+            result = review.read(answer, uid, is_mutating=webhook.is_mutating)
+            if webhook.name in self._is_failing:
+                self._is_failing.discard(webhook.name)
+                _log.info("webhook %s answers again", webhook.name)
+            return result
         except CallFailed as error:
             self.failures += 1
+            if webhook.name not in self._is_failing:
+                self._is_failing.add(webhook.name)
+                outcome = "writes are refused" if webhook.is_fatal else "writes go on without it (failurePolicy Ignore)"
+                _log.warning("webhook %s cannot be called, %s: %s", webhook.name, outcome, error)
             if not webhook.is_fatal:
+                key = (webhook.name, "admit" if webhook.is_mutating else "validating")
+                self.ignored[key] = self.ignored.get(key, 0) + 1
                 return None
             raise ApiError(
                 500, "InternalError", f'Internal error occurred: failed calling webhook "{webhook.name}": {error}'

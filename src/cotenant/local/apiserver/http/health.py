@@ -7,7 +7,7 @@ the meaning is the same. Source: Kubernetes API health endpoints; Kubernetes met
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cotenant import __version__
@@ -94,6 +94,18 @@ class ApiServerMetrics:
             if timed is None:
                 timed = self._timed[verb] = self._seconds.labels(verb)
             timed.observe(seconds)
+
+    def read_ignored_webhooks(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """Add the calls of webhooks that failed and were ignored, by (webhook, admit or validating)."""
+        from prometheus_client.core import CounterMetricFamily
+
+        self.registry.read(
+            CounterMetricFamily,
+            "apiserver_admission_webhook_fail_open_count",
+            "Calls of admission webhooks that failed and were ignored, by webhook and type",
+            ("name", "type"),
+            lambda: ((labels, float(count)) for labels, count in counts().items()),
+        )
 
     def failure(self) -> None:
         """Count an internal error."""

@@ -1,0 +1,136 @@
+"""Findings of `cotenant lint`, and the lines they name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from cotenant.cli.main import main
+from cotenant.model.errors import InvalidInput
+from cotenant.services.lint.judging import Finding, lint
+from cotenant.services.lint.reading import read_manifests
+
+PROFILE = """
+apiVersion: config.koordinator.sh/v1alpha1
+kind: ClusterColocationProfile
+metadata: {name: batch}
+spec: {selector: {matchLabels: {kind: batch}}, qosClass: BE, priorityClassName: koord-batch}
+"""
+
+
+def findings(*texts: str) -> list[Finding]:
+    return lint(read_manifests("f.yaml", "---\n".join(dedent(text) for text in texts).encode()))
+
+
+def test_a_template_is_judged_and_refused_at_its_line() -> None:
+    (found,) = findings(
+        """
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata:
+          name: web
+        spec:
+          template:
+            metadata:
+              labels:
+                app: web
+                koordinator.sh/qosClass: LSX
+            spec:
+              containers: [{name: main}]
+        """
+    )
+    assert (found.line, found.level, found.rule) == (11, "refused", "unknown-qos")
+
+
+def test_a_pod_with_a_profile_is_a_change_with_its_patch() -> None:
+    (found,) = findings(
+        PROFILE,
+        """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p, labels: {kind: batch}}
+        spec: {containers: [{name: main, resources: {requests: {cpu: 1, memory: 1Gi}}}]}
+        """,
+    )
+    assert (found.level, found.line, found.name) == ("change", 8, "p")
+    assert {"op": "remove", "path": "/spec/containers/0/resources/requests/cpu"} in found.patch
+    assert "the pod's class is batch" in found.message
+
+
+def test_priority_classes_that_nobody_defines_are_a_warning() -> None:
+    found = findings(
+        """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p}
+        spec:
+          priorityClassName: mine
+          containers: []
+        """,
+        PROFILE.replace("koord-batch", "other"),
+    )
+    assert [(each.level, each.line) for each in found] == [("warning", 6), ("warning", 13)]
+
+
+def test_a_quota_that_breaks_its_tree() -> None:
+    (found, change) = sorted(
+        findings(
+            """
+            apiVersion: scheduling.sigs.k8s.io/v1alpha1
+            kind: ElasticQuota
+            metadata: {name: a, namespace: n}
+            spec:
+              max: {cpu: 1}
+              min: {cpu: 2}
+            """
+        ),
+        key=lambda each: each.level == "change",
+    )
+    assert (found.level, found.rule, found.line) == ("refused", "min-over-max", 7)
+    assert change.rule == "mutate-quota"
+
+
+def test_a_profile_that_cannot_be_read_names_its_line() -> None:
+    (found,) = findings(PROFILE.replace("spec: {", "spec: {probability: often, "))
+    assert (found.level, found.rule, found.line) == ("refused", "unreadable", 5)
+    (found,) = findings(PROFILE.replace("spec: {", "spec: {patch: {spec: {containers: x}}, "))
+    assert "types of a pod's" in found.message
+
+
+def test_lists_are_taken_apart_and_other_kinds_are_left_alone() -> None:
+    assert findings("kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\n") == []
+    (found,) = findings(
+        """
+        kind: List
+        apiVersion: v1
+        items:
+          - kind: Pod
+            apiVersion: v1
+            metadata: {name: p, labels: {koordinator.sh/qosClass: BE}}
+            spec: {containers: []}
+        """
+    )
+    assert (found.rule, found.line) == ("BE-requires-mid-batch-or-free", 7)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "text"])
+def test_what_is_not_a_manifest(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"f\.yaml"):
+        read_manifests("f.yaml", text.encode())
+
+
+def test_exit_status_and_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(PROFILE)
+    bad.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {koordinator.sh/qosClass: BE}}\nspec: {}\n")
+    assert main(["lint", str(good)]) == 0
+    assert "1 objects: 0 refusals" in capsys.readouterr().out
+    assert main(["lint", str(good), str(bad)]) == 1
+    assert f"{bad}:3: refused: Pod p:" in capsys.readouterr().out
+    assert main(["lint", "--json", str(bad)]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["line"] == 3
+    assert main(["lint", str(tmp_path / "none.yaml")]) == 2
+    assert main(["lint"]) == 2
