@@ -36,6 +36,7 @@ from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
+from cotenant.engine.state.learned_profiles import ProfileStore
 from cotenant.engine.state.measurements import Measurements
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.node import Node
@@ -196,7 +197,8 @@ class Cluster:
     @property
     def wants_measurements(self) -> bool:
         """Whether the policy reads the measured use or latency of pods."""
-        return self.profile.measures_use or self.profile.weighs_slack or self.profile.moves_victims
+        profile = self.profile
+        return profile.measures_use or profile.weighs_slack or profile.learns_interference or profile.moves_victims
 
     def number_of(self, uid: str) -> int:
         """The engine's number of a pod, used by measurements: stable while the pod is known, -1 for an unknown pod."""
@@ -224,7 +226,7 @@ class Cluster:
         Corrects the estimates of their shapes where the profile asks for it.
         """
         profile, assignments = self.profile, self._components.assignments
-        if not (profile.measures_use or profile.weighs_slack):
+        if not (profile.measures_use or profile.weighs_slack or profile.learns_interference):
             return
         self._measurements.corrected(now_s)
         assignments.write()
@@ -236,12 +238,17 @@ class Cluster:
             estimates.correct_use()
         if profile.weighs_slack:
             estimates.correct_slack(estimates.batch_of(assigned), now_s)
+        estimates.correct_profiles(assigned)
         estimates.rewrite(assigned)
         assignments.verdict_cache.forget()
         assignments.revise()
 
-    def adopt(self, learned: tuple[Learned, ...], now_s: float) -> None:
-        """Take over what another engine has measured of equal shapes."""
+    def adopt(self, learned: tuple[Learned, ...], now_s: float, profiles: ProfileStore | None = None) -> None:
+        """Take over what another engine has measured of equal shapes, and learned of applications; the store is not copied."""
+        own = self._components.assignments.estimates.profiles
+        if profiles is not None and own is not None:
+            own.adopt(profiles)
+            self._components.profiles = profiles
         if learned:
             self._components.assignments.write()
             self._components.assignments.estimates.adopt(learned)
@@ -256,6 +263,19 @@ class Cluster:
         known = self._components.assignments.on_nodes(numbers)
         for move in self._moves.consider(numbers[known], p99_ratio[known], violated[known], now_s):
             self._outbox.say(move)
+
+    def interference_measured(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> None:
+        """One window of running pods, columns aligned with their `numbers`; pods on no node are skipped. Call before `usage_measured`.
+
+        `signal` is p99 over objective of a service's replica; of another pod time per unit of progress, or cycles per instruction; NaN where it was not
+        measured. Values that are not finite or absurd are refused and counted (`ProfileStore.refused`).
+        """
+        profiles = self._components.assignments.estimates.profiles
+        if profiles is None:
+            return
+        self._components.assignments.write()
+        known = self._components.assignments.on_nodes(numbers)
+        profiles.observe(numbers[known], cpu_cores[known], signal[known], now_s)
 
     def outgrew(self, uid: str, memory_bytes: float) -> None:
         """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call before the pod is gone."""

@@ -121,6 +121,9 @@ class Bridge:
             return
         measured = self.world.measured()
         numbers = self._number[measured.pods]
+        signal = np.full(len(numbers), np.nan)
+        signal[measured.replicas] = measured.p99_ratio
+        self.engine.interference_measured(numbers, measured.cpu_cores, signal, now_s)
         self.engine.usage_measured(numbers, measured.cpu_cores, measured.memory_bytes, now_s)
         self.engine.latency_measured(numbers[measured.replicas], measured.p99_ratio, measured.violated, now_s)
 

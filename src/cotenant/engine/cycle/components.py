@@ -21,6 +21,7 @@ from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.state.assignments import Assignments
+from cotenant.engine.state.learned_profiles import ProfileStore
 from cotenant.engine.state.verdict_cache import VerdictCache
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -53,16 +54,18 @@ class Components:
         self._rng = rng
         self._settings = settings
         self._budgets = budgets
+        self.profiles = ProfileStore() if self.profile.learns_interference else None
         self.start_empty()
 
     def start_empty(self) -> None:
-        """Forget everything derived."""
+        """Forget everything derived from facts; what was learned from measurements is kept."""
         profile = self.profile
         self.assignments = Assignments(
             profile.knobs,
             VerdictCache(profile.score),
             self._node_rules,
             self.plugins,
+            self.profiles,
         )
         self.queue = SchedulingQueue(self._settings.backoff, self._settings.flush_s)
         self.nominations = Nominations(self.assignments)

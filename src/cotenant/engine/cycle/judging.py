@@ -64,7 +64,7 @@ class Judging:
         self._withdrawing = overriding(components.plugins, "withdraw")
         self._completing = overriding(components.plugins, "complete_verdict")
         self._woken_s = 0.0
-        self._corrects = profile.measures_use or profile.weighs_slack
+        self._corrects = profile.measures_use or profile.weighs_slack or profile.learns_interference
         self._placed: list[int] = []  # shapes placed in this round, if the profile weighs slack
         self.judged = 0  # pods, in all rounds
 

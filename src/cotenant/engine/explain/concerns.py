@@ -13,6 +13,7 @@ from typing import Any
 
 from cotenant.engine.framework.pod_state import ASSIGNED, PodInfo, State
 from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.state.learned_profiles import LearnedProfiles
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.cpulist import format_cpus
@@ -23,10 +24,17 @@ _MAX_RESERVATIONS = 1000  # searched for a pod
 _MEMBERS_SHOWN = 8
 
 
-def concerns(plugins: PluginRegistry, entry: PodInfo, pod: Pod, now_s: float) -> tuple[Concern, ...]:
-    """What applies to the pod, concerns that hold it back first. `pod` may have other requests than the entry's pod."""
+def concerns(
+    plugins: PluginRegistry, entry: PodInfo, pod: Pod, now_s: float, profiles: LearnedProfiles | None = None
+) -> tuple[Concern, ...]:
+    """What applies to the pod, concerns that hold it back first. `pod` may have other requests than the entry's pod.
+
+    `profiles`: what was learned of applications, None where the policy does not use it.
+    """
     found = [*_quota(plugins, entry, pod), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
     found += [*_holdings(entry), *_load(plugins, entry)]
+    if profiles is not None and entry.shape >= 0:
+        found.append(Concern("profile", entry.seen.pod.owner, False, profiles.profile(entry.shape).words()))
     return tuple(sorted(found, key=lambda each: not each.holds))
 
 

@@ -23,6 +23,7 @@ from cotenant.engine.framework.plugin import overriding
 from cotenant.engine.framework.pod_state import DECIDED, PodInfo, State
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
+from cotenant.engine.state.learned_profiles import ProfileStore
 from cotenant.model.arrays import Float
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.node import Node
@@ -55,7 +56,7 @@ class Engine(Protocol):
         """See `Cluster`."""
         ...
 
-    def adopt(self, learned: tuple[Learned, ...], now_s: float) -> None:
+    def adopt(self, learned: tuple[Learned, ...], now_s: float, profiles: ProfileStore | None = None) -> None:
         """See `Cluster`."""
         ...
 
@@ -100,6 +101,7 @@ class Captured:
     budgets: tuple[DisruptionBudget, ...]
     storages: tuple[NodeStorage, ...]
     learned: tuple[Learned, ...]
+    profiles: ProfileStore | None  # a copy
     placed: tuple[ObservedPod, ...]
     waiting: tuple[
         ObservedPod, ...
@@ -139,7 +141,7 @@ class Captured:
         for seen in waiting:
             if seen.nominated_node:
                 made.pod_seen(seen, self.now_s)
-        made.adopt(self.learned, self.now_s)
+        made.adopt(self.learned, self.now_s, self.profiles.copy() if self.profiles is not None else None)
         return made
 
 
@@ -200,6 +202,7 @@ def capture(
         tuple(budgets),
         assignments.narrowing.volumes.limits.storages(),
         assignments.estimates.learned() if learns else (),
+        components.profiles.copy() if components.profiles is not None else None,
         tuple(placed),
         (*own, *ahead, *behind),
         frozenset(each.uid for each in own),

@@ -100,7 +100,7 @@ class Explain:
         with viewed(assignments, entry, what_if, self._profile, self._plugins.reservations) as view:
             ranks = self._ranking(view, now_s)
             about = self._about(view, what_if.node, ranks) if what_if.node else None
-            held = concerns(self._plugins, entry, view.pod, now_s)
+            held = concerns(self._plugins, entry, view.pod, now_s, assignments.estimates.profiles)
             waiting = self._waiting(entry, view, what_if, ranks, held, now_s) if waits or what_if.changes else None
             draft = replace(
                 question.draft,

@@ -18,6 +18,7 @@ from cotenant.engine.framework.plugin import Plugin, overriding
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.state.assignment_checks import check_residents, rows_over_capacity
 from cotenant.engine.state.estimates import Estimates
+from cotenant.engine.state.learned_profiles import LearnedProfiles, ProfileStore
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.engine.state.pod_columns import PodColumns
@@ -45,14 +46,17 @@ class Assignments:
         verdict_cache: VerdictCache,
         node_rules: tuple[NodeRules, ...] = (),
         plugins: tuple[Plugin, ...] = (),
+        profiles: ProfileStore | None = None,
     ) -> None:
+        """`profiles`: what was learned of applications, None where the policy does not use it."""
         self.encoder = Encoder(_HALF_NODE_CORES, knobs.pressure_factor)
         self.encoder.on_row_changed = self._touched
         self.encoder.on_row_tightened = self._touch
         self.narrowing = Narrowing(self.encoder, node_rules)
         self._listening = {hook: overriding(plugins, hook) for hook in _HOOKS}
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
-        self.estimates = Estimates(self.encoder, self.ledger, knobs)
+        learned = LearnedProfiles(self.encoder, self.ledger, knobs, profiles) if profiles is not None else None
+        self.estimates = Estimates(self.encoder, self.ledger, knobs, learned)
         self.residents: dict[str, dict[str, PodInfo]] = {}  # node's name -> uid -> pod, also for unknown nodes
         self.reserved: dict[str, PodInfo] = {}  # uid -> pod with resources reserved on its nominated node
         self.changed: set[int] = set()  # rows with more free resources, or changed otherwise, since last read

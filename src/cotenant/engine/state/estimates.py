@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state.learned_profiles import LearnedProfiles
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Param
 from cotenant.model.cluster.pod import Pod, Shape
@@ -39,7 +40,9 @@ class Learned(NamedTuple):
 class Estimates:
     """Corrected estimates of one ledger's shapes; K shapes by row. The arrays of the ledger must be up to date (`Ledger.adopt`)."""
 
-    def __init__(self, encoder: Encoder, ledger: Ledger, knobs: Knobs) -> None:
+    def __init__(self, encoder: Encoder, ledger: Ledger, knobs: Knobs, profiles: LearnedProfiles | None = None) -> None:
+        """`profiles`: learned interference, None where the policy does not use it."""
+        self.profiles = profiles
         self._encoder = encoder
         self._ledger = ledger
         self._knobs = knobs
@@ -58,6 +61,9 @@ class Estimates:
 
     def forget(self, rows: Iterable[int]) -> None:
         """Drop these rows; they will be reused for other shapes."""
+        rows = tuple(rows)
+        if self.profiles is not None:
+            self.profiles.forget(rows)
         for k in rows:
             self._new.pop(k, None)
             if k < len(self._known):
@@ -115,9 +121,15 @@ class Estimates:
             batch = self.batch_of(shapes)
             left = allowance(self._deadline_s[batch], self._path_s[batch], now_s)
             table.params[batch, Param.ALLOWANCE] = left
+        self.correct_profiles(shapes)
         self.rewrite(shapes)
         changed = (table.sums[shapes] != before_sums).any(axis=1) | (table.params[shapes] != before).any(axis=1)
         return shapes[changed]
+
+    def correct_profiles(self, shapes: Int) -> None:
+        """Write the learned profiles of these shapes, where the policy uses them."""
+        if self.profiles is not None:
+            self.profiles.write(shapes)
 
     def correct_slack(self, shapes: Int, now_s: float) -> None:
         """Write the remaining allowance of these running batch shapes."""

@@ -130,7 +130,8 @@ COMPETITORS: tuple[Competitor, ...] = (
     _row_local("edf-paragon", "rival"),
     _row_local("edf-paragon-overcommit", "rival"),
     _row_local("edf-paragon-measured", "rival"),
-    *(_row_local(name, "variant") for name in ("least-allocated", "balance")),
+    *(_row_local(name, "variant") for name in ("edf-paragon-learned", "least-allocated", "balance")),
+    _row_local("cotenant-learned", "variant"),
     _with_true_values("edf-paragon"),
     _with_true_values("cotenant"),
     Competitor(

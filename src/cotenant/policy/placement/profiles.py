@@ -26,6 +26,7 @@ class PlacementProfile:
     measures_use: bool = False  # predicted use is corrected by the agents' measurements
     weighs_slack: bool = False  # batch is weighted by its remaining slack
     default_spread: bool = False  # kube-scheduler's system defaults of topology spread, for pods without constraints
+    learns_interference: bool = False  # sensitivity and pressure are learned from windows of measurements
     moves_victims: bool = False  # replicas that repeatedly miss their objective are moved
     knobs: Knobs = field(default_factory=Knobs)
 
@@ -33,6 +34,16 @@ class PlacementProfile:
         """A copy with some knobs changed (ablation, tuning)."""
         return replace(self, knobs=self.knobs.with_values(overrides))
 
+
+_MEASURED_RIVAL = Knobs(
+    smt_loss=0.21,
+    batch_budget=0.51,
+    pressure_factor=0.63,
+    use_limit=0.83,
+    memory_limit=0.94,
+    request_cap=1.95,
+    caution=0.70,
+)
 
 PROFILES: tuple[PlacementProfile, ...] = (
     PlacementProfile("random", "any node that fits, uniformly"),
@@ -85,15 +96,17 @@ PROFILES: tuple[PlacementProfile, ...] = (
         score=Score.PARAGON_LIKE,
         fit=Fit.PREDICTED_USE,
         measures_use=True,
-        knobs=Knobs(
-            smt_loss=0.21,
-            batch_budget=0.51,
-            pressure_factor=0.63,
-            use_limit=0.83,
-            memory_limit=0.94,
-            request_cap=1.95,
-            caution=0.70,
-        ),
+        knobs=_MEASURED_RIVAL,
+    ),
+    PlacementProfile(
+        "edf-paragon-learned",
+        "edf-paragon-measured with the interference that cotenant-learned learns",
+        order=Order.DEADLINE,
+        score=Score.PARAGON_LIKE,
+        fit=Fit.PREDICTED_USE,
+        measures_use=True,
+        learns_interference=True,
+        knobs=_MEASURED_RIVAL,
     ),
     PlacementProfile(
         "cotenant",
@@ -103,6 +116,17 @@ PROFILES: tuple[PlacementProfile, ...] = (
         score=Score.INTERFERENCE,
         measures_use=True,
         weighs_slack=True,
+        moves_victims=True,
+    ),
+    PlacementProfile(
+        "cotenant-learned",
+        "cotenant with sensitivity, pressure and tolerance learned from measurements; declared profiles are priors",
+        order=Order.SLACK,
+        fit=Fit.PREDICTED_USE,
+        score=Score.INTERFERENCE,
+        measures_use=True,
+        weighs_slack=True,
+        learns_interference=True,
         moves_victims=True,
     ),
     PlacementProfile(
