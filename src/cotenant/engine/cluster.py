@@ -41,6 +41,8 @@ from cotenant.engine.state.measurements import Measurements
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.policy.placement.contract import RoundPolicy
@@ -276,6 +278,11 @@ class Cluster:
         self._components.assignments.write()
         known = self._components.assignments.on_nodes(numbers)
         profiles.observe(numbers[known], cpu_cores[known], signal[known], now_s)
+
+    def workload_profile(self, pod: Pod) -> WorkloadProfile | None:
+        """What was learned of the pod's application, or its prior; None where the policy does not learn. The pod need not exist."""
+        profiles = self._components.assignments.estimates.profiles
+        return profiles.of(pod.shape()) if profiles is not None else None
 
     def outgrew(self, uid: str, memory_bytes: float) -> None:
         """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call before the pod is gone."""

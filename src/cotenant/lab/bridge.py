@@ -27,6 +27,7 @@ from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.state import MEMORY
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float, Int
+from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.contract import RoundPolicy
@@ -99,6 +100,10 @@ class Bridge:
         """Keep the scores of the best nodes for the watched pod, before it is placed (`ScoreListener`)."""
         if self._pod_of_key.get(seen.pod) == self._watched:
             self._best = table(seen, self.engine.profile).best(_BEST)
+
+    def learned(self, pod: int) -> WorkloadProfile | None:
+        """What the engine has learned of the application of this pod of the offer; None where the policy does not learn."""
+        return self.engine.workload_profile(self._offered.templates[int(self.offer.shape[pod])])
 
     def run(self) -> None:
         """Run until the world ends."""

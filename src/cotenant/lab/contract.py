@@ -27,6 +27,7 @@ class RunSpec:
     interference: float = 1.0  # scales the world's contention: 0 = none, 1 = calibrated, 2 = twice
     pressure_law: str = "linear"  # of the co-located world: linear, knee, queueing, or mixed (drawn from the seed)
     estimate_error: float = 0.2  # log-normal sd of the estimates every scheduler is shown; 0 = true values
+    declared_profiles: bool = True  # whether schedulers are shown estimates of sensitivity, pressure and tolerance; no = none, as in a cluster
     node_qos: bool = True  # whether the nodes protect services from batch
     failures: bool = True  # whether nodes fail and recover
     traces: Path | None = None  # folder of real traces, for the workloads that need them

@@ -82,6 +82,7 @@ class _Experiment(msgspec.Struct):
     overrides: tuple[tuple[str, str, float], ...]
     provenance: dict[str, object]
     pressure_law: str = "linear"  # absent in folders of earlier versions
+    declared_profiles: bool = True  # likewise
 
 
 def save_experiment(folder: Path, plan: Plan, ours: str, origin: Provenance) -> None:
@@ -118,6 +119,7 @@ def load_experiment(folder: Path) -> StoredExperiment:
         load=0.0,
         interference=stored.interference,
         pressure_law=stored.pressure_law,
+        declared_profiles=stored.declared_profiles,
         estimate_error=stored.estimate_error,
         node_qos=stored.node_qos,
         failures=stored.failures,

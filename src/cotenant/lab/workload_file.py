@@ -43,6 +43,7 @@ class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     interference: float | None = None  # scale of the world's contention
     pressure_law: Literal["linear", "knee", "queueing", "mixed"] | None = None
     estimate_error: float | None = None  # log-normal sd
+    declared_profiles: bool | None = None  # whether schedulers are shown sensitivity, pressure and tolerance
     node_qos: bool | None = None
     node_guard: bool | None = None  # with node_qos: batch is also cut when a replica comes close to its objective
     failures: bool | None = None

@@ -140,14 +140,24 @@ def test_figures_are_printed_where_nothing_can_be_written_after_the_runs(
 
 
 def test_knobs_switches_and_a_workload_file_reach_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--set", "cotenant.spread=0.5", "--no-node-qos", "--no-failures", "--interference", "2", "--json")
+    words = (
+        "--set",
+        "cotenant.spread=0.5",
+        "--no-node-qos",
+        "--no-failures",
+        "--no-declared-profiles",
+        "--interference",
+        "2",
+        "--json",
+    )
     assert run(*FAKE, *words, "--out", tmp_path) == 0
     capsys.readouterr()
     printed = json.loads((tmp_path / "experiment.json").read_text())
     assert printed["overrides"] == [["cotenant", "spread", 0.5]]
     assert (printed["node_qos"], printed["failures"], printed["interference"]) == (False, False, 2.0)
+    assert printed["declared_profiles"] is False
     command = printed["provenance"]["command"]
-    assert "--no-node-qos --no-failures --set cotenant.spread=0.5" in command
+    assert "--no-declared-profiles --no-node-qos --no-failures --set cotenant.spread=0.5" in command
     assert "--interference 2 " in command
 
 
@@ -425,12 +435,13 @@ def fake_scenario(_: str) -> Scenario:
 def test_a_workload_file_gives_what_the_command_line_does_not(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        "base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\npressure_law: knee\nnode_qos: no\n"
+        "base: founding\nseeds: 3\nload: [0.7, 0.8]\npolicies: [random]\ninterference: 2\npressure_law: knee\nnode_qos: no\ndeclared_profiles: no\n"
     )
     plan, _ = make_plan(CompareArguments(str(file)), load=fake_scenario)
     assert (plan.policies, plan.seeds, plan.loads) == (("random",), (0, 1, 2), (0.7, 0.8))
     assert (plan.base.workload, plan.base.file, plan.base.interference) == ("founding", file, 2.0)
     assert plan.base.pressure_law == "knee"
+    assert plan.base.declared_profiles is False
     assert (plan.base.node_qos, plan.base.failures) == (False, True)
     over, _ = make_plan(
         CompareArguments(str(file), seeds="20-22", load="0.9", policies="all", node_qos=True), load=fake_scenario

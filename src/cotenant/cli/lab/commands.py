@@ -61,6 +61,12 @@ def compare(
     estimate_error: Annotated[
         float | None, Parameter(help="Log-normal sd of the schedulers' estimates; default 0.2.")
     ] = None,
+    declared_profiles: Annotated[
+        bool | None,
+        Parameter(
+            help="Whether schedulers are shown each application's sensitivity, pressure and tolerance; default yes. No: as in a cluster, where nobody declares them."
+        ),
+    ] = None,
     node_qos: Annotated[bool | None, Parameter(help="Whether nodes protect services from batch; default yes.")] = None,
     failures: Annotated[bool | None, Parameter(help="Whether nodes fail and recover; default yes.")] = None,
     set_: Annotated[
@@ -89,6 +95,7 @@ def compare(
         interference=interference,
         pressure_law=pressure_law,
         estimate_error=estimate_error,
+        declared_profiles=declared_profiles,
         node_qos=node_qos,
         failures=failures,
         overrides=set_,

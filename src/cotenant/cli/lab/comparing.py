@@ -49,6 +49,7 @@ class CompareArguments:
     interference: float | None = None
     pressure_law: str | None = None
     estimate_error: float | None = None
+    declared_profiles: bool | None = None
     node_qos: bool | None = None
     failures: bool | None = None
     overrides: tuple[str, ...] = ()
@@ -168,6 +169,9 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
             _first(request.estimate_error, read.estimate_error if read else None, plain.estimate_error),
             5.0,
         ),
+        declared_profiles=_first(
+            request.declared_profiles, read.declared_profiles if read else None, plain.declared_profiles
+        ),
         node_qos=_first(request.node_qos, read.node_qos if read else None, plain.node_qos),
         failures=_first(request.failures, read.failures if read else None, plain.failures),
     )
@@ -198,7 +202,11 @@ def command(request: CompareArguments, folder: Path) -> list[str]:
     for name, value in given.items():
         if value is not None:
             words += [name, f"{value:g}" if isinstance(value, float) else str(value)]
-    for name, switch in (("node-qos", request.node_qos), ("failures", request.failures)):
+    for name, switch in (
+        ("declared-profiles", request.declared_profiles),
+        ("node-qos", request.node_qos),
+        ("failures", request.failures),
+    ):
         if switch is not None:
             words.append(f"--{name}" if switch else f"--no-{name}")
     for text in request.overrides:

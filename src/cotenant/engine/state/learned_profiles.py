@@ -19,6 +19,7 @@ from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, Float, Int, Param
 from cotenant.model.cluster.pod import Shape
 from cotenant.model.cluster.workload_profile import WorkloadProfile
+from cotenant.model.resources import CPU_NAME
 from cotenant.policy.interference.learning import model, update
 from cotenant.policy.interference.learning.model import Column, LearningSettings, Round
 from cotenant.policy.placement.knobs import Knobs
@@ -167,13 +168,24 @@ class LearnedProfiles:
         params[shapes[known], Param.ALLOWANCE] = allowance[known]
 
     def profile(self, shape: int) -> WorkloadProfile:
-        """The profile of a shape."""
-        rows = np.array([shape])
-        line = self.lines(rows)
-        learned = float(self._allowances(rows, line)[0])
-        declared = float(self._ledger.shapes.params[shape, Param.ALLOWANCE])
-        service = self._ledger.shapes.params[shape, Param.IS_SERVICE] > 0
-        return model.profile(line[0], learned if isfinite(learned) else declared if service else inf)
+        """The profile of a row of shapes."""
+        return self.of(self._encoder.shape(shape))
+
+    def of(self, shape: Shape) -> WorkloadProfile:
+        """The profile of an application, whether or not it has pods now."""
+        row = self.store.row(shape)
+        line = np.zeros((1, model.COLUMNS))
+        if row >= 0:
+            line[0] = self.store.table[row]
+        else:
+            self.store.begin(line, 0, shape)
+        allowance = inf
+        if shape.is_service and shape.estimate is not None and isfinite(shape.estimate.allowance):
+            allowance = shape.estimate.allowance
+        elif shape.is_service and line[0, Column.WINDOWS] > 0:
+            cores = np.array([shape.requests.get(CPU_NAME) / 1000.0])
+            allowance = max(_LEAST_ALLOWANCE, float(model.tolerated(line, cores)[0]) - 1.0)
+        return model.profile(line[0], allowance)
 
     def lines(self, shapes: Int) -> Float:
         """Rows of the model for these shapes; of those never measured, their priors."""

@@ -176,8 +176,9 @@ def _world(spec: RunSpec) -> str:
     contention = {0.0: "off", 1.0: "as calibrated"}.get(
         spec.interference, f"{spec.interference:g} times the calibrated"
     )
+    hidden = "" if spec.declared_profiles else ", no profiles declared"
     return (
-        f"contention {contention}, {spec.pressure_law} law; estimates off by a log-normal of sd {spec.estimate_error:g}; "
+        f"contention {contention}, {spec.pressure_law} law; estimates off by a log-normal of sd {spec.estimate_error:g}{hidden}; "
         f"node QoS {'on' if spec.node_qos else 'off'}; node failures {'on' if spec.failures else 'off'}"
     )
 

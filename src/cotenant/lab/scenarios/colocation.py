@@ -22,6 +22,7 @@ from cotenant.lab.workloads.colocation import generate
 from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.laws import describe, drawn
+from cotenant.lab.world.offer import without_profiles
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
@@ -128,6 +129,9 @@ class CoLocation:
             f"pressure {bridge.offer.est_pressure[shape]:.2f}",
             bridge.world.story(pod),
         ]
+        learned = bridge.learned(pod)
+        if learned is not None:
+            lines.append(f"learned of its application by the end of the run: {learned.words()}")
         record = bridge.record
         if record is None:
             lines.append("a round policy places all pods together and records no single decision")
@@ -163,6 +167,8 @@ class CoLocation:
         chosen = competitor(spec.policy)
         error = 0.0 if chosen.true_values else spec.estimate_error
         truth, offer = generate(config, spec.seed, spec.load, error)
+        if not (spec.declared_profiles or chosen.true_values):
+            offer = without_profiles(offer)
         world = World(truth, config, spec.seed)
         return Bridge(
             world, offer, config, chosen.build(spec.overrides), np.random.default_rng([spec.seed, 7]), watched

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from cotenant.model.arrays import Float, Int, Mask
 
 
@@ -44,3 +46,13 @@ class Offer(NamedTuple):
     first_shape: Int  # its level 0; its levels are consecutive
 
     tenants: int
+
+
+def without_profiles(offer: Offer) -> Offer:
+    """The offer of a cluster in which nobody declares profiles: sensitivity and pressure 0, and no statement of what services tolerate."""
+    nothing = np.zeros(len(offer.cpu_milli))
+    return offer._replace(
+        est_sensitivity=nothing,
+        est_pressure=nothing.copy(),
+        est_tolerance=np.where(offer.is_service, np.inf, np.nan),
+    )
