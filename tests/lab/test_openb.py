@@ -181,7 +181,7 @@ def test_weights_can_be_overridden(traces: Path) -> None:
         ({"workload": "openb:"}, "workload", "openb or openb:LIST"),
         ({"workload": "founding"}, "workload", "openb or openb:LIST"),
         ({"file": Path("nowhere.csv")}, "file", "exists"),
-        ({"overrides": (("speed", 1.0),)}, "override", "shortage, surplus, hole, unit, quantum"),
+        ({"overrides": (("speed", 1.0),)}, "override", "shortage, surplus, hole, unit, quantum, several"),
         ({"overrides": (("unit", 0.0),)}, "override unit", "1..1000"),
         ({"policy": "fgd", "overrides": (("hole", 1.0),)}, "override", "it has none"),
     ],

@@ -37,7 +37,8 @@ SMALL_WORK = 5_000.0  # core-seconds: below this a job is small
 MOST_SLOWDOWNS = 2_000
 TURNABLE = ("margin", "hopeless", "small_work", "share", "believe")
 PLAIN = OrderKnobs()
-OURS = OrderKnobs(margin=1.0, hopeless=0.8, small_work=SMALL_WORK, share=0.5, cores=CORES, believe=0.7)
+# The best of 12 trials (the earlier knobs, then random ones) on the tuning half of the jobs, seeds 100 to 103, load 1.0.
+OURS = OrderKnobs(margin=1.24, hopeless=0.9, small_work=20_000.0, share=0.5, cores=CORES, believe=0.8)
 
 
 @dataclass(frozen=True, slots=True)

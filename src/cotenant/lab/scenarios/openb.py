@@ -41,6 +41,7 @@ class OpenbScenario:
     default_policies: tuple[str, ...] = (
         "cotenant",
         "fgd",
+        "fgd-all-classes",
         "best-fit",
         "packing",
         "clustering",

@@ -35,6 +35,7 @@ from cotenant.policy.placement.gpu.state import GpuNodes
 from cotenant.policy.placement.gpu.tuning import weights_for
 
 BOUND = "bound"
+_WHOLE = {"unit": (1.0, 1000.0), "several": (1.0, 1000.0)}  # knobs that are whole numbers, with their ranges
 _HINT = f"give --traces DIR, where DIR holds {FOLDER}/"
 
 
@@ -53,11 +54,12 @@ class OpenbPolicy:
     rule: GpuRule
     ties: Ties = Ties.DRAWN
     cover: float = 1.0  # share of the pods whose classes the policy knows
-    without: tuple[str, ...] = ()  # weights set to 0
+    changed: tuple[tuple[str, float], ...] = ()  # weights changed for an ablation
 
 
-def _ours(name: str, summary: str, role: str, *without: str) -> OpenbPolicy:
-    return OpenbPolicy(PolicyInfo(name, summary, role), GpuRule.POTENTIAL, Ties.SMALL_FIRST, without=without)
+def _ours(name: str, summary: str, role: str, **changed: float) -> OpenbPolicy:
+    info = PolicyInfo(name, summary, role)
+    return OpenbPolicy(info, GpuRule.POTENTIAL, Ties.SMALL_FIRST, changed=tuple(changed.items()))
 
 
 def _rival(name: str, summary: str, rule: GpuRule, cover: float = 1.0) -> OpenbPolicy:
@@ -72,12 +74,17 @@ POLICIES = {
     policy.info.name: policy
     for policy in (
         _ours("cotenant", "lowers FGD's fragment, CPU and GPU out of balance, and the price of holes", "ours"),
-        _ours("cotenant-no-hole", "ours without the price of holes", "ablation", "hole"),
-        _ours("cotenant-no-balance", "ours without balancing CPU and GPU", "ablation", "shortage", "surplus"),
+        _ours("cotenant-no-hole", "ours without the price of holes", "ablation", hole=0.0),
+        _ours("cotenant-no-balance", "ours without balancing CPU and GPU", "ablation", shortage=0.0, surplus=0.0),
+        _ours("cotenant-no-several", "ours, pods of several GPUs count once in the mix", "ablation", several=1.0),
         _rival(
             "fgd", "fragmentation gradient descent (ATC'23), classes of 95 % of the pods", GpuRule.FGD, TYPICAL_COVER
         ),
-        _small_first("fgd-all-classes", "FGD with all classes", GpuRule.FGD),
+        OpenbPolicy(
+            PolicyInfo("fgd-all-classes", "FGD with all classes, small nodes first on ties, as ours", "rival"),
+            GpuRule.FGD,
+            Ties.SMALL_FIRST,
+        ),
         _rival("best-fit", "least CPU and GPU left on the node", GpuRule.BEST_FIT),
         _rival("packing", "shared devices first, then used nodes, then idle ones", GpuRule.PACKING),
         _small_first("packing-small-first", "packing", GpuRule.PACKING),
@@ -149,8 +156,9 @@ def build(spec: RunSpec) -> OpenbWorld:
     nodes = GpuNodes(*(np.ascontiguousarray(column[order]) for column in cluster.nodes))
     pod = arrivals(pods, round(spec.load * cluster.gpu_milli), np.random.default_rng(spec.seed))
     models, most = len(cluster.models), nodes.gpu_free.shape[1]
-    mix = mix_of(pods.shapes, pods.usual, models, most, policy.cover)
     weights = _weights(policy, spec, weights_for(nodes, pods.shapes, pods.usual))
+    several = weights.several if policy.rule == GpuRule.POTENTIAL else 1
+    mix = mix_of(pods.shapes, pods.usual, models, most, policy.cover, several)
     return OpenbWorld(
         policy=policy,
         cluster=cluster,
@@ -188,13 +196,14 @@ def _list_path(spec: RunSpec, folder: Path) -> Path:
 def _weights(policy: OpenbPolicy, spec: RunSpec, weights: GpuWeights) -> GpuWeights:
     """Return the weights with the ablation's and the user's changes."""
     known = GpuWeights._fields if policy.rule == GpuRule.POTENTIAL else ()
-    changes: dict[str, float] = dict.fromkeys(policy.without, 0.0)
+    changes: dict[str, float] = dict(policy.changed)
     for knob, value in spec.overrides:
         if knob not in known:
             raise InvalidInput("override", knob, f"a knob of {spec.policy}: " + (", ".join(known) or "it has none"))
-        low, high = (1.0, 1000.0) if knob == "unit" else (0.0, 1e6)
-        if not low <= value <= high:
-            raise InvalidInput(f"override {knob}", value, f"{low:g}..{high:g}")
+        low, high = _WHOLE.get(knob, (0.0, 1e6))
+        if not low <= value <= high or (knob in _WHOLE and value != int(value)):
+            whole = "a whole number " if knob in _WHOLE else ""
+            raise InvalidInput(f"override {knob}", value, f"{whole}{low:g}..{high:g}")
         changes[knob] = value
     changed = weights._asdict() | changes
-    return GpuWeights(**(changed | {"unit": int(changed["unit"])}))
+    return GpuWeights(**(changed | {name: int(changed[name]) for name in _WHOLE}))

@@ -53,6 +53,7 @@ class GpuWeights(NamedTuple):
     hole: float  # GPUs for a whole idle device
     unit: int  # milli-GPU, what a slot must hold
     quantum: float  # GPUs, the step of the score
+    several: int = 1  # how many pods a pod of several devices counts for in the mix (see `mix_of`)
 
 
 class PhiParts(NamedTuple):
@@ -64,12 +65,16 @@ class PhiParts(NamedTuple):
     hole: float
 
 
-def mix_of(shapes: GpuShapes, pods: Int, models: int, devices: int, cover: float = 1.0) -> GpuMix:
+def mix_of(
+    shapes: GpuShapes, pods: Int, models: int, devices: int, cover: float = 1.0, times_several: int = 1
+) -> GpuMix:
     """Build the mix from how many pods of each shape usually come ([K]), for `models` GPU models and at most `devices` a node.
 
     `cover` < 1 keeps only the most frequent classes that together reach that share of the pods (FGD's typical pods: 0.95).
-    Memory is not part of a class.
+    A pod that asks for several devices counts `times_several` times: such pods are few, but each needs a node that is nearly idle. Memory is not
+    part of a class.
     """
+    pods = np.where(shapes.gpu_count > 1, pods * times_several, pods)
     asks = np.stack([shapes.cpu, shapes.gpu_count, shapes.gpu_milli, shapes.models], axis=1)
     classes, inverse = np.unique(asks, axis=0, return_inverse=True)
     count = np.zeros(len(classes), np.int64)
@@ -205,8 +210,8 @@ def phi_score(
     nodes: GpuNodes, n: int, shapes: GpuShapes, k: int, mix: GpuMix, w: GpuWeights, before: float
 ) -> tuple[float, int]:
     """Return the score of shape `k` on node `n`, on which it fits, and the mask of the devices to take.
+
     `before` is `phi` of the node. Everything but F and the slots is independent of the chosen device.
-    `before` is `phi` of the node. All but F and the slots is the same whichever device is taken.
     """
     count, milli = shapes.gpu_count[k], shapes.gpu_milli[k]
     cpu_left = nodes.cpu_free[n] - shapes.cpu[k]

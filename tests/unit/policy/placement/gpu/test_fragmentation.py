@@ -116,6 +116,15 @@ def test_cover_keeps_the_most_frequent_classes() -> None:
     assert (typical.gpu_pods, typical.cpu_pods) == (90, 6)
 
 
+def test_pods_of_several_devices_can_count_more_than_once() -> None:
+    shapes = shapes_of((1_000, 1, 500, ANY_MODEL), (1_000, 8, 1000, ANY_MODEL), (1_000, 0, 0, ANY_MODEL))
+    mix = mix_of(shapes, np.array([90, 4, 6]), 1, 8, times_several=3)
+    assert (mix.gpu_pods, mix.cpu_pods) == (90 + 3 * 4, 6)
+    once = mix_of(shapes, np.array([90, 12, 6]), 1, 8)
+    assert (mix.several == once.several).all()
+    assert (mix.one == once.one).all()
+
+
 def test_shapes_that_differ_in_memory_only_are_one_class() -> None:
     shapes = shapes_of((1_000, 1, 500, ANY_MODEL), (1_000, 1, 500, ANY_MODEL), (2_000, 1, 700, ANY_MODEL))
     shapes = shapes._replace(memory=np.array([1, 2, 3]))

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cotenant.policy.placement.gpu.fragmentation import GpuWeights
 from cotenant.policy.placement.gpu.state import ANY_MODEL, GpuNodes, GpuShapes
-from cotenant.policy.placement.gpu.tuning import BALANCED, cpu_per_gpu, weights_for
+from cotenant.policy.placement.gpu.tuning import (
+    BALANCE_RAMP,
+    BALANCED,
+    SCARCE_CPU,
+    SURPLUS_RAMP,
+    cpu_per_gpu,
+    weights_for,
+)
 
 ONE = np.array([1], np.int64)
 NODE = GpuNodes(  # 16 cores, 2 GPUs
@@ -32,6 +40,27 @@ def test_cpu_per_gpu_compares_shares_of_what_is_there() -> None:
     assert cpu_per_gpu(NODE, SHAPES, np.array([5, 0])) == float("inf")
 
 
-def test_surplus_is_no_waste_where_cpu_is_the_scarcer() -> None:
-    assert weights_for(NODE, SHAPES, np.array([1, 1])) == BALANCED  # as much CPU as GPU
-    assert weights_for(NODE, SHAPES, np.array([2, 1])) == BALANCED._replace(surplus=0.0)
+def weights_at(ratio: float) -> GpuWeights:
+    """Of a mix that asks for `ratio` times as much of the CPU as of the GPU: one GPU is half the node's, 8 cores half its CPU."""
+    shapes = SHAPES._replace(cpu=np.array([round(8_000 * ratio) - 4_000, 4_000]))
+    assert cpu_per_gpu(NODE, shapes, np.array([1, 1])) == pytest.approx(ratio)
+    return weights_for(NODE, shapes, np.array([1, 1]))
+
+
+def test_balance_is_no_gain_where_cpu_is_the_scarcer() -> None:
+    assert weights_for(NODE, SHAPES, np.array([0, 1])) == BALANCED  # half as much CPU as GPU
+    assert weights_for(NODE, SHAPES, np.array([2, 1])) == SCARCE_CPU
+    assert weights_for(NODE, SHAPES, np.array([1, 0])) == SCARCE_CPU  # no GPU pods at all
+
+
+def test_the_weights_change_on_ramps_and_not_at_a_step() -> None:
+    full, none = SURPLUS_RAMP
+    assert weights_at(full) == BALANCED
+    assert weights_at((full + none) / 2).surplus == pytest.approx(BALANCED.surplus / 2)
+    assert weights_at(none)._replace(surplus=0.0) == pytest.approx(BALANCED._replace(surplus=0.0))
+    assert weights_at(none).surplus == pytest.approx(0.0)
+    assert weights_at(0.998).surplus == 0.0
+    assert weights_at(sum(BALANCE_RAMP) / 2).hole == pytest.approx(BALANCED.hole / 2)
+    weights = np.array([weights_at(float(ratio)) for ratio in np.linspace(0.75, 1.05, 61)])
+    assert (np.diff(weights, axis=0) <= 1e-12).all()  # none grows
+    assert (-np.diff(weights, axis=0) <= np.array(BALANCED) / 10).all()  # steps of 0.005 in the ratio
