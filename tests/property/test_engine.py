@@ -135,7 +135,7 @@ class EngineMachine(RuleBasedStateMachine):
             numbers, self.rng.uniform(0, 4, len(numbers)), self.rng.uniform(0, 8 * GIB, len(numbers)), self.now
         )
         self.engine.latency_measured(
-            numbers, self.rng.uniform(0.5, 3.0, len(numbers)), self.rng.random(len(numbers)) < 0.8, self.now
+            numbers, self.rng.uniform(0.5, 3.0, len(numbers)), self.rng.integers(0, 5_000, len(numbers)), self.now
         )
 
     @rule()

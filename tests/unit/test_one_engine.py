@@ -112,7 +112,7 @@ def recorded(engine: Cluster) -> list[tuple[object, ...]]:
     numbers = np.array([engine.number_of(f"p{i}") for i in range(24)], dtype=np.int64)
     engine.usage_measured(numbers, np.linspace(0.2, 2.0, 24), np.full(24, 1.0 * GIB), 90.0)
     for minute in range(2, 5):
-        engine.latency_measured(numbers[::3], np.full(8, 2.0), np.full(8, True), 60.0 * minute)
+        engine.latency_measured(numbers[::3], np.full(8, 2.0), np.full(8, 5_000), 60.0 * minute)
         act(60.0 * minute)
     for i in range(24, 40):
         pod(i, 4000)

@@ -38,7 +38,7 @@ from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
 from cotenant.engine.state.measurements import Measurements
-from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
 from cotenant.model.cluster.pod import Pod
@@ -257,13 +257,13 @@ class Cluster:
             nothing = np.zeros(0)
             self.usage_measured(np.zeros(0, dtype=np.int64), nothing, nothing, now_s)
 
-    def latency_measured(self, numbers: Int, p99_ratio: Float, violated: Mask, now_s: float) -> None:
-        """The last window of replicas, by number: p99 over objective, and whether it was missed. Replicas worth moving are evicted (`Evict`) where the profile says so."""
+    def latency_measured(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
+        """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas worth moving are evicted (`Evict`) where the profile says so."""
         if not self.profile.moves_victims:
             return
         self._components.assignments.write()
         known = self._components.assignments.on_nodes(numbers)
-        for move in self._moves.consider(numbers[known], p99_ratio[known], violated[known], now_s):
+        for move in self._moves.consider(numbers[known], p99_ratio[known], requests[known], now_s):
             self._outbox.say(move)
 
     def interference_measured(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> None:

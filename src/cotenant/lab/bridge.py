@@ -130,7 +130,7 @@ class Bridge:
         signal[measured.replicas] = measured.p99_ratio
         self.engine.interference_measured(numbers, measured.cpu_cores, signal, now_s)
         self.engine.usage_measured(numbers, measured.cpu_cores, measured.memory_bytes, now_s)
-        self.engine.latency_measured(numbers[measured.replicas], measured.p99_ratio, measured.violated, now_s)
+        self.engine.latency_measured(numbers[measured.replicas], measured.p99_ratio, measured.requests, now_s)
 
     def _decide(self, now_s: float) -> None:
         """Run one scheduling round and carry out its instructions."""

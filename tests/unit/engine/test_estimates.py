@@ -16,6 +16,7 @@ from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
 GIB = 2**30
+REQUESTS = 10_000  # of a window: its sampling error is about 2 %
 
 
 class World:
@@ -58,7 +59,8 @@ class World:
 
     def moved(self, number: int, now_s: float, violated: bool = True) -> list[str]:
         """Who is evicted after this window of one replica."""
-        self.engine.latency_measured(np.array([number]), np.array([1.5]), np.array([violated]), now_s)
+        ratio = np.array([1.5 if violated else 0.5])
+        self.engine.latency_measured(np.array([number]), ratio, np.array([REQUESTS]), now_s)
         return [each.victim.uid for each in self.engine.decide(now_s) if isinstance(each, Evict)]
 
 
@@ -150,7 +152,7 @@ def test_a_profile_that_does_not_ask_is_not_corrected() -> None:
     pod = Pod("p", requests=Amounts.of({"cpu": 4000}))
     engine.pod_seen(ObservedPod(pod, "p", "cotenant", 0.0, node="n0"), 0.0)
     engine.usage_measured(np.array([engine.number_of("p")]), np.array([1.0]), np.array([1.0]), 1.0)
-    engine.latency_measured(np.array([engine.number_of("p")]), np.array([9.0]), np.array([True]), 1.0)
+    engine.latency_measured(np.array([engine.number_of("p")]), np.array([9.0]), np.array([REQUESTS]), 1.0)
     engine.decide(1.0)
     assert engine._components.assignments.ledger.nodes.sums[0, Sum.USE_CPU] == 4000
 
@@ -203,6 +205,8 @@ def test_a_replica_does_not_move_where_its_own_rules_forbid_the_better_nodes() -
     for i in range(3):
         add(f"crowd-{i}", "n0", False, False)
     for minute in range(1, 5):
-        engine.latency_measured(np.array([engine.number_of("web-0")]), np.array([1.5]), np.array([True]), 60.0 * minute)
+        engine.latency_measured(
+            np.array([engine.number_of("web-0")]), np.array([1.5]), np.array([REQUESTS]), 60.0 * minute
+        )
         assert not any(isinstance(each, Evict) for each in engine.decide(60.0 * minute))
     engine.validate()

@@ -1,6 +1,6 @@
 """Moves replicas that keep missing their objective, and records the moves.
 
-Problem: a move costs a replica its first minute, and may gain nothing. Choice: the policy selects candidates from latency alone (policy/rebalance); each is then
+Problem: a move costs a replica its first minute, and may gain nothing. Choice: the policy selects candidates from latency alone, beyond its sampling error (policy/rebalance); each is then
 removed from its node in a simulation and evaluated by the same rules, filters and score that placed it, and moves only if another node is better by a margin. A move is
 an eviction: the replica's owner creates a new pod, which the cycle places. The replacement has the same cool-down as the moved pod.
 Limits: the gain is an estimate; the replacement is recognised by its shape; the result of a move is visible only in missed windows.
@@ -15,36 +15,40 @@ import numpy as np
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.framework.instructions import Evict, Victim
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.model.arrays import CPU, Float, Int, Mask
+from cotenant.model.arrays import CPU, Float, Int
 from cotenant.policy.placement.compiled import plain_rejections, plain_scores
+from cotenant.policy.rebalance.misses import CLEAR, evidence
 from cotenant.policy.rebalance.victims import victims
 
 REASON = "MissedObjective"
 
 
 class Moves:
-    """Counts missed windows and selects the replicas to move. Replicas are given by number."""
+    """Gathers evidence of missed windows and selects the replicas to move. Replicas are given by number."""
 
     def __init__(self, components: Components) -> None:
         self._components = components
         self._generation: Int = np.zeros(0, dtype=np.int64)  # of the pod that the other columns are about
-        self._missed: Int = np.zeros(0, dtype=np.int64)  # consecutive windows
+        self._evidence: Float = np.zeros(0)  # that it misses its objective
+        self._missed: Int = np.zeros(0, dtype=np.int64)  # windows since there is evidence
         self._moved_s: Float = np.zeros(0)  # last move of the replica, or of the one that it replaces
         self._replaced: dict[int, deque[float]] = {}  # shape -> times of moves whose replacement has not appeared yet
 
-    def consider(self, replicas: Int, p99_ratio: Float, violated: Mask, now_s: float) -> tuple[Evict, ...]:
+    def consider(self, replicas: Int, p99_ratio: Float, requests: Int, now_s: float) -> tuple[Evict, ...]:
         """Record the last window of these replicas, all of which are assigned; returns the moves.
 
-        `p99_ratio` is p99 over objective and `violated` whether the window missed it, aligned with `replicas`.
+        `p99_ratio` is p99 over objective and `requests` the number of requests of the window, aligned with `replicas`.
         """
         self._recognise(replicas)
         assignments, knobs = self._components.assignments, self._components.profile.knobs
-        self._missed[replicas] = np.where(violated, self._missed[replicas] + 1, 0)
+        now = evidence(self._evidence[replicas], p99_ratio, requests, knobs.move_noise)
+        self._evidence[replicas] = now
+        self._missed[replicas] = np.where(now > 0, self._missed[replicas] + 1, 0)
         budget = int(np.ceil(knobs.move_share * len(replicas)))
         ledger = assignments.ledger
         cores = ledger.shapes.request[ledger.shape[replicas], CPU] / 1000.0
         rested = now_s - self._moved_s[replicas]
-        order = victims(self._missed[replicas], p99_ratio, cores, rested, knobs.move_windows, knobs.move_rest_s)
+        order = victims(now / CLEAR, p99_ratio, cores, rested, knobs.move_windows, knobs.move_rest_s)
         moves: list[Evict] = []
         for number in replicas[order[: 4 * budget]].tolist():
             if len(moves) >= budget:
@@ -56,7 +60,7 @@ class Moves:
             if gain >= knobs.move_gain:
                 moves.append(_move(entry, int(self._missed[number]), gain))
                 self._replaced.setdefault(entry.shape, deque(maxlen=64)).append(now_s)
-                self._moved_s[number], self._missed[number] = now_s, 0
+                self._moved_s[number], self._missed[number], self._evidence[number] = now_s, 0, 0.0
         return tuple(moves)
 
     def _recognise(self, replicas: Int) -> None:
@@ -66,10 +70,12 @@ class Moves:
         if more > 0:
             self._generation = np.concatenate([self._generation, np.zeros(more, dtype=np.int64)])
             self._missed = np.concatenate([self._missed, np.zeros(more, dtype=np.int64)])
+            self._evidence = np.concatenate([self._evidence, np.zeros(more)])
             self._moved_s = np.concatenate([self._moved_s, np.full(more, -np.inf)])
         new = replicas[self._generation[replicas] != generation[replicas]]
         self._generation[new] = generation[new]
         self._missed[new] = 0
+        self._evidence[new] = 0.0
         self._moved_s[new] = -np.inf
         if self._replaced:
             for number, shape in zip(
@@ -105,5 +111,5 @@ class Moves:
 
 
 def _move(entry: PodInfo, missed: int, gain: float) -> Evict:
-    words = f"missed its latency objective in {missed} windows in a row; another node is better by {gain:.2f} of score"
+    words = f"missed its latency objective over {missed} windows, beyond sampling error; another node is better by {gain:.2f} of score"
     return Evict(Victim(entry.seen.uid, entry.seen.pod.key), REASON, words)

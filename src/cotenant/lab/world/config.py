@@ -161,7 +161,9 @@ class WorldConfig:
     tenant_zipf: float = 1.52  # tuned so that granting everything gives the founding 0.13 of dominant-share fairness
     estimate_error: float = 0.2  # log-normal sd of every estimate shown to schedulers (durations: 1.5 x)
     duration_error_factor: float = 1.5
-    measurement_error: float = 0.05  # log-normal sd of what a node's agent measures
+    measurement_error: float = 0.05  # log-normal sd of the CPU and memory in use that a node's agent measures
+    report_lost: float = 0.01  # share of nodes' measurements of a minute that are lost; assumption, swept
+    report_late: float = 0.03  # share that arrives a minute late, in place of the next one; assumption, swept
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -192,6 +194,8 @@ class WorldConfig:
         for name in ("service_share", "smt_loss", "cpu_swing", "warm_jobs", "burst_jobs", "knee", "load_noise_memory"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidInput(name, getattr(self, name), "0 <= value < 1")
+        if self.report_lost < 0 or self.report_late < 0 or self.report_lost + self.report_late > 1:
+            raise InvalidInput("report_lost", self.report_lost, "shares report_lost + report_late from 0 to 1 together")
         if not 0 < self.queueing_start < 0.5 < self.queueing_ceiling < 1:
             raise InvalidInput("queueing_start", self.queueing_start, "0 < queueing_start < 0.5 < queueing_ceiling < 1")
         for name in ("windows_from_s", "averages_from_s"):

@@ -11,7 +11,7 @@ Loads are in erlangs (arrival rate x mean service time), times in units of the m
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, log
 
 import numpy as np
 
@@ -100,6 +100,17 @@ def p99_table(servers: Int) -> Float:
     for i in range(servers.shape[0]):
         for j in range(TABLE_STEPS):
             out[i, j] = p99(servers[i], servers[i] * j / TABLE_STEPS)
+    return out
+
+
+@njit
+def decay_table(servers: Int, highs: Float) -> Float:
+    """The slope of -log P(T > x) at the p99, per mean service time, for `highs` of `p99_table`: float64[len(servers), TABLE_STEPS]."""
+    out = np.empty(highs.shape)
+    for i in range(highs.shape[0]):
+        for j in range(TABLE_STEPS):
+            load, x = servers[i] * j / TABLE_STEPS, highs[i, j]
+            out[i, j] = log(tail(servers[i], load, 0.9 * x) / tail(servers[i], load, 1.1 * x)) / (0.2 * x)
     return out
 
 

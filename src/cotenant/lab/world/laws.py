@@ -48,8 +48,8 @@ def drawn(config: WorldConfig, law: str, seed: int) -> WorldConfig:
 
 
 # Scale on the pressure by the law's own parameter, calibrated with kube-default at load 0.82 on seeds 0-4 and linear in between.
-_KNEE = ((0.30, 1.53), (0.40, 1.66), (0.50, 1.77))
-_QUEUEING = ((0.10, 1.62), (0.15, 1.71), (0.20, 1.77))
+_KNEE = ((0.30, 1.61), (0.40, 1.74), (0.50, 1.86))
+_QUEUEING = ((0.10, 1.70), (0.15, 1.79), (0.20, 1.86))
 
 
 def pressure_scale(config: WorldConfig) -> float:

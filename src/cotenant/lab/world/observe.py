@@ -1,4 +1,7 @@
-"""Records taken at each tick: node reports, latency windows, cluster totals, fragmentation. Compiled."""
+"""Records taken at each tick: latency windows for the metrics, agents' measurements and node reports, cluster totals, fragmentation. Compiled.
+
+The metrics judge a window by its true latency distribution; agents and reports have a sample percentile (`signals`), and never the metrics' judgement.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from cotenant.lab.world.contention import offered, settle
 from cotenant.lab.world.guarding import guard
 from cotenant.lab.world.latency import TAIL, p99_lookup, tail
 from cotenant.lab.world.residents import memory_now, progress
+from cotenant.lab.world.signals import LATE, LATENCY_STREAM, ON_TIME, delivery, sampled_p99, standard_normal
 from cotenant.lab.world.state import READY, RUNNING, UNREPORTED, Law, State
-from cotenant.model.arrays import Report
+from cotenant.model.arrays import Float, Report
 from cotenant.model.compiled import njit
 
 _CPU_USED, _MEMORY_USED = int(Report.CPU_USED), int(Report.MEMORY_USED)
@@ -40,45 +44,65 @@ def node_fairness(s: State, node: int) -> float:
 
 
 @njit
-def write_report(s: State, node: int, t: float, worst_ms: float, violated: int, replicas: int) -> None:
-    """The node's report at time `t`: `worst_ms` is the worst p99 of its services' replicas, of which `violated` miss their objective."""
-    s.report[node, _CPU_USED] = s.nodes[node].used_share
-    s.report[node, _MEMORY_USED] = min(1.0, s.nodes[node].memory_share)
-    s.report[node, _P99] = worst_ms
-    s.report[node, _VIOLATION] = violated / replicas if replicas > 0 else 0.0
-    s.report[node, _DOMINANT] = max(s.nodes[node].used_share, min(1.0, s.nodes[node].memory_share))
-    s.report[node, _FAIRNESS] = node_fairness(s, node)
-    s.report[node, _AT] = t
+def write_report(s: State, out: Float, node: int, t: float, worst_ms: float, violated: int, replicas: int) -> None:
+    """The node's report at time `t` in `out[node]`: `worst_ms` is the worst p99 of its services' replicas, of which `violated` miss their objective."""
+    out[node, _CPU_USED] = s.nodes[node].used_share
+    out[node, _MEMORY_USED] = min(1.0, s.nodes[node].memory_share)
+    out[node, _P99] = worst_ms
+    out[node, _VIOLATION] = violated / replicas if replicas > 0 else 0.0
+    out[node, _DOMINANT] = max(s.nodes[node].used_share, min(1.0, s.nodes[node].memory_share))
+    out[node, _FAIRNESS] = node_fairness(s, node)
+    out[node, _AT] = t
 
 
 @njit
 def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
-    """Judge the replicas' windows, record the agent's measurements, and write the node's report."""
-    worst_ms, replicas, bad = 0.0, 0, 0
+    """Judge the replicas' windows by their true latency for the metrics; record what the agent measured and deliver it unless it is late or lost."""
+    fresh = not s.nodes[node].late  # else the last minute's measurements arrive now, in place of this one's
+    seed, minute = s.run[0].seed, int(t / w.tick_s)
+    worst_ms, replicas, bad, missed = 0.0, 0, 0, 0
     p = s.nodes[node].first
     while p >= 0:
-        s.pods[p].seen_cores = s.pods[p].busy_cores
-        s.pods[p].seen_memory = memory_now(s, w, p)
+        if fresh:
+            s.pods[p].seen_cores = s.pods[p].busy_cores
+            s.pods[p].seen_memory = memory_now(s, w, p)
         service = s.pods[p].service
         if service >= 0:
             servers, slow = s.services[service].cores, s.pods[p].slowdown
-            load = offered(s, p, t, w.tick_s) * slow
-            objective = s.services[service].objective
-            high = p99_lookup(s.p99_table, s.services[service].table_row, load / servers) * slow
-            violated = high > objective
-            if load > _EXACT_ABOVE * servers or abs(high - objective) < _EXACT_WITHIN * objective:
+            place, objective = s.services[service].table_row, s.services[service].objective
+            idle = offered(s, p, t, w.tick_s)
+            load = idle * slow
+            alone = p99_lookup(s.p99_table, place, load / servers)  # per service time as it is now
+            violated = alone * slow > objective
+            if load > _EXACT_ABOVE * servers or abs(alone * slow - objective) < _EXACT_WITHIN * objective:
                 violated = tail(servers, load, objective / slow) > TAIL
-            violated = violated or t - s.pods[p].placed_s < w.replica_start_s  # it is still starting
-            s.pods[p].seen_ratio = high / objective
-            s.pods[p].seen_violated = violated
-            worst_ms = max(worst_ms, high * s.services[service].time_s * 1000.0)
-            replicas += 1
-            if violated:
+            starting = t - s.pods[p].placed_s < w.replica_start_s
+            if violated or starting:
                 bad += 1
                 s.ticks[row].violated_cores += s.pods[p].cpu_milli / 1000.0
+            if fresh:
+                requests = 0 if starting else int(idle / s.services[service].time_s * w.tick_s)
+                s.pods[p].seen_requests = requests
+                if requests > 0:
+                    z = standard_normal(seed, minute, p, LATENCY_STREAM)
+                    decay = p99_lookup(s.decay_table, place, load / servers)
+                    sample = slow * sampled_p99(alone, decay, requests, z)
+                    s.pods[p].seen_ratio = sample / objective
+                    s.pods[p].seen_violated = sample > objective
+                    worst_ms = max(worst_ms, sample * s.services[service].time_s * 1000.0)
+                    replicas += 1
+                    if sample > objective:
+                        missed += 1
         p = s.pods[p].next
     s.ticks[row].violated_replicas += bad
-    write_report(s, node, t, worst_ms, bad, replicas)
+    if fresh:
+        s.nodes[node].seen_s = t
+        write_report(s, s.outbox, node, t, worst_ms, missed, replicas)
+    arrives = delivery(seed, minute, node, w.report_lost, w.report_late) if fresh else ON_TIME
+    s.nodes[node].late = arrives == LATE
+    s.nodes[node].delivered = arrives == ON_TIME
+    if arrives == ON_TIME:
+        s.report[node] = s.outbox[node]
 
 
 @njit

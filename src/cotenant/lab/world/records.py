@@ -61,8 +61,9 @@ POD = np.dtype(
         # as measured by an agent at the last tick
         ("seen_cores", "f8"),
         ("seen_memory", "f8"),
-        ("seen_ratio", "f8"),  # a replica's p99 / objective
-        ("seen_violated", "?"),
+        ("seen_ratio", "f8"),  # a replica's sample p99 / objective
+        ("seen_requests", "i8"),  # of that window; 0 = none, or it is still starting
+        ("seen_violated", "?"),  # sample p99 over the objective
         ("map_node", "i8"),  # at the instant of the machine map
     ],
     align=True,
@@ -93,6 +94,10 @@ NODE = np.dtype(
         ("used_share", "f8"),  # of CPU
         ("memory_share", "f8"),
         ("up", "?"),
+        # its measurements
+        ("seen_s", "f8"),  # time of the last ones, -inf = never
+        ("delivered", "?"),  # whether they arrived at the last tick
+        ("late", "?"),  # whether they arrive at the next one
         # state of the guard, where nodes have one
         ("guard_mode", "i8"),
         ("ceiling_m", "i8"),  # milli-CPU that batch may use at most
@@ -141,6 +146,7 @@ TICK = np.dtype(
 
 RUN = np.dtype(
     [
+        ("seed", "i8"),
         ("now_s", "f8"),
         ("next_tick_s", "f8"),
         ("last_tick_s", "f8"),

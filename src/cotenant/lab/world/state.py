@@ -14,7 +14,7 @@ import numpy as np
 
 from cotenant.lab.world.config import PRESSURE_LAWS, WorldConfig
 from cotenant.lab.world.demand import outages, service_load
-from cotenant.lab.world.latency import p99_table
+from cotenant.lab.world.latency import decay_table, p99_table
 from cotenant.lab.world.laws import pressure_scale
 from cotenant.lab.world.records import JOB, NODE, POD, RUN, SERVICE, SHAPE, STAGE, TENANT, TICK, Records, records
 from cotenant.lab.world.truth import Truth
@@ -64,6 +64,8 @@ class Law(NamedTuple):
     memory_start: float
     memory_ramp: float
     tick_s: float
+    report_lost: float
+    report_late: float
     averages_from_s: float
     horizon_s: float
     fragmentation_every_s: float
@@ -100,6 +102,8 @@ def law(config: WorldConfig) -> Law:
         memory_start=config.memory_start,
         memory_ramp=config.memory_ramp,
         tick_s=config.tick_s,
+        report_lost=config.report_lost,
+        report_late=config.report_late,
         averages_from_s=config.averages_from_s,
         horizon_s=config.horizon_s,
         fragmentation_every_s=config.fragmentation_every_s,
@@ -125,7 +129,9 @@ class State(NamedTuple):
     job_order: Int  # [J] by arrival
     report: Float  # [N, len(Report)]
     tree: Float  # [2 x leaves] minima of the nodes' next completions
+    outbox: Float  # [N, len(Report)] each node's last report, which the scheduler may not have yet
     p99_table: Float  # [sizes of replicas, TABLE_STEPS]
+    decay_table: Float  # [sizes of replicas, TABLE_STEPS]
     ready: Int  # [P] pods that became ready, finished, or were evicted since the last report to the scheduler
     finished: Int
     evicted: Int
@@ -184,6 +190,7 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
     nodes.ceiling_m = config.node_cores * 1000
     nodes.last_close_us = -1
     nodes.missed_us = -1
+    nodes.seen_s = -np.inf
 
     tenants = records(truth.tenants, TENANT)
     np.add.at(tenants.queued_milli, truth.tenant[replica_pods], truth.cpu_milli[replica_pods])
@@ -196,7 +203,9 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
     ticks = records(int(config.limit_s // config.tick_s) + 2, TICK)
     ticks.fragmentation = np.nan
 
+    highs = p99_table(sizes.astype(np.int64))
     run = records(1, RUN)
+    run.seed = seed
     run.last_tick_s = np.nan
     run.ready = len(replica_pods)
     run.batch_left = n_pods - len(replica_pods)
@@ -219,7 +228,9 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
         job_order=np.argsort(truth.job_arrival_s, kind="stable"),
         report=np.full((config.nodes, len(Report)), np.nan),
         tree=np.full(2 * leaves, np.inf),
-        p99_table=p99_table(sizes.astype(np.int64)),
+        outbox=np.full((config.nodes, len(Report)), np.nan),
+        p99_table=highs,
+        decay_table=decay_table(sizes.astype(np.int64), highs),
         ready=ready,
         finished=np.zeros(n_pods, np.int64),
         evicted=np.zeros(n_pods, np.int64),

@@ -18,7 +18,7 @@ from cotenant.lab.world import accounting, loop, state
 from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.truth import Truth, check
-from cotenant.model.arrays import Float, Int, Mask
+from cotenant.model.arrays import Float, Int
 from cotenant.model.errors import CotenantError, InvalidInput
 
 _STATUS = ("not yet ready", "ready", "running", "finished", "evicted and not yet reported")
@@ -60,16 +60,16 @@ class WorldEvents(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Measurements of agents at the last tick for pods that still run, with log-normal noise."""
+    """Measurements of agents that arrived at the last tick, for pods that still run. Use has log-normal noise; a p99 is that of a sample."""
 
     at_s: float
     pods: Int
     rows: Int
     cpu_cores: Float  # in use
     memory_bytes: Float  # in use
-    replicas: Int  # indices into `pods` of services' replicas
-    p99_ratio: Float  # p99 / objective of the last window, aligned with `replicas`
-    violated: Mask  # whether that window missed the objective
+    replicas: Int  # indices into `pods` of services' replicas that served requests
+    p99_ratio: Float  # sample p99 / objective of the last window, aligned with `replicas`
+    requests: Int  # of that window
 
 
 _NO_INT = np.empty(0, np.int64)
@@ -181,21 +181,26 @@ class World:
             raise IllegalTransition(pod, "evict", why, self.story(pod))
 
     def reports(self) -> Float:
-        """Each node's report of the last tick: float64[N, len(Report)], NaN where it never reported.
+        """The last report of each node that has arrived: float64[N, len(Report)], NaN where none has.
 
-        A node that is down keeps its last report; `Report.REPORTED_AT` shows its age.
+        A node that is down, or whose reports are late or lost, keeps its last one; `Report.REPORTED_AT` shows its age.
         """
         return self._state.report.copy()
 
     def measured(self) -> Measured:
-        """Measurements at the last tick, of pods that have run since before it and still do."""
+        """The measurements that arrived at the last tick, of pods that ran since before they were taken and still do.
+
+        Nodes whose measurements are late or lost are missing.
+        """
         s = self._state
         at = float(s.run.last_tick_s[0])
-        pods = np.flatnonzero((s.pods.status == state.RUNNING) & (s.pods.placed_s < at))
+        running = np.flatnonzero(s.pods.status == state.RUNNING)
+        rows = s.pods.node[running]
+        pods = running[s.nodes.delivered[rows] & (s.pods.placed_s[running] < s.nodes.seen_s[rows])]
         # seeded by the tick, so that repeated calls return equal values
         rng = np.random.default_rng((self._seed, int(np.nan_to_num(at) * 1000.0), 1))
         noise = np.exp(self._config.measurement_error * rng.standard_normal((2, len(s.pods.status))))
-        replicas = np.flatnonzero(s.pods.service[pods] >= 0)
+        replicas = np.flatnonzero((s.pods.service[pods] >= 0) & (s.pods.seen_requests[pods] > 0))
         return Measured(
             at_s=at,
             pods=pods,
@@ -204,7 +209,7 @@ class World:
             memory_bytes=s.pods.seen_memory[pods] * noise[1, pods],
             replicas=replicas,
             p99_ratio=s.pods.seen_ratio[pods[replicas]],
-            violated=s.pods.seen_violated[pods[replicas]],
+            requests=s.pods.seen_requests[pods[replicas]],
         )
 
     def account(self) -> RunMetrics:

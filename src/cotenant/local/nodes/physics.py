@@ -95,7 +95,7 @@ def _observe(s: State, w: Law, node: int, t: float) -> None:
             replicas += 1
             bad += int(violated)
         p = s.pods[p].next
-    write_report(s, node, t, worst_ms, bad, replicas)
+    write_report(s, s.report, node, t, worst_ms, bad, replicas)
 
 
 @njit

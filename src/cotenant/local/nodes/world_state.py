@@ -90,7 +90,9 @@ def empty() -> State:
         job_order=np.zeros(0, np.int64),
         report=np.full((FIRST, len(Report)), np.nan),
         tree=np.full(2 * FIRST, np.inf),
+        outbox=np.zeros((0, len(Report))),  # simulated nodes send their reports themselves
         p99_table=np.full((MAX_WORKERS, 100), np.nan),
+        decay_table=np.zeros((0, 100)),  # their p99 is exact
         ready=np.zeros(FIRST, np.int64),
         finished=np.zeros(FIRST, np.int64),
         evicted=np.zeros(FIRST, np.int64),

@@ -42,7 +42,8 @@ class Knobs:
         0.85  # batch pressure left after the node's cache partition: a mask of 30 to 100 % of the cache leaves 0.7 to 1
     )
     # moves of replicas that miss their objective
-    move_windows: float = 2.0  # consecutive windows missed before a replica may move
+    move_windows: float = 2.0  # clear misses of the objective before a replica may move (policy/rebalance/misses.py)
+    move_noise: float = 0.05  # relative error of a window's p99 besides that of its sample
     move_share: float = 0.004  # of all replicas, at most, per minute; 0 = never
     move_rest_s: float = 1800.0  # back-off of a moved replica
     move_gain: float = 1.6  # minimum gain of score, in cores, for a move

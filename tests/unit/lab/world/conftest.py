@@ -23,6 +23,8 @@ CALM = {
     "load_noise_sd": 0.0,
     "replica_imbalance_sd": 0.0,
     "measurement_error": 0.0,
+    "report_lost": 0.0,
+    "report_late": 0.0,
     "horizon_s": 7200.0,
 }
 

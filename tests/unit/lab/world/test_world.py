@@ -240,7 +240,7 @@ def test_an_overloaded_service_is_seen_violated(world):
     w.advance(60.0)
     seen = w.measured()
     assert seen.pods[seen.replicas].tolist() == [0, 1]
-    assert seen.violated.tolist() == [True, False]
+    assert seen.requests.tolist() == [15_000, 1_200]  # load / service time x 60 s
     assert seen.p99_ratio[0] > 1.0 > seen.p99_ratio[1]
     assert w.reports()[0, Report.VIOLATION] == 0.5
 
@@ -271,7 +271,7 @@ def test_nothing_offered_or_measured_names_the_truth():
     }  # requests and identities are public
     assert not hidden & set(Offer._fields)
     assert set(Measured._fields) == {
-        "at_s", "pods", "rows", "cpu_cores", "memory_bytes", "replicas", "p99_ratio", "violated"
+        "at_s", "pods", "rows", "cpu_cores", "memory_bytes", "replicas", "p99_ratio", "requests"
     }  # fmt: skip
 
 
