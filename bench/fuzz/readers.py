@@ -75,7 +75,13 @@ class _CollectedWatches(Watches):
         self.collected: dict[str, tuple[Kind[Any], Deliver[Any]]] = {}
 
     def deliver(
-        self, kind: Kind[Any], deliver: Deliver[Any], *, field_selector: str = "", optional: bool = False
+        self,
+        kind: Kind[Any],
+        deliver: Deliver[Any],
+        *,
+        namespace: str = "",
+        field_selector: str = "",
+        optional: bool = False,
     ) -> Reflector[Any]:
         self.collected[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] = kind, deliver
         return cast(Reflector[Any], None)

@@ -27,6 +27,9 @@ PLURALS = {
     "storageclasses": "StorageClass",
     "poddisruptionbudgets": "PodDisruptionBudget",
     "leases": "Lease",
+    "configmaps": "ConfigMap",
+    "nodemetrics": "NodeMetric",
+    "nodeslos": "NodeSLO",
 }
 
 

@@ -61,6 +61,7 @@ class Process(NamedTuple):
 
 PROCESSES = {
     "scheduler": Process("cotenant.services.scheduler.process", "scheduler/rbac.yaml"),
+    "manager": Process("cotenant.services.manager.main", "manager/rbac.yaml"),
     "agent": Process("cotenant.services.agent.main", "node/rbac.yaml"),
     "webhook": Process(
         "cotenant.services.webhook.process",

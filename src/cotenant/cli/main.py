@@ -19,6 +19,7 @@ from cotenant.cli.cluster.crds import crds
 from cotenant.cli.cluster.demo import demo
 from cotenant.cli.cluster.extender import extender
 from cotenant.cli.cluster.lint import lint
+from cotenant.cli.cluster.manager import manager
 from cotenant.cli.cluster.scheduler import scheduler
 from cotenant.cli.cluster.up import up
 from cotenant.cli.cluster.warm import warm
@@ -53,6 +54,7 @@ app.command(extender)
 app.command(keeper)
 app.command(lint)
 app.command(scheduler)
+app.command(manager)
 app.command(up)
 app.command(warm)
 app.command(webhook)

@@ -75,7 +75,7 @@ class Manager:
         self._node_of: dict[str, str] = {}  # by pod UID
         self._dirty: set[str] = set()
         self._timers: list[tuple[float, str]] = []
-        self._has_config = False
+        self.has_config = False
 
     # ---- events
 
@@ -84,10 +84,10 @@ class Manager:
         before = self.colocation
         self.colocation = colocation_read(data, before)
         slo = read_slo_config(data, self.slo)
-        if not self._has_config or self.colocation.changed_from(before) or slo != self.slo:
+        if not self.has_config or self.colocation.changed_from(before) or slo != self.slo:
             self._dirty.update(self._nodes)
         self.slo = slo
-        self._has_config = True
+        self.has_config = True
 
     @property
     def config_errors(self) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ class Manager:
                 if record.is_empty:
                     del self._nodes[name]
                 continue
-            if self._has_config:
+            if self.has_config:
                 found += self._amounts(record, now_s)
                 found += self._specs(record, now_s)
         return tuple(found)

@@ -11,13 +11,17 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
 import secrets
 import socket
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from cotenant.model.errors import InvalidInput
+
 DEFAULT_NAMESPACE = "default"
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _MOST_REPLICAS = 64  # on one machine
 _TOKEN_BYTES = 8
 
@@ -94,3 +98,11 @@ def process_here(identity: str) -> int | None:
     """The process id in an identity of this machine; None where it is of another machine or has another form."""
     host, _, rest = identity.rpartition("-")[0].rpartition("-")
     return int(rest) if host == socket.gethostname() and rest.isdecimal() else None
+
+
+def check_lease_namespace(namespace: str) -> None:
+    """Raise `InvalidInput` for what cannot be a namespace; empty = that of the kubeconfig."""
+    if namespace and not _LABEL.fullmatch(namespace):
+        raise InvalidInput(
+            "--lease-namespace", namespace, "the name of a namespace", "lower case letters, digits and -"
+        )

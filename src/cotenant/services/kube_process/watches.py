@@ -53,15 +53,31 @@ class Watches:
         self._reflectors: list[Reflector[Any]] = []
 
     def handle(
-        self, kind: Kind[T], handler: ObjectHandler[T, Any], *, field_selector: str = "", optional: bool = False
+        self,
+        kind: Kind[T],
+        handler: ObjectHandler[T, Any],
+        *,
+        namespace: str = "",
+        field_selector: str = "",
+        optional: bool = False,
     ) -> Reflector[T]:
-        """Watch a kind and hand on its objects one by one. `optional`: the kind may not be installed, or not be readable for us: then it has no objects."""
+        """Watch a kind and hand on its objects one by one; no namespace = all. `optional`: the kind may not be installed, or not be readable for us: then it has no objects."""
         return self.deliver(
-            kind, lambda happened: self.hand_on(handler, happened), field_selector=field_selector, optional=optional
+            kind,
+            lambda happened: self.hand_on(handler, happened),
+            namespace=namespace,
+            field_selector=field_selector,
+            optional=optional,
         )
 
     def deliver(
-        self, kind: Kind[T], deliver: Deliver[T], *, field_selector: str = "", optional: bool = False
+        self,
+        kind: Kind[T],
+        deliver: Deliver[T],
+        *,
+        namespace: str = "",
+        field_selector: str = "",
+        optional: bool = False,
     ) -> Reflector[T]:
         """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`."""
 
@@ -70,7 +86,13 @@ class Watches:
             self._delivered()
 
         reflector = Reflector(
-            self._client, kind, delivered, field_selector=field_selector, streaming=self._streaming, optional=optional
+            self._client,
+            kind,
+            delivered,
+            namespace=namespace,
+            field_selector=field_selector,
+            streaming=self._streaming,
+            optional=optional,
         )
         self._reflectors.append(reflector)
         return reflector

@@ -24,12 +24,12 @@ from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
-from cotenant.services.kube_process.identity import kept_identity, lease_name, new_identity
+from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, lease_name, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import check_lease_namespace, check_names
+from cotenant.services.scheduler.names import check_names
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 

@@ -16,7 +16,6 @@ from cotenant.services.kube_process.identity import lease_name
 FLAG = "--scheduler-name"
 DEFAULT_SCHEDULER = "default-scheduler"  # that of pods that name none
 LONGEST = 253 - len(lease_name(""))
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -34,11 +33,3 @@ def check_names(names: Sequence[str]) -> None:
             raise InvalidInput(FLAG, name, f"a DNS subdomain name of at most {LONGEST} characters", hint)
         if names.count(name) > 1:
             raise InvalidInput(FLAG, name, "each name once")
-
-
-def check_lease_namespace(namespace: str) -> None:
-    """Raise `InvalidInput` for what cannot be a namespace; empty = that of the kubeconfig."""
-    if namespace and not _LABEL.fullmatch(namespace):
-        raise InvalidInput(
-            "--lease-namespace", namespace, "the name of a namespace", "lower case letters, digits and -"
-        )

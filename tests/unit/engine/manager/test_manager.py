@@ -285,7 +285,7 @@ def test_without_a_config_map_nothing_is_lent() -> None:
     assert {type(each) for each in found} == {WriteSpec}
 
 
-def test_unreadable_node_counts_as_gone_and_comes_back() -> None:
+def test_a_node_that_was_gone_and_comes_back_is_lent_on_again() -> None:
     world = _lending()
     world.manager.node_gone("n")
     world.step()

@@ -1,0 +1,57 @@
+"""`cotenant manager`: offers batch and mid resources on nodes, and renders their NodeSLOs.
+
+Only signatures and help texts are here; the implementation is imported when the command runs, so that `--help` stays quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def manager(
+    *,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
+    ] = None,
+    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    config_namespace: Annotated[str, Parameter(help="Namespace of the ConfigMap.")] = "koordinator-system",
+    config_name: Annotated[str, Parameter(help="Name of the ConfigMap.")] = "slo-controller-config",
+    writes_per_s: Annotated[float, Parameter(help="Maximum objects written per second.")] = 50.0,
+    leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before writing.")] = True,
+    lease_namespace: Annotated[
+        str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
+    ] = "",
+    state_dir: Annotated[
+        str | None,
+        Parameter(
+            help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
+        ),
+    ] = None,
+    listen: Annotated[str, Parameter(help="HOST:PORT of metrics and health; port 0: any.")] = "127.0.0.1:10262",
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+) -> int:
+    """Offer what services leave idle as batch and mid resources, by the ConfigMap slo-controller-config.
+
+    Writes each node's amounts with their terms, its NodeSLO and the collect policy of its NodeMetric. Without the ConfigMap nothing is lent.
+    Serves /metrics, /healthz and /readyz. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    """
+    from cotenant.services.kube_process.identity import state_folder
+    from cotenant.services.manager import main
+
+    return main.run(
+        main.ManagerArguments(
+            kubeconfig=kubeconfig,
+            context=context,
+            listen=listen,
+            config_namespace=config_namespace,
+            config_name=config_name,
+            writes_per_s=writes_per_s,
+            leader_elect=leader_elect,
+            lease_namespace=lease_namespace,
+            state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+            log_level=log_level,
+        )
+    )

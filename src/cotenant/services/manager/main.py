@@ -1,0 +1,74 @@
+"""The command `cotenant manager`: arguments are checked, parts joined, signals set up."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+
+from cotenant.drivers.http.address import Address, bind
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.leaderelection.election import Timing
+from cotenant.model.errors import InvalidInput
+from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, new_identity
+from cotenant.services.kube_process.leadership import Leadership, leadership
+from cotenant.services.manager.process import COMPONENT, ManagerOptions, ManagerProcess
+from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE, ConfigSource
+from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerArguments:
+    """The command's arguments."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+    listen: str = "127.0.0.1:10262"
+    config_namespace: str = CONFIG_NAMESPACE
+    config_name: str = CONFIG_NAME
+    writes_per_s: float = 50.0
+    leader_elect: bool = True
+    lease_namespace: str = ""
+    election: Timing = field(default_factory=Timing)
+    state_dir: Path | None = None
+    log_level: str = "info"
+
+
+def run(request: ManagerArguments) -> int:
+    """Run until a signal. Raises `InvalidInput`."""
+    address = Address.parse("--listen", request.listen)
+    if address.path:
+        raise InvalidInput("--listen", request.listen, "HOST:PORT")
+    if not (request.writes_per_s > 0 and isfinite(request.writes_per_s)):
+        raise InvalidInput("--writes-per-s", request.writes_per_s, "a number above 0")
+    for option, name in (("--config-namespace", request.config_namespace), ("--config-name", request.config_name)):
+        if not name or "/" in name:
+            raise InvalidInput(option, name, "a name")
+    check_lease_namespace(request.lease_namespace)
+    log_to_stderr(request.log_level)
+    access = load_access(request.kubeconfig, request.context)
+    options = ManagerOptions(
+        listen=address,
+        source=ConfigSource(request.config_namespace, request.config_name),
+        writes_per_s=request.writes_per_s,
+    )
+    raise_descriptors()
+    listening = bind(address)
+    namespace = request.lease_namespace or access.namespace
+    identity = (
+        kept_identity(request.state_dir, access.server, namespace, COMPONENT) if request.state_dir else new_identity()
+    )
+
+    def connect() -> Client:
+        return Client(access, qps=float("inf"), burst=10, in_flight=2, user_agent=f"{COMPONENT}/leader-election")
+
+    def elected(_: Client) -> Leadership:
+        return leadership(connect, namespace, COMPONENT, identity, request.election, elect=request.leader_elect)
+
+    async def main(stop: asyncio.Event) -> None:
+        await ManagerProcess(access, options, identity, elected, listening=listening).run(stop)
+
+    run_until_signal(main)
+    return 0

@@ -1,0 +1,69 @@
+"""The manager's metrics, read from the engine when a scrape asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
+from cotenant.engine.manager.manager import Manager
+
+
+def register(
+    registry: MetricsRegistry,
+    manager: Manager,
+    *,
+    leads: Callable[[], bool],
+    written: Callable[[], tuple[int, int, int]],
+    malformed: Callable[[], dict[str, int]],
+) -> None:
+    """Add the metrics. `written` gives writes done, refused, and waiting."""
+
+    def nodes() -> Iterator[Sample]:
+        for state, count in sorted(manager.totals()[1].items()):
+            yield (state,), float(count)
+
+    def lent() -> Iterator[Sample]:
+        for resource, amount in sorted(manager.totals()[0].items()):
+            yield (resource,), float(amount)
+
+    def writes() -> Iterator[Sample]:
+        for outcome, count in zip(("written", "refused"), written(), strict=False):
+            yield (outcome,), float(count)
+
+    def unreadable() -> Iterator[Sample]:
+        for kind, count in sorted(malformed().items()):
+            yield (kind,), float(count)
+
+    def hours() -> Iterator[Sample]:
+        yield ("exceeded",), float(manager.lending.broken)
+        yield ("kept",), float(manager.lending.hours - manager.lending.broken)
+
+    gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    registry.read(gauge, "cotenant_manager_leading", "1 while this replica leads.", (), lambda: [((), float(leads()))])
+    registry.read(
+        gauge, "cotenant_manager_nodes", "Nodes by state: lent, withdrawn, failed, unknown.", ("state",), nodes
+    )
+    registry.read(gauge, "cotenant_manager_lent", "Amounts on all nodes, in milli-CPU and bytes.", ("resource",), lent)
+    registry.read(counter, "cotenant_manager_writes", "Writes of objects by outcome.", ("outcome",), writes)
+    registry.read(
+        gauge, "cotenant_manager_writes_waiting", "Writes that wait.", (), lambda: [((), float(written()[2]))]
+    )
+    registry.read(
+        gauge,
+        "cotenant_manager_config_errors",
+        "Keys of the ConfigMap that are not in force.",
+        (),
+        lambda: [((), float(len(manager.config_errors)))],
+    )
+    registry.read(
+        counter, "cotenant_manager_unreadable", "Objects that could not be read, by kind.", ("kind",), unreadable
+    )
+    registry.read(
+        counter,
+        "cotenant_manager_node_hours",
+        "Node-hours under the peak policy by whether prod + lent exceeded the capacity.",
+        ("outcome",),
+        hours,
+    )

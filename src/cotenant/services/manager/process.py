@@ -1,0 +1,112 @@
+"""The manager process: watches update the engine, and the leader carries out what it decides.
+
+Problem: several replicas run, and one that does not lead must be ready to lead at once. Choice: every replica watches and learns; only the leader decides and writes, through the
+status writer of the process home, where the newest write of an object replaces older ones and what may pass is tried again. Nothing is kept on disk. Limits: one core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isfinite
+
+from cotenant.drivers.http.address import Address, Listening
+from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
+from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.services.kube_process.clock import SteadyClock
+from cotenant.services.kube_process.events import NORMAL, WARNING
+from cotenant.services.kube_process.leadership import Leadership
+from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.manager import metrics
+from cotenant.services.manager.watches import ConfigSource, ManagerWatches
+from cotenant.services.manager.writing import WRITERS
+
+LISTEN = Address("127.0.0.1", 10262)
+COMPONENT = "cotenant-manager"
+_LONGEST_SLEEP_S = 5.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerOptions:
+    """What may be set of the process."""
+
+    listen: Address = LISTEN
+    source: ConfigSource = field(default_factory=ConfigSource)
+    writes_per_s: float = 50.0
+    settings: ManagerSettings = field(default_factory=ManagerSettings)
+
+
+class ManagerProcess:
+    """One replica."""
+
+    def __init__(
+        self,
+        access: Access,
+        options: ManagerOptions,
+        identity: str,
+        leadership: Callable[[Client], Leadership],
+        clock: SteadyClock | None = None,
+        listening: Listening | None = None,
+    ) -> None:
+        """`listening`: a socket that is bound already."""
+        self.client = Client(access, qps=float("inf"), burst=100, in_flight=32, user_agent=COMPONENT)
+        self.kube = kube = KubeProcess(
+            COMPONENT, identity, self.client, leadership=leadership(self.client), events_per_s=5.0, clock=clock
+        )
+        self.manager = Manager(options.settings)
+        self.writer = kube.status_writer("writes", WRITERS, per_s=options.writes_per_s)
+        self._source = options.source
+        self.watches = ManagerWatches(kube.watches, self.manager, options.source, kube.now, self._refused)
+        self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
+        self.server = HttpServer(self._answer, listening or options.listen)
+        kube.serve("http", self.server)
+        metrics.register(
+            kube.metrics,
+            self.manager,
+            leads=lambda: kube.leads,
+            written=lambda: (self.writer.written, self.writer.refused, self.writer.waiting()),
+            malformed=lambda: kube.watches.malformed,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
+        await self.kube.run(stop, self._work, on_synced=self._synced)
+
+    def _synced(self) -> None:
+        self.watches.synced()
+        _log.info("listed %d nodes; metrics and health on %s", len(self.manager.nodes()), self.server.url)
+
+    async def _work(self) -> None:
+        self.manager.leads_now()
+        while True:
+            self.kube.heartbeat.beat()
+            self.kube.awake()
+            if self.kube.leads and self.manager.next_s() <= self.kube.now():
+                for each in self.manager.decide(self.kube.now()):
+                    self.writer.put(each.key, each)
+            wait_s = self.manager.next_s() - self.kube.now()
+            await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
+
+    def _refused(self, uid: str, errors: tuple[str, ...]) -> None:
+        """An Event on the ConfigMap, from the leader."""
+        if not uid or not self.kube.leads:
+            return
+        key = f"{self._source.namespace}/{self._source.name}"
+        for each in errors:
+            reason = "ColocationCfgUnmarshalFailed" if each.startswith("colocation-config") else "SLOCfgUnmarshalFailed"
+            self.kube.events.record(CONFIG_MAPS, key, uid, WARNING, reason, f"the last good value stays: {each}")
+        if not errors:
+            self.kube.events.record(CONFIG_MAPS, key, uid, NORMAL, "ConfigInForce", "every key is in force")
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._pages.answer(scope["method"], scope["path"])
+        await send_answer(send, found or Answer(404, b"not found\n", TEXT))

@@ -1,0 +1,129 @@
+"""The manager's watches: from API objects to the engine's events.
+
+Problem: a ConfigMap with an error must be visible where administrators look. Choice: each refusal is an Event on the ConfigMap (under upstream's reasons), a line in the
+log, and a gauge. Limits: kinds that are not installed have no objects; they are looked for again from time to time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
+from cotenant.drivers.kube.kinds.custom.node_metric import (
+    NODE_METRICS,
+    NodeMetricObject,
+    collect_policy,
+    read_node_metric,
+)
+from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS, NodeSloObject
+from cotenant.drivers.kube.kinds.managed_node import read_managed_node
+from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.engine.manager.instructions import NodeObjectKind
+from cotenant.engine.manager.manager import Manager
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.machine.node_metric import NodeMetric
+from cotenant.services.kube_process.watches import ObjectHandler, Watches
+
+CONFIG_NAMESPACE, CONFIG_NAME = "koordinator-system", "slo-controller-config"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """Where the ConfigMap is."""
+
+    namespace: str = CONFIG_NAMESPACE
+    name: str = CONFIG_NAME
+
+
+class ManagerWatches:
+    """Adds every watch of the manager. `refused(uid, errors)` is called when the ConfigMap's errors change."""
+
+    def __init__(
+        self,
+        watches: Watches,
+        manager: Manager,
+        source: ConfigSource,
+        now: Callable[[], float],
+        refused: Callable[[str, tuple[str, ...]], None],
+    ) -> None:
+        self._manager = manager
+        self._now = now
+        self._refused = refused
+        self._errors: tuple[str, ...] = ()
+        self._uid_of: dict[str, str] = {}  # of pods, by key
+        reader = PodReader()
+        watches.handle(NODES, ObjectHandler(read_managed_node, manager.node_seen, manager.node_gone, _keep))
+        watches.handle(PODS, ObjectHandler(lambda obj: _pod(reader, obj), self._pod_seen, self._pod_gone, _keep))
+        watches.handle(
+            NODE_METRICS,
+            ObjectHandler(_metric, self._metric_seen, lambda name: manager.metric_gone(name, now())),
+            optional=True,
+        )
+        watches.handle(
+            NODE_SLOS,
+            ObjectHandler(
+                lambda obj: obj,
+                self._slo_seen,
+                lambda name: manager.spec_gone(NodeObjectKind.NODE_SLO, name),
+            ),
+            optional=True,
+        )
+        watches.handle(
+            CONFIG_MAPS,
+            ObjectHandler(lambda obj: obj, self._config_seen, lambda key: self._config(None, "")),
+            namespace=source.namespace,
+            field_selector=f"metadata.name={source.name}",
+        )
+
+    def synced(self) -> None:
+        """Everything has been listed: a ConfigMap that was not delivered does not exist."""
+        if not self._manager.has_config:
+            self._config(None, "")
+
+    def _config_seen(self, obj: ConfigMap) -> None:
+        self._config(obj.data or {}, obj.metadata.uid or "")
+
+    def _config(self, data: Mapping[str, str] | None, uid: str) -> None:
+        self._manager.config_seen(data)
+        errors = self._manager.config_errors
+        if errors != self._errors:
+            self._errors = errors
+            for each in errors:
+                _log.warning("configuration: %s", each)
+            if not errors:
+                _log.info("configuration: every key is in force")
+            self._refused(uid, errors if data is not None else ())
+
+    def _pod_seen(self, pod: ObservedPod) -> None:
+        self._uid_of[pod.pod.key] = pod.uid
+        self._manager.pod_seen(pod, self._now())
+
+    def _pod_gone(self, key: str) -> None:
+        uid = self._uid_of.pop(key, None)
+        if uid is not None:
+            self._manager.pod_gone(uid, self._now())
+
+    def _metric_seen(self, seen: tuple[NodeMetric, dict[str, object] | None]) -> None:
+        metric, policy = seen
+        self._manager.metric_seen(metric, self._now())
+        self._manager.spec_seen(NodeObjectKind.NODE_METRIC, metric.node, policy)
+
+    def _slo_seen(self, obj: NodeSloObject) -> None:
+        self._manager.spec_seen(NodeObjectKind.NODE_SLO, obj.metadata.name or "", obj.spec)
+
+
+def _pod(reader: PodReader, obj: PodObject) -> ObservedPod:
+    return reader.pod(obj)
+
+
+def _metric(obj: NodeMetricObject) -> tuple[NodeMetric, dict[str, object] | None]:
+    return read_node_metric(obj), collect_policy(obj)
+
+
+def _keep(key: str) -> None:
+    """A node or pod that cannot be read keeps counting as it was: an error must not delete a node's objects or raise its amounts."""

@@ -1,0 +1,71 @@
+"""The writes of the manager, one for each instruction.
+
+Choice: amounts and the annotation with their terms go in one merge patch of the node's status, with the node's UID as a condition, so that a node that was created anew under
+the same name is not given the amounts of the old one (and the terms on a node always belong to its amounts). Limits: a server that ignores metadata in a patch of a status
+would not store the annotation; kube-apiserver stores it for nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
+from cotenant.drivers.kube.client.errors import AlreadyExists
+from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
+from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS
+from cotenant.drivers.kube.kinds.managed_node import SHORT
+from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.engine.manager.instructions import DeleteObject, NodeObjectKind, WriteAmounts, WriteSpec
+from cotenant.model.cluster.managed import LENT_ANNOTATION
+from cotenant.services.kube_process.statuses import Writer
+
+
+async def write_amounts(client: Client, write: WriteAmounts) -> None:
+    """Set amounts and terms; `Conflict` where the name has another node."""
+    amounts = {SHORT[name]: None if amount is None else str(amount) for name, amount in write.amounts.items()}
+    body = {
+        "metadata": {"uid": write.uid, "annotations": {LENT_ANNOTATION: write.annotation}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    await client.patch(NODES, "", write.node, body, content_type=MERGE_PATCH, subresource="status")
+
+
+async def write_spec(client: Client, write: WriteSpec) -> None:
+    """Create or change a NodeSLO, or the collect policy of a NodeMetric."""
+    if write.kind is NodeObjectKind.NODE_SLO:
+        body = {"spec": write.patch}
+        if write.creates:
+            try:
+                await client.create(NODE_SLOS, "", _new(NODE_SLOS.api_version, write, body))
+                return
+            except AlreadyExists:
+                pass
+        await client.patch(NODE_SLOS, "", write.node, body, content_type=MERGE_PATCH)
+        return
+    body = {"spec": {"metricCollectPolicy": write.patch}}
+    if write.creates:
+        try:
+            await client.create(NODE_METRICS, "", _new(NODE_METRICS.api_version, write, body))
+            return
+        except AlreadyExists:  # made by the node's agent at this moment
+            pass
+    await client.patch(NODE_METRICS, "", write.node, body, content_type=MERGE_PATCH)
+
+
+async def delete_object(client: Client, what: DeleteObject) -> None:
+    """Delete a NodeSLO or a NodeMetric."""
+    if what.kind is NodeObjectKind.NODE_SLO:
+        await client.delete(NODE_SLOS, "", what.node)
+    else:
+        await client.delete(NODE_METRICS, "", what.node)
+
+
+def _new(api_version: str, write: WriteSpec, body: Mapping[str, object]) -> dict[str, object]:
+    return {"apiVersion": api_version, "kind": write.kind.value, "metadata": {"name": write.node}, **body}
+
+
+WRITERS: Mapping[type, Writer] = {
+    WriteAmounts: write_amounts,
+    WriteSpec: write_spec,
+    DeleteObject: delete_object,
+}
