@@ -1,7 +1,7 @@
 """All policies that the experiments name exist."""
 
 import pytest
-from bench.evidence import EXPERIMENTS
+from bench.evidence.experiments import EXPERIMENTS
 
 from cotenant.lab.registry import scenario
 

@@ -1,0 +1,111 @@
+"""The generated parts of the pages, between `<!-- table: NAME -->` and `<!-- end of table -->`.
+
+Problem: a page of hand-written text with tables that must equal the results. Choice: marked places are replaced by what the summaries give; the
+text between them stays. `drifted` compares without writing, so that a test can fail. Limits: figures inside sentences are not checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.evidence.experiments import BY_NAME, OPENB_LISTS
+from bench.evidence.summaries import Summary, read_summary
+from bench.evidence.tables import founding_in_brief, made_by, openb_lists, section
+from cotenant.lab.storage import write_atomic
+from cotenant.model.errors import InvalidInput
+
+PAGES = (Path("README.md"), Path("README.zh-CN.md"), Path("docs/results.md"))
+_PLACE = re.compile(r"<!-- table: ([a-z0-9.-]+) -->\n(.*?)<!-- end of table -->", re.DOTALL)
+
+# Published mean GPU allocation of FGD at 130 % arrivals, percent of 6,212 GPUs: the results of Weng et al. (ATC 2023), ten seeds.
+PUBLISHED_FGD: Mapping[str, float] = {
+    "default": 95.39, "cpu050": 95.21, "cpu100": 95.35, "cpu250": 93.41, "gpushare40": 94.15, "gpushare80": 89.30,
+    "gpuspec10": 94.95, "gpuspec20": 94.84, "gpuspec33": 94.55, "multigpu20": 95.65, "multigpu40": 96.99, "multigpu50": 97.18,
+}  # fmt: skip
+
+
+def _readme(root: Path) -> list[str]:
+    headings = (
+        "policy",
+        "success %",
+        "fragmentation %",
+        "violation % (services, batch)",
+        "task fairness",
+        "p99 slowdown",
+    )
+    found = read_summary(root, "founding")
+    made = f"`{found.command}`, {found.seeds} paired seeds, commit {found.commit}; it prints all {_policies(found)} policies."
+    return [*founding_in_brief(found, headings, ("(", ", ", ")")), "", made]
+
+
+def _readme_zh(root: Path) -> list[str]:
+    headings = ("策略", "成功率 %", "碎片 %", "违约率 %（服务，批处理）", "任务公平", "p99 减速")
+    found = read_summary(root, "founding")
+    made = f"`{found.command}`，{found.seeds} 个配对种子，提交 {found.commit}；会打印全部 {_policies(found)} 个策略。"
+    return [*founding_in_brief(found, headings, ("（", "，", "）")), "", made]
+
+
+def _policies(found: Summary) -> int:
+    return len({row.policy for row in found.rows} - {"bound"})
+
+
+def _openb_lists(root: Path) -> list[str]:
+    names = {"default": "openb"} | {name: f"openb-{name}" for name in OPENB_LISTS}
+    found = {name: read_summary(root, stored) for name, stored in names.items()}
+    made = made_by(found[OPENB_LISTS[0]]).replace(f"openb:{OPENB_LISTS[0]}", "openb:LIST")
+    return [made, "", *openb_lists(found, PUBLISHED_FGD)]
+
+
+_SPECIAL: dict[str, Callable[[Path], list[str]]] = {
+    "founding.readme": _readme,
+    "founding.readme.zh": _readme_zh,
+    "openb.lists": _openb_lists,
+}
+
+
+def generated(root: Path, name: str) -> str:
+    """The text of one marked place.
+
+    Raises:
+        InvalidInput: there is no such place, or a summary is missing.
+    """
+    if name in _SPECIAL:
+        lines = _SPECIAL[name](root)
+    elif name in BY_NAME:
+        lines = section(read_summary(root, name), BY_NAME[name].columns)
+    else:
+        raise InvalidInput("table", name, "one of " + ", ".join((*BY_NAME, *_SPECIAL)))
+    return "\n".join(lines) + "\n"
+
+
+def rewritten(root: Path, text: str) -> str:
+    """A page's text with every marked place replaced."""
+    return _PLACE.sub(
+        lambda place: f"<!-- table: {place[1]} -->\n{generated(root, place[1])}<!-- end of table -->", text
+    )
+
+
+def places(text: str) -> list[str]:
+    """The names of the marked places of a page."""
+    return [place[1] for place in _PLACE.finditer(text)]
+
+
+def drifted(root: Path) -> list[str]:
+    """`PAGE: NAME` for every marked place that differs from its summary."""
+    found = []
+    for page in PAGES:
+        places_of = _PLACE.finditer((root / page).read_text())
+        found += [f"{page}: {place[1]}" for place in places_of if place[2] != generated(root, place[1])]
+    return found
+
+
+def write_pages(root: Path) -> list[Path]:
+    """Rewrite the pages that differ; returns them. Nothing is written unless all of them can be made."""
+    new = {page: rewritten(root, (root / page).read_text()) for page in PAGES}
+    changed = [page for page, text in new.items() if text != (root / page).read_text()]
+    for page in changed:
+        content = new[page].encode()
+        write_atomic(root / page, lambda file, content=content: file.write(content))  # type: ignore[misc]
+    return changed

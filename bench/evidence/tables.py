@@ -1,0 +1,137 @@
+"""Markdown of an experiment's summary: its table, the sustained loads, paired differences, and the line that says what made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.evidence.experiments import Column
+from bench.evidence.summaries import Row, Summary, Value
+
+_NONE = Value(None)
+_BEYOND = {"exact": "", "below": "at most ", "above": "at least "}  # bounds at the ends of the sweep
+
+
+def cell(value: Value, scale: float, decimals: int) -> str:
+    """A mean with its interval."""
+    if value.mean is None:
+        return "–"
+    half = "" if value.half is None else f" ±{value.half * scale:.{decimals}f}"
+    return f"{value.mean * scale:.{decimals}f}{half}"
+
+
+def figure(row: Row, field: str) -> Value:
+    """A figure of a row by the name in a column: a metric, or `class:NAME`."""
+    kind, _, name = field.partition(":")
+    return row.by_class.get(name, _NONE) if kind == "class" else row.figures.get(field, _NONE)
+
+
+def made_by(summary: Summary) -> str:
+    """The command, and the version and commit that it was run with."""
+    sources = f", sources {summary.sources}" if summary.sources else ""
+    remark = f" {summary.remark}" if summary.remark else ""
+    return (
+        f"`{summary.command}` ({summary.seeds} paired seeds, ± = 95 % interval). "
+        f"Made with {summary.version} at commit {summary.commit}{sources}.{remark}"
+    )
+
+
+def table(summary: Summary, columns: Sequence[Column]) -> list[str]:
+    """Markdown rows, one per policy and load."""
+    sweep = len(summary.loads) > 1
+    head = ["policy", *(["load"] if sweep else []), *(heading for _, heading, _, _ in columns)]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for row in summary.rows:
+        cells = [_name(row.policy, summary), *([f"{row.load:g}"] if sweep else [])]
+        cells += [cell(figure(row, field), scale, decimals) for field, _, scale, decimals in columns]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _name(policy: str, summary: Summary) -> str:
+    return f"**{policy}**" if policy == summary.ours else policy
+
+
+def paired(summary: Summary) -> list[str]:
+    """The differences of violation, a line each; nothing where there are none."""
+    if not summary.paired:
+        return []
+    lines = ["", "Points of violation, the other minus ours, paired by seed with 95 % intervals:", ""]
+    for each in summary.paired:
+        mean, half = each.value.mean, each.value.half
+        if mean is None:
+            continue
+        clear = " (excludes zero)" if half is not None and abs(mean) > half else ""
+        shown = "" if half is None else f" ±{half * 100:.2f}"
+        lines.append(f"- {each.policy} at {each.load:g}: {mean * 100:+.2f}{shown}{clear}")
+    return lines
+
+
+def sustained(summary: Summary) -> list[str]:
+    """The sustained load of each policy of a sweep; nothing where there is none."""
+    if not summary.sustained:
+        return []
+    lines = ["", "Sustained load: the largest at which services and batch each violate at most 1 %:", ""]
+    lines += ["| policy | mean over seeds | of the mean curves |", "| --- | --- | --- |"]
+    for row in summary.sustained:
+        shown = "–" if row.value.mean is None else _BEYOND[row.bound] + cell(row.value, 1.0, 3)
+        curves = "–" if row.of_means is None else f"{_BEYOND[row.of_means_bound]}{row.of_means:.3f}"
+        lines.append(f"| {row.policy} | {shown} | {curves} |")
+    return lines
+
+
+def section(summary: Summary, columns: Sequence[Column]) -> list[str]:
+    """All of an experiment's generated lines."""
+    return [made_by(summary), "", *table(summary, columns), *sustained(summary), *paired(summary)]
+
+
+def founding_in_brief(summary: Summary, headings: Sequence[str], brackets: tuple[str, str, str]) -> list[str]:
+    """The README's table: eight policies; services and batch in brackets (opening, separator, closing) behind the violation."""
+    opening, separator, closing = brackets
+    lines = ["| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings)]
+    rows = {row.policy: row for row in summary.rows}
+    for policy in _BRIEF:
+        row = rows[policy]
+        parts = [cell(Value(figure(row, f"violation_{kind}").mean), 100.0, 2) for kind in ("service", "batch")]
+        cells = [
+            _name(policy, summary),
+            cell(figure(row, "success"), 100.0, 2),
+            cell(figure(row, "fragmentation"), 100.0, 2),
+            f"{cell(figure(row, 'violation'), 100.0, 2)} {opening}{separator.join(parts)}{closing}",
+            cell(Value(figure(row, "task_fairness").mean), 1.0, 3),
+            cell(Value(figure(row, "slowdown_p99").mean), 1.0, 2),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+_BRIEF = ("cotenant", "edf-paragon", "kube-default", "firmament-coco", "tetris", "random", "founding", "best-fit")
+
+
+def openb_lists(summaries: Mapping[str, Summary], published: Mapping[str, float]) -> list[str]:
+    """Ours beside FGD on every pod list: allocation, first refusal, acceptance of CPU-only and of 8-GPU pods, ours / FGD / FGD with all classes."""
+    head = (
+        "list",
+        "FGD published %",
+        "GPUs allocated %",
+        "ours - published",
+        "first refusal at load",
+        "CPU-only accepted %",
+        "8-GPU accepted %",
+    )
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for name, summary in summaries.items():
+        rows = [next(row for row in summary.rows if row.policy == policy) for policy in _OPENB]
+        ours = rows[0].figures["utilisation"].mean
+        assert ours is not None
+        cells = [name, f"{published[name]:.2f}", _three(rows, "utilisation", 100.0, 2)]
+        cells += [f"{100.0 * ours - published[name]:+.2f}", _three(rows, "first_failure", 1.0, 3)]
+        cells += [_three(rows, f"class:accepted: {kind}", 100.0, 1) for kind in ("cpu-only", "8 GPUs")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+_OPENB = ("cotenant", "fgd", "fgd-all-classes")
+
+
+def _three(rows: Sequence[Row], field: str, scale: float, decimals: int) -> str:
+    return " / ".join(cell(Value(figure(row, field).mean), scale, decimals) for row in rows)

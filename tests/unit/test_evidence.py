@@ -1,0 +1,159 @@
+"""The tables of README.md, README.zh-CN.md and docs/results.md equal the summaries in docs/results/."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench.evidence import pages
+from bench.evidence.__main__ import main
+from bench.evidence.experiments import BY_NAME, EXPERIMENTS, OPENB_LISTS
+from bench.evidence.summaries import Value, read_summary, summarise, summary_path, write_summary
+from bench.evidence.tables import cell, figure, section
+
+from cotenant.model.errors import InvalidInput
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The pages and the summaries, to change."""
+    shutil.copytree(ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    for page in pages.PAGES:
+        shutil.copy(ROOT / page, tmp_path / page)
+    return tmp_path
+
+
+def test_every_table_equals_its_summary() -> None:
+    assert pages.drifted(ROOT) == [], "python -m bench.evidence --write"
+
+
+def test_every_experiment_has_its_place_and_every_summary_its_origin() -> None:
+    shown = {page: pages.places((ROOT / page).read_text()) for page in pages.PAGES}
+    results = shown[Path("docs/results.md")]
+    assert len(set(results)) == len(results)
+    assert {each.name for each in EXPERIMENTS} - {f"openb-{name}" for name in OPENB_LISTS} <= set(results)
+    assert (shown[Path("README.md")], shown[Path("README.zh-CN.md")]) == (["founding.readme"], ["founding.readme.zh"])
+    stored = {path.stem for path in (ROOT / "docs" / "results").glob("*.json")}
+    assert stored <= set(BY_NAME)
+    for name in stored:
+        summary = read_summary(ROOT, name)
+        assert summary.name == name
+        assert re.fullmatch(r"[0-9a-f]{7,40}", summary.commit), f"{name} was made with changes that are not in a commit"
+        assert summary.sources or summary.remark
+        assert summary.command.startswith("cotenant lab compare --workload ")
+
+
+@pytest.mark.parametrize("page", pages.PAGES, ids=str)
+def test_a_changed_digit_is_found_and_put_right(copy: Path, page: Path) -> None:
+    text = (copy / page).read_text()
+    table = re.search(r"<!-- table: (\S+) -->", text)
+    assert table is not None
+    digit = re.compile(r"(?<=\*\*cotenant\*\* \| )(\d)")
+    at = digit.search(text, table.end())
+    assert at is not None
+    (copy / page).write_text(text[: at.start()] + str((int(at[1]) + 1) % 10) + text[at.end() :])
+    assert pages.drifted(copy) == [f"{page}: {table[1]}"]
+    assert pages.write_pages(copy) == [page]
+    assert (copy / page).read_text() == text
+
+
+def test_a_new_summary_changes_every_page_that_shows_it(copy: Path) -> None:
+    summary = read_summary(copy, "founding")
+    first = summary.rows[0]
+    changed = {**first.figures, "success": Value(0.5, 0.01)}
+    rows = (type(first)(first.policy, first.load, changed, first.by_class), *summary.rows[1:])
+    write_summary(copy, type(summary)(**{**_fields(summary), "rows": rows}))
+    assert len(pages.drifted(copy)) == 3
+    assert set(pages.write_pages(copy)) == set(pages.PAGES)
+    for page in pages.PAGES:
+        assert "50.00 ±1.00" in (copy / page).read_text()
+
+
+def _fields(summary: object) -> dict[str, object]:
+    return {name: getattr(summary, name) for name in summary.__struct_fields__}  # type: ignore[attr-defined]
+
+
+def test_nothing_is_written_where_a_summary_is_missing(copy: Path) -> None:
+    summary_path(copy, "dag").unlink()
+    before = {page: (copy / page).read_text() for page in pages.PAGES}
+    (copy / "README.md").write_text(before[Path("README.md")].replace("0.997", "0.998"))
+    with pytest.raises(InvalidInput, match=r"dag\.json"):
+        pages.write_pages(copy)
+    assert "0.998" in (copy / "README.md").read_text()
+    summary_path(copy, "dag").write_text("{}")
+    with pytest.raises(InvalidInput, match=r"make it with python -m bench\.evidence --only dag"):
+        pages.drifted(copy)
+
+
+def test_an_unknown_table_is_refused(copy: Path) -> None:
+    with pytest.raises(InvalidInput, match="one of founding, "):
+        pages.rewritten(copy, "<!-- table: other -->\n<!-- end of table -->\n")
+
+
+def test_a_summary_keeps_what_the_pages_show() -> None:
+    def row(policy: str, violation: float) -> dict[str, object]:
+        return {
+            "policy": policy,
+            "role": "ours",
+            "load": 0.9,
+            "seeds": 2,
+            "violation": violation,
+            "violation_ci": 0.001,
+            "success": None,
+            "success_ci": None,
+            "by_class": {"accepted: cpu-only": {"mean": 0.5, "ci": None}},
+        }
+
+    pair = {"policy": "random", "against": "cotenant", "load": 0.9, "difference": 0.0312345678, "difference_ci": 0.01}
+    found = {
+        "seeds": 2,
+        "loads": [0.9],
+        "ours": "cotenant",
+        "rows": [row("cotenant", 0.0123), row("random", 0.04)],
+        "paired": [{**pair, "metric": "violation"}, {**pair, "metric": "success"}],
+        "sustained_load": [],
+    }
+    made = {"provenance": {"cotenant": "0.1.0", "sources": "abc"}}
+    summary = summarise("dag", "cotenant lab compare --workload dag", found, made, "0123456789")
+    assert [each.value.mean for each in summary.paired] == [0.0312346]
+    assert figure(summary.rows[0], "success") == Value(None)
+    assert figure(summary.rows[0], "class:accepted: cpu-only") == Value(0.5)
+    lines = section(summary, (("violation", "violation %", 100.0, 2), ("success", "success %", 100.0, 2)))
+    assert "at commit 0123456789, sources abc." in lines[0]
+    assert "| **cotenant** | 1.23 ±0.10 | – |" in lines
+    assert lines[-1] == "- random at 0.9: +3.12 ±1.00 (excludes zero)"
+    assert cell(Value(0.5), 1.0, 1) == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--only", "dags"], "--only: dags: expected experiments with commas between"),
+        (["--seeds", "29-20"], "--seeds: 29-20: expected ranges that ascend"),
+        (["--seeds", "nan"], "--seeds: nan: expected a number of seeds"),
+        (["--seeds", ""], "--seeds: : expected a number of seeds"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert says in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_the_check_of_this_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"]) == 0
+    assert capsys.readouterr().out == "every table equals its summary\n"
+
+
+def test_other_seeds_are_part_of_the_command() -> None:
+    assert (
+        replace(BY_NAME["founding"], seeds="20-29").command == "cotenant lab compare --workload founding --seeds 20-29"
+    )
