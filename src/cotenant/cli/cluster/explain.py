@@ -1,4 +1,4 @@
-"""`cotenant explain`: why a pod waits or was placed on its node, what a quota may use and why, what a gang waits for.
+"""`cotenant explain`: why a pod waits or was placed on its node, what a quota may use and why, what a gang waits for, what a node lends.
 
 Only signatures and help texts are here; implementations are imported when a command runs, so that `--help` stays quick.
 """
@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 app = App(
     name="explain",
-    help="Why a pod waits or is on its node, a quota's runtime, a gang's state; from the running scheduler.",
+    help="Why a pod waits or is on its node, a quota's runtime, a gang's state, from the running scheduler; what a node lends.",
     help_format="plaintext",
 )
 
@@ -90,3 +90,25 @@ def gang(
     from cotenant.cli.cluster import explain_showing
 
     return explain_showing.gang(name, scheduler, token_file, json)
+
+
+@app.command
+def node(
+    name: Annotated[str, Parameter(help="The node's name.")],
+    /,
+    *,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
+    ] = None,
+    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    config_namespace: Annotated[str, Parameter(help="Namespace of the manager's ConfigMap.")] = "koordinator-system",
+    config_name: Annotated[str, Parameter(help="Name of the manager's ConfigMap.")] = "slo-controller-config",
+    json: Json = False,
+) -> int:
+    """The batch and mid resources that a node offers, with the terms that each amount is the sum of. Read from the API server.
+
+    Exit status: 0 answered, 1 no answer or no such node, 2 bad input.
+    """
+    from cotenant.cli.cluster import explain_node
+
+    return explain_node.node(name, kubeconfig, context, config_namespace, config_name, json)

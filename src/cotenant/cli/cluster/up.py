@@ -37,6 +37,7 @@ def up(
     node_grace_s: float = 40.0,
     default_scheduler: bool = True,
     scheduler_name: tuple[str, ...] = (),
+    manager: Flag = False,
 ) -> int:
     """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -78,6 +79,8 @@ def up(
         Place the pods that name no scheduler too. Turn it off for another scheduler of that name.
     scheduler_name
         A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated.
+    manager
+        Start a manager too: nodes with a NodeMetric offer batch and mid resources by the ConfigMap koordinator-system/slo-controller-config.
     """
     from cotenant.services.up.config import UpConfig, usual_nodes
     from cotenant.services.up.run import run
@@ -104,5 +107,6 @@ def up(
         node_grace_s=node_grace_s,
         is_default_scheduler=default_scheduler,
         more_names=scheduler_name,
+        has_manager=manager,
     )
     return run(config, lambda line: print(line, flush=True))

@@ -3,9 +3,10 @@
 Problem: upstream lends a fixed share of the capacity minus present use. On a calm node that leaves a third of the machine idle, on a restless one it is no protection, and
 the administrator cannot say which risk the share stands for. Choice: lend down to the predicted peak of high-priority use until the next measurement,
 
-    batch = capacity - use now - reserve - requests of unmeasured pods
+    batch = capacity - level - reserve - requests of unmeasured pods
 
-where the reserve is the quantile of recent rises of use between two measurements, of the pods that were present at both. The quantile's level starts at the stated risk
+where the level is a mix of present use and each pod's recent mean, and the reserve is the quantile of recent rises of use above that level from one measurement to the next, of the pods that
+were present at both: use that jitters returns to its mean, use that climbs does not, and the rises measure both. The quantile's level starts at the stated risk
 divided by the measurements an hour and is corrected by feedback from the hours in which prod + lent exceeded the capacity (adaptive conformal inference), so that
 the risk is kept whatever the distribution is and whatever hysteresis adds. Rises of a node with a short history are mixed with those of all nodes. An unmeasured pod counts by its
 request, or by the class's quantile of use over request once that is known. N-sigma and percentile predictors are parts that may be switched on; the largest counts.
@@ -36,6 +37,8 @@ class PeakSettings:
 
     risk: float = 0.01
     half_life_s: float = 6 * 3600.0
+    present_weight: float = 0.5  # of present use in the level; the rest is the recent mean
+    mean_half_life_s: float = 300.0  # of the recent mean
     prior_weight: float = 8.0  # what all nodes' rises weigh in one node's, in samples
     warm_samples: float = 24.0  # of all nodes together, before rises are believed
     sigmas: float = 0.0  # N of the N-sigma part; 0 = off
@@ -45,6 +48,8 @@ class PeakSettings:
     def __post_init__(self) -> None:
         if not 0 < self.risk < 1:
             raise InvalidInput("peak risk", self.risk, "between 0 and 1")
+        if not (0 <= self.present_weight <= 1 and self.mean_half_life_s > 0 and self.half_life_s > 0):
+            raise InvalidInput("peak level", self.present_weight, "a weight from 0 to 1, and half-lives above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,9 @@ class NodeHistory:
 
     rises: Histogram
     pods: Mapping[str, Histogram] = field(default_factory=dict)
-    last: Mapping[str, int] = field(default_factory=dict)  # use by pod at the last measurement
+    levels: Mapping[str, float] = field(default_factory=dict)  # by pod, after the last measurement
+    means: Mapping[str, float] = field(default_factory=dict)  # recent mean, by pod
+    at_s: float = 0.0  # of the last measurement
     seeded_reserve: float | None = None  # share of capacity, as a predecessor wrote it
 
 
@@ -95,10 +102,10 @@ def observe(
 ) -> tuple[NodeHistory, Pool]:
     """Learn from one measurement of one node."""
     use = {key: pod.use for key, pod in pods.items() if pod.use is not None}
-    both = use.keys() & history.last.keys()
+    both = use.keys() & history.levels.keys()
     rises, of_all = history.rises, pool.rises
     if both and capacity > 0:
-        rise = max(0.0, sum(use[key] - history.last[key] for key in both) / capacity)
+        rise = max(0.0, sum(use[key] - history.levels[key] for key in both) / capacity)
         rises = rises.added(rise, now_s)
         of_all = of_all.added(rise, now_s)
     kept = history.pods
@@ -107,10 +114,15 @@ def observe(
         kept = {key: history.pods.get(key, empty).added(amount, now_s) for key, amount in use.items()}
     ratios = dict(pool.ratios)
     for key, pod in pods.items():
-        if pod.use is not None and pod.request > 0 and key not in history.last:
+        if pod.use is not None and pod.request > 0 and key not in history.levels:
             known = ratios.get(pod.priority_class) or Histogram(0.01, settings.half_life_s)
             ratios[pod.priority_class] = known.added(pod.use / pod.request, now_s)
-    return replace(history, rises=rises, pods=kept, last=use), replace(pool, rises=of_all, ratios=ratios)
+    fade = 0.5 ** (max(0.0, now_s - history.at_s) / settings.mean_half_life_s)
+    means = {key: amount + fade * (history.means.get(key, amount) - amount) for key, amount in use.items()}
+    weight = settings.present_weight
+    levels = {key: weight * amount + (1 - weight) * means[key] for key, amount in use.items()}
+    learnt = replace(history, rises=rises, pods=kept, levels=levels, means=means, at_s=max(now_s, history.at_s))
+    return learnt, replace(pool, rises=of_all, ratios=ratios)
 
 
 def calibrated(pool: Pool, broken: int, hours: int, settings: PeakSettings) -> Pool:
@@ -143,7 +155,9 @@ def peak_amount(
     limit_pct: int | None = None,
 ) -> Amount:
     """What may be lent of one resource. `beside` is the larger of system use and reservation."""
-    use = sum(pod.use for pod in pods.values() if pod.use is not None)
+    measured = {key: pod.use for key, pod in pods.items() if pod.use is not None}
+    use = sum(measured.values())
+    level = round(sum(history.levels.get(key, amount) for key, amount in measured.items()))
     kept = reserve(history, pool, settings)
     if kept is None:  # cold start: by requests
         most = sum(max(pod.request, pod.use or 0) for pod in pods.values())
@@ -161,6 +175,7 @@ def peak_amount(
             ("capacity", capacity),
             ("system", -beside),
             ("use of prod and mid pods", -use),
+            ("towards its recent mean", use - level),
             (f"reserve against rises at {settings.risk * 100:g} % risk", -round(kept * capacity)),
             ("unmeasured pods", -_unmeasured(pods, pool, settings)),
         )

@@ -61,6 +61,7 @@ class Endpoints:
     kubeconfig: Path
     scheduler_port: int = 0  # 0 = not running
     extender_port: int = 0
+    manager_port: int = 0
 
 
 class LocalCluster:
@@ -216,13 +217,29 @@ class LocalCluster:
         if self.config.has_extender:
             extender = free_port()
             self.children.append(self._child("extender", extender))
+        manager = 0
+        if self.config.has_manager:
+            manager = free_port()
+            self.children.append(self._manager(manager))
         self._stack.push_async_callback(stop_all, self.children)
         for child in self.children:
             await child.start()
-        self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender)
+        self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender, manager)
         url_file = self.config.directory / URL_FILE
         write_private(url_file, f"http://127.0.0.1:{scheduler}\n")
         self._stack.callback(url_file.unlink, missing_ok=True)
+
+    def _manager(self, port: int) -> Child:
+        """The only replica here, so it needs no lease."""
+        arguments = (
+            "manager",
+            "--kubeconfig",
+            str(self.endpoints.kubeconfig),
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--no-leader-elect",
+        )
+        return Child(ChildSpec("manager", arguments, self.config.directory / "logs" / "manager.log", port))
 
     def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
         arguments = (

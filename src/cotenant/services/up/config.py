@@ -54,6 +54,7 @@ class UpConfig:
     usual_gpu_pods: str = ""  # the scheduler's, for fragmentation
     more_names: tuple[str, ...] = ()  # further scheduler names to serve
     is_default_scheduler: bool = True  # serve pods that name no scheduler
+    has_manager: bool = False  # run a manager, which lends by the ConfigMap slo-controller-config
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
@@ -89,6 +90,8 @@ class UpConfig:
             raise InvalidInput(
                 "--scheduler-name", ", ".join(self.more_names), "not together with --bare, which starts no scheduler"
             )
+        if self.is_bare and self.has_manager:
+            raise InvalidInput("--manager", "with --bare", "one of them", "--bare starts the API server alone")
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
 

@@ -78,6 +78,8 @@ def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
     parts = ["API server"]
     if not config.is_bare:
         parts += ["controllers", f"scheduler ({config.profile})", "extender"]
+    if config.has_manager:
+        parts.append("manager")
     if config.nodes:
         parts.append(f"{config.nodes} simulated nodes")
     lines = [

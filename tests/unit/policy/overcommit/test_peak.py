@@ -28,7 +28,7 @@ from cotenant.policy.overcommit.peak import (
 
 CAPACITY = 100_000
 PROD = PriorityClass.PROD
-SETTINGS = PeakSettings()
+SETTINGS = PeakSettings(present_weight=1.0)
 
 
 def _pods(**use: int | None) -> dict[str, PodUse]:
@@ -146,3 +146,18 @@ def test_settings_out_of_range_are_refused() -> None:
         PeakSettings(risk=0.0)
     with pytest.raises(InvalidInput, match="hysteresis"):
         Band(slack=1.5)
+
+
+def test_use_that_jitters_is_taken_at_its_mean() -> None:
+    settings = PeakSettings(present_weight=0.0, mean_half_life_s=3600.0, half_life_s=600.0)
+    pool, history = new_pool(settings, 60), new_history(settings)
+    for i in range(200):
+        history, pool = observe(history, pool, _pods(a=10_000 + 4_000 * (i % 2)), CAPACITY, settings, 60.0 * i)
+    by_mean = reserve(history, pool, settings)
+    assert by_mean is not None
+    assert by_mean == pytest.approx(0.02, rel=0.15)  # half of what it is above present use
+    low, high = (
+        peak_amount("batch-cpu", history, pool, _pods(a=amount), CAPACITY, 0, settings).value
+        for amount in (10_000, 14_000)
+    )
+    assert low == high

@@ -1,0 +1,61 @@
+"""Output of `cotenant explain node`: each amount as a sum, or the whole answer as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from cotenant.cli import tables
+from cotenant.model.quantities import format_bytes
+from cotenant.services.manager.explaining import AmountView, NodeView, explain_node
+
+
+def node(name: str, kubeconfig: Path | None, context: str, namespace: str, config: str, as_json: bool) -> int:
+    """What a node lends, and why so much."""
+    view = explain_node(kubeconfig, context, name, namespace, config)
+    if as_json:
+        print(msgspec.json.encode(view).decode())
+        return 0
+    for line in lines(view):
+        tables.print_folded(line)
+    return 0
+
+
+def lines(view: NodeView) -> list[str]:
+    """The answer as text."""
+    age = "never measured" if view.metric_age_seconds is None else f"measured {view.metric_age_seconds:.0f} s ago"
+    by = f", strategy: {view.strategy}" if view.strategy else ""
+    found = [f"node {view.node}: {view.state}{f' ({view.reason})' if view.reason else ''}; {age}{by}"]
+    if view.config_error:
+        found.append(f"The configuration is not in force: {view.config_error}")
+    found += [f"ignored: {each}" for each in view.ignored]
+    for amount in view.amounts:
+        found += ["", *_amount(amount)]
+    if not view.amounts:
+        found.append("It offers no batch and mid resources.")
+    return found
+
+
+def _amount(amount: AmountView) -> list[str]:
+    def text(value: int) -> str:
+        if amount.resource.endswith("cpu"):
+            return f"{value}m"
+        return f"-{format_bytes(-value)}" if value < 0 else format_bytes(value)
+
+    on_node = "not offered" if amount.on_node is None else text(amount.on_node)
+    found = [f"{amount.resource} {on_node}, by {amount.policy}" if amount.policy else f"{amount.resource} {on_node}"]
+    width = max((len(text(term.amount)) for term in amount.terms), default=0)
+    found += [f"  {text(term.amount):>{width}}  {term.name}" for term in amount.terms]
+    if amount.terms:
+        total = sum(term.amount for term in amount.terms)
+        found.append(f"  {text(total):>{width}}  = {amount.resource}")
+        if amount.written is None:
+            found.append("  computed now; nothing was written")
+    if amount.written is not None and amount.on_node != amount.written:
+        found.append("  another writer has changed it since")
+    if amount.computed_now is not None and amount.written is not None and amount.computed_now != amount.written:
+        found.append(
+            f"  by the formula it would be {text(amount.computed_now)} now: the difference is too small to be written"
+        )
+    return found

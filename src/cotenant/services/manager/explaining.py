@@ -1,0 +1,177 @@
+"""Why a node offers what it offers: one question to the API server, answered with the manager's own engine.
+
+Problem: batch-cpu is a number on a node that nobody can recompute. Choice: the node, its pods, its NodeMetric and the ConfigMap are read once, the engine computes, and both are
+shown with their terms: what is written on the node, and what the formula gives now. It needs no running manager, and works beside upstream's. Limits: the reserve of the peak policy
+comes from history, so `now` is not computed for its resources: the written terms are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import NotFound, Unavailable
+from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
+from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, NodeMetricObject, read_node_metric
+from cotenant.drivers.kube.kinds.managed_node import read_managed_node
+from cotenant.drivers.kube.kinds.node import NODES, NodeObject
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.engine.manager.manager import Manager
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.policy.overcommit.facts import Policy
+from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE
+
+_ANSWER_S = 30.0
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    items: list[PodObject] = []
+
+
+class TermView(msgspec.Struct, frozen=True):
+    """A term of an amount, in the resource's unit."""
+
+    name: str
+    amount: int
+
+
+class AmountView(msgspec.Struct, frozen=True, rename="camel"):
+    """One resource: as it is on the node, as it was written with its terms, and as the formula gives it now."""
+
+    resource: str
+    on_node: int | None
+    written: int | None
+    policy: str
+    terms: tuple[TermView, ...]  # of what was written; where nothing was, of what is computed now
+    computed_now: int | None  # None where it is not computed: the peak policy, or nothing is lent
+
+
+class NodeView(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of `cotenant explain node`."""
+
+    node: str
+    state: str
+    reason: str
+    strategy: str
+    metric_age_seconds: float | None
+    amounts: tuple[AmountView, ...]
+    ignored: tuple[str, ...]
+    config_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    node: NodeObject
+    pods: list[PodObject]
+    metric: NodeMetricObject | None
+    data: Mapping[str, str] | None
+
+
+def explain_node(
+    kubeconfig: Path | None,
+    context: str,
+    name: str,
+    namespace: str = CONFIG_NAMESPACE,
+    config: str = CONFIG_NAME,
+) -> NodeView:
+    """Read and compute. Raises `CotenantError`."""
+    access = load_access(kubeconfig, context)
+
+    async def fetch() -> _Read:
+        async with Client(access, qps=50.0, burst=10, in_flight=4, timeout_s=_ANSWER_S) as client:
+            node = await client.get(NODES, "", name)
+            selector = {"fieldSelector": f"spec.nodeName={name}"}
+            pods = msgspec.json.decode(await client.request("GET", PODS.path(""), query=selector), type=_Pods)
+            metric: NodeMetricObject | None = None
+            found: ConfigMap | None = None
+            with suppress(NotFound):
+                metric = await client.get(NODE_METRICS, "", name)
+            with suppress(NotFound):
+                found = await client.get(CONFIG_MAPS, namespace, config)
+            return _Read(node, pods.items, metric, None if found is None else found.data or {})
+
+    try:
+        read = asyncio.run(fetch())
+    except Unavailable as error:
+        why = str(error).partition(": ")[2] or str(error)
+        raise Transient(f"the API server {access.server} does not answer: {why}") from error
+    except NotFound:
+        raise Permanent(f"{access.server} has no node {name}") from None
+    return answer(read.node, read.pods, read.metric, read.data)
+
+
+def answer(
+    node: NodeObject, pods: list[PodObject], metric: NodeMetricObject | None, data: Mapping[str, str] | None
+) -> NodeView:
+    """The answer from the objects. Raises `InvalidInput` for a node that cannot be read."""
+    now_s, manager, reader = time.time(), Manager(), PodReader()
+    managed = read_managed_node(node)
+    ignored = []
+    manager.node_seen(managed)
+    for pod in pods:
+        try:
+            manager.pod_seen(reader.pod(pod), now_s)
+        except InvalidInput as error:
+            ignored.append(str(error))
+    if metric is not None:
+        try:
+            manager.metric_seen(read_node_metric(metric), now_s)
+        except InvalidInput as error:
+            ignored.append(str(error))
+    manager.config_seen(data)
+    manager.decide(now_s)
+    found = manager.explain(managed.name, now_s)
+    assert found is not None
+    written, source = _written(managed.written)
+    computed = {amount.resource: amount for amount in found.computed.amounts}
+    amounts = []
+    for resource in sorted({*found.lent, *written, *computed}):
+        noted = written.get(resource, {})
+        now = computed.get(resource)
+        by_history = now is not None and now.policy == Policy.PEAK
+        terms = noted.get("terms") or [[term.name, term.amount] for term in (now.terms if now is not None else ())]
+        amounts.append(
+            AmountView(
+                resource,
+                found.lent.get(resource),
+                noted.get("value"),
+                str(noted.get("policy") or (now.policy if now is not None else "")),
+                tuple(TermView(str(name), int(amount)) for name, amount in terms),
+                None if now is None or by_history else now.value,
+            )
+        )
+    view = found.computed.view
+    return NodeView(
+        node=managed.name,
+        state=found.computed.state,
+        reason=found.computed.reason,
+        strategy=view.source if view is not None else source,
+        metric_age_seconds=None if isnan(found.metric_age_s) else round(found.metric_age_s, 1),
+        amounts=tuple(amounts),
+        ignored=(*ignored, *found.ignored),
+        config_error=found.config_error,
+    )
+
+
+def _written(text: str) -> tuple[dict[str, dict[str, Any]], str]:
+    """The amounts in the annotation, and the strategy that they are from; empty where it cannot be read."""
+    try:
+        found = json.loads(text) if text else {}
+        amounts = found.get("amounts", {})
+        for each in amounts.values():
+            [(str(name), int(amount)) for name, amount in each["terms"]]
+        return dict(amounts), str(found.get("strategy", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}, ""
