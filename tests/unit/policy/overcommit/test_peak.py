@@ -149,9 +149,9 @@ def test_settings_out_of_range_are_refused() -> None:
 
 
 def test_use_that_jitters_is_taken_at_its_mean() -> None:
-    settings = PeakSettings(present_weight=0.0, mean_half_life_s=3600.0, half_life_s=3600.0)
+    settings = PeakSettings(present_weight=0.0, mean_half_life_s=3600.0, half_life_s=1800.0)
     pool, history = replace(new_pool(settings, 60), level=0.1), new_history(settings)
-    for i in range(200):
+    for i in range(600):
         history, pool = observe(history, pool, _pods(a=10_000 + 4_000 * (i % 2)), CAPACITY, settings, 60.0 * i)
     by_mean = reserve(history, pool, settings)
     assert by_mean is not None
