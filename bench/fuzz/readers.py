@@ -6,6 +6,7 @@ other reader is one function. A reader may raise what its docstring names, nothi
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from zlib import crc32
 
 import msgspec
 import numpy as np
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.fuzz.inputs import documents_of, text_input, texts_like
 from cotenant.drivers.cgroup import parsing as cgroup
@@ -25,6 +28,8 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.otlp.decoding import decode_json, decode_protobuf, gunzip
+from cotenant.drivers.otlp.resources import span_tags
 from cotenant.drivers.proc import host
 from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.drivers.resctrl import schemata
@@ -32,12 +37,14 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.rehearsal import rehearse
 from cotenant.engine.state.reports import Reports
+from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.lab.traces.read import read_table
 from cotenant.model.document import parse
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.knob import GiveBack, Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.quantities import parse_quantity
+from cotenant.model.traces.spans import SpanBatch
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.configuration.config import read_config
 from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
@@ -64,7 +71,7 @@ class Reader:
 
 def all_readers(folder: Path) -> list[Reader]:
     """Every reader; those of Kubernetes objects share one engine, and those of files write into `folder`."""
-    return [*_kubernetes(), *_node_files(), *_documents(folder), *_messages(), _trace(folder)]
+    return [*_kubernetes(), *_node_files(), *_documents(folder), *_messages(), *_spans(), _trace(folder)]
 
 
 class _CollectedWatches(Watches):
@@ -232,6 +239,34 @@ def _messages() -> list[Reader]:
         ),
         Reader("node report", documents_of(payload.Payload), payload.read, (InvalidInput,)),
     ]
+
+
+def _spans() -> list[Reader]:
+    """OTLP requests, through the trace engine too."""
+    span = (
+        b'{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","parentSpanId":"eee19b7ec3c1b173","name":"GET /",'
+        b'"kind":2,"startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000000001000000","status":{"code":2},'
+        b'"attributes":[{"key":"db.system","value":{"stringValue":"redis"}},{"key":"n","value":{"intValue":"7"}}]}'
+    )
+    resource = b'{"attributes":[{"key":"service.name","value":{"stringValue":"cart"}},{"key":"host.name","value":{"stringValue":"a"}}]}'
+    text = (
+        b'{"resourceSpans":[{"resource":' + resource + b',"scopeSpans":[{"spans":[' + b",".join([span] * 3) + b"]}]}]}"
+    )
+    request = ParseDict(msgspec.json.decode(text), ExportTraceServiceRequest())
+    for each in request.resource_spans[0].scope_spans[0].spans:
+        each.trace_id, each.span_id, each.parent_span_id = b"t" * 16, b"s" * 8, b"p" * 8
+    protobuf = request.SerializeToString()
+    engine = TraceEngine(1.7e9, span_tags)
+
+    def take(decode: Callable[[bytes], SpanBatch], body: bytes) -> None:
+        engine.add(decode(body), 1.7e9)
+        engine.finish_all(1.7e9)
+
+    return [
+        Reader("OTLP protobuf", texts_like(protobuf, protobuf * 30), lambda body: take(decode_protobuf, body), (InvalidInput,), 0.3),
+        Reader("OTLP JSON", texts_like(text), lambda body: take(decode_json, body), (InvalidInput,), 0.1),
+        Reader("OTLP gzip", texts_like(gzip.compress(text)), gunzip, (InvalidInput,)),
+    ]  # fmt: skip
 
 
 def _trace(folder: Path) -> Reader:

@@ -1,4 +1,4 @@
-"""The four servers of this package on loopback, as their processes make them, and one raw connection to a server."""
+"""The servers of this package on loopback, as their processes make them, and one raw connection to a server."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from cotenant.services.extender import process as extender
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.traces import process as traces
 
 LOOPBACK = Address("127.0.0.1", 0)
 TOKEN = "token-of-the-tests"
@@ -47,6 +48,7 @@ SERVERS = {
     "scheduler": Facts("/healthz", "/metrics/report", 64 << 10),
     "extender": Facts("/healthz", "/prioritize", 1 << 20),
     "agent": Facts("/healthz", "/v1/latency", 16 << 10),
+    "traces": Facts("/healthz", "/v1/traces", 1 << 20),
 }
 
 
@@ -54,7 +56,13 @@ SERVERS = {
 async def serving(name: str, limits: ServerLimits, tls: Tls | None = None) -> AsyncIterator[Address]:
     """One of `SERVERS`. With `tls`, its application on a server of its own, because not every process has an option for TLS."""
     limits = replace(limits, body_bytes=1 << 20)
-    starting = {"apiserver": _apiserver, "scheduler": _scheduler, "extender": _extender, "agent": _agent}[name]
+    starting = {
+        "apiserver": _apiserver,
+        "scheduler": _scheduler,
+        "extender": _extender,
+        "agent": _agent,
+        "traces": _traces,
+    }[name]
     async with starting(limits, tls) as address:
         yield address
 
@@ -104,6 +112,25 @@ async def _agent(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address
     process = World(CONFIG).process()
     async with _running(http_server(process, LOOPBACK, limits), process.pages, limits, tls) as address:
         yield address
+
+
+@asynccontextmanager
+async def _traces(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
+    settings = traces.TraceSettings(http="127.0.0.1:0", grpc="")
+    if tls is not None:
+        settings = replace(settings, tls_cert=tls.certificate, tls_key=tls.key)
+    stop = asyncio.Event()
+    heard: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+
+    def listening(url: str, grpc: str) -> None:
+        heard.set_result(Address.parse("url", url.partition("//")[2]))
+
+    running = asyncio.create_task(traces.serve(settings, stop, listening, limits=limits))
+    try:
+        yield await heard
+    finally:
+        stop.set()
+        await running
 
 
 @asynccontextmanager

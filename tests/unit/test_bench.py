@@ -35,6 +35,11 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
         ),
         ("gang", ("--nodes", "200", "--members", "4", "--gangs", "2"), {"accepted_us", "rolled_back_us"}),
         ("gangs", ("--nodes", "50", "--members", "4", "--repeats", "1"), {"gang_us", "place_ms", "undo_ms"}),
+        (
+            "traces",
+            ("--repeats", "1", "--rate", "1024", "--seconds", "12", "--series", "20"),
+            {"part", "batch"},
+        ),
         ("rebuild", ("--nodes", "200", "--repeats", "1"), {"reweigh_ms", "rebuild_ms"}),
         ("replay", ("--nodes", "50", "--tasks", "500"), {"seconds", "events_per_s"}),
         (

@@ -30,6 +30,7 @@ from cotenant.cli.lab import commands as lab
 from cotenant.cli.node import commands as node
 from cotenant.cli.node.agent import agent
 from cotenant.cli.node.keeper import keeper
+from cotenant.cli.traces import commands as traces
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2
@@ -53,8 +54,9 @@ app.command(explain.app)
 app.command(extender)
 app.command(keeper)
 app.command(lint)
-app.command(scheduler)
 app.command(manager)
+app.command(scheduler)
+app.command(traces.app)
 app.command(up)
 app.command(warm)
 app.command(webhook)

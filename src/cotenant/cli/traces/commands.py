@@ -1,0 +1,145 @@
+"""`cotenant traces`: receive spans; list, show, graph, critical and services ask the process that does.
+
+Only signatures and help texts are here; what a command does is imported when it runs, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="traces",
+    help="Receive OpenTelemetry spans, and say which part of a request makes it slow.",
+    help_format="plaintext",
+)
+
+Url = Annotated[str, Parameter(help="Where `cotenant traces` listens.")]
+TokenFile = Annotated[Path | None, Parameter(help="File with the token of the process's --token-file.")]
+Ca = Annotated[Path | None, Parameter(help="Certificate authority of the process's certificate, as PEM.")]
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON document and nothing else.")]
+_URL = "http://127.0.0.1:4318"
+
+
+@app.default
+def serve(
+    *,
+    http: Annotated[str, Parameter(help="Where to receive OTLP/HTTP and to answer questions.")] = "127.0.0.1:4318",
+    grpc: Annotated[str, Parameter(help="Where to receive OTLP/gRPC; empty: nowhere.")] = "127.0.0.1:4317",
+    tls_cert: Annotated[Path | None, Parameter(help="Certificate chain of both servers, as PEM.")] = None,
+    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    client_ca: Annotated[
+        Path | None, Parameter(help="Accept clients with certificates of this authority only.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, Parameter(help="Accept requests with the bearer token in this file only.")
+    ] = None,
+    insecure: Annotated[
+        bool, Parameter(negative=(), help="Listen beyond loopback without a token: the network is trusted.")
+    ] = False,
+    most_skew_s: Annotated[
+        float, Parameter(help="Do not correct clock skews beyond this many seconds; 0: correct none.")
+    ] = 10.0,
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+) -> int:
+    """Receive spans until Ctrl-C or SIGTERM.
+
+    Services send OTLP to it (OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318). What it knows is in memory: latency of
+    every operation, the graph of services, the last and the slowest traces. /metrics has names that Grafana's service map reads.
+    """
+    from cotenant.services.traces import process
+
+    return process.run(
+        process.TraceSettings(
+            http=http,
+            grpc=grpc,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            client_ca=client_ca,
+            token_file=token_file,
+            insecure=insecure,
+            most_skew_s=most_skew_s,
+            log_level=log_level,
+        )
+    )
+
+
+@app.command
+def services(*, url: Url = _URL, token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+    """Operations of every service: requests, errors and latency in the last minutes."""
+    from cotenant.cli.traces import showing
+
+    return showing.services(url, token_file, ca, json)
+
+
+@app.command(name="list")
+def list_(
+    *,
+    service: Annotated[str, Parameter(help="With a span of this service: NAME or NAMESPACE/NAME.")] = "",
+    operation: Annotated[str, Parameter(help="With a span of this name.")] = "",
+    min_ms: Annotated[float, Parameter(help="With a span that took at least so long.")] = 0.0,
+    tag: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="With this attribute: KEY=VALUE, or KEY; may be repeated.")
+    ] = (),
+    failed: Annotated[bool, Parameter(negative=(), help="With a failed span.")] = False,
+    slowest: Annotated[bool, Parameter(negative=(), help="The slowest first; default: the newest first.")] = False,
+    limit: Annotated[int, Parameter(help="How many at most.")] = 20,
+    url: Url = _URL,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    json: Json = False,
+) -> int:
+    """Traces that have a span with all of these properties.
+
+    A trace can be seen ten seconds after its last span.
+    """
+    from cotenant.cli.traces import showing
+
+    return showing.traces(
+        showing.TraceListQuery(service, operation, min_ms, tag, failed, slowest, limit), url, token_file, ca, json
+    )
+
+
+@app.command
+def show(
+    trace_id: Annotated[str, Parameter(help="The trace's id, or its beginning.")],
+    /,
+    *,
+    url: Url = _URL,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    json: Json = False,
+) -> int:
+    """One trace as a tree, with each span's part of the critical path."""
+    from cotenant.cli.traces import showing
+
+    return showing.trace(trace_id, url, token_file, ca, json)
+
+
+@app.command
+def graph(*, url: Url = _URL, token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+    """Who calls whom: calls, failures and mean durations since the start."""
+    from cotenant.cli.traces import showing
+
+    return showing.graph(url, token_file, ca, json)
+
+
+@app.command
+def critical(
+    service: Annotated[str, Parameter(help="NAME or NAMESPACE/NAME.")],
+    /,
+    *,
+    slowest: Annotated[
+        float, Parameter(help="Only this share of the requests, the slowest: 0.01 asks what makes slow ones slow.")
+    ] = 1.0,
+    url: Url = _URL,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    json: Json = False,
+) -> int:
+    """Where the requests of a service spend their time, over the kept traces; the shares sum to 100 %."""
+    from cotenant.cli.traces import showing
+
+    return showing.critical(service, slowest, url, token_file, ca, json)

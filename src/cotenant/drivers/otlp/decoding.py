@@ -1,0 +1,104 @@
+"""A body as it arrived into a span batch: gzip, protobuf or JSON, and the better decoder for its size.
+
+Problem: small requests are faster with the protobuf library and large ones with the compiled walk, and exporters use both encodings. Choice: the walk from
+`WALK_FROM_BYTES` on; JSON is turned into protobuf first, so that there is one reader. Limits: JSON costs some 30 us a span.
+
+Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP" and "JSON Protobuf Encoding".
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import Any
+
+import msgspec
+from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from cotenant.drivers.otlp import protobuf, wire_walk
+from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.spans import SpanBatch
+
+MOST_BYTES = 20 << 20  # of a body, compressed or not; the protocol's recommendation
+WALK_FROM_BYTES = 3000  # about 8 spans
+_GZIP = 31  # window bits: 15, and 16 for gzip's header
+_IDS = ("traceId", "spanId", "parentSpanId")
+
+
+class TooLarge(InvalidInput):
+    """The body is larger than `MOST_BYTES` once it is decompressed."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__("body", size, f"at most {MOST_BYTES} bytes after decompression", "send smaller batches")
+
+
+def decode_protobuf(body: bytes) -> SpanBatch:
+    """Raises `InvalidInput`."""
+    if len(body) >= WALK_FROM_BYTES:
+        try:
+            if (batch := wire_walk.walk(body)) is not None:
+                return batch
+        except DecodeError:
+            pass  # the library refuses it with its own reason
+    return protobuf.decode(body)
+
+
+def decode_json(body: bytes) -> SpanBatch:
+    """Raises `InvalidInput`. Ids are hexadecimal, unknown fields are ignored."""
+    try:
+        document = msgspec.json.decode(body)
+        request = ParseDict(_ids_as_base64(document), ExportTraceServiceRequest(), ignore_unknown_fields=True)
+    except (msgspec.DecodeError, ParseError, ValueError, RecursionError) as error:
+        raise InvalidInput("body", body[:40], "an ExportTraceServiceRequest in JSON", str(error)[:200]) from None
+    return decode_protobuf(request.SerializeToString())
+
+
+def gunzip(body: bytes) -> bytes:
+    """Raises `InvalidInput`, and `TooLarge` without decompressing more than the limit."""
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        found = unpacker.decompress(body, MOST_BYTES + 1)
+    except zlib.error as error:
+        raise InvalidInput("body", body[:20], "gzip", str(error)) from None
+    if len(found) > MOST_BYTES:
+        raise TooLarge(len(found))
+    if not unpacker.eof or unpacker.unused_data:
+        raise InvalidInput("body", body[:20], "one whole gzip stream")
+    return found
+
+
+def _ids_as_base64(document: object) -> dict[str, Any]:
+    """The document with ids as protobuf's JSON has bytes: in base64 instead of hexadecimal. Raises `ValueError`."""
+    top = _object(document, "the document")
+    for of_resource in _objects(top, "resourceSpans"):
+        for scope in _objects(of_resource, "scopeSpans"):
+            for span in _objects(scope, "spans"):
+                for each in (span, *_objects(span, "links")):
+                    for key in _IDS:
+                        if each.get(key):
+                            each[key] = base64.b64encode(_hexadecimal(key, each[key])).decode()
+    return top
+
+
+def _objects(parent: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = parent.get(key) or []
+    if not isinstance(found, list):
+        raise ValueError(f"{key}: expected a list")
+    return [_object(each, f"{key}[{index}]") for index, each in enumerate(found)]
+
+
+def _object(value: object, field: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{field}: expected an object")
+    return value
+
+
+def _hexadecimal(key: str, value: object) -> bytes:
+    if isinstance(value, str):
+        try:
+            return bytes.fromhex(value)
+        except ValueError:
+            pass
+    raise ValueError(f"{key}: expected hexadecimal digits")

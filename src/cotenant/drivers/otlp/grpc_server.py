@@ -1,0 +1,100 @@
+"""OTLP over gRPC.
+
+Problem: most SDKs send gRPC by default. Choice: grpcio's asyncio server with one generic handler that passes the request's bytes on; nothing is
+decoded twice. Limits: the certificate is read at the start; port reuse is off, so a used port is an error.
+
+Source: opentelemetry-proto, docs/specification.md, "OTLP/gRPC".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.http.tokens import BearerToken
+from cotenant.drivers.otlp.answers import success
+from cotenant.drivers.otlp.decoding import MOST_BYTES
+from cotenant.model.errors import InvalidInput, Transient
+
+METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+STOP_WITHIN_S = 2.0
+
+Export = Callable[[bytes], tuple[int, str]]
+
+
+class OtlpGrpcServer:
+    """Serves `Export`.
+
+    `export` takes the bytes of a request and returns how many spans were rejected and why; it raises `InvalidInput` for a body that cannot be read, `Transient` where
+    the client must wait. With a `token` each call needs it as `authorization: Bearer TOKEN`. Raises `InvalidInput` where the address or the certificate cannot be used.
+    """
+
+    def __init__(
+        self,
+        export: Export,
+        address: Address,
+        *,
+        tls: Tls | None = None,
+        token: BearerToken | None = None,
+        answered: Callable[[str], None] = lambda code: None,
+    ) -> None:
+        """`answered` is called with the name of each answer's status code."""
+        self._export, self._token, self._answered = export, token, answered
+        options = (("grpc.max_receive_message_length", MOST_BYTES), ("grpc.so_reuseport", 0))
+        self._server = grpc.aio.server(options=options)
+        self._server.add_generic_rpc_handlers((_Handler(self._answer),))
+        try:
+            if tls is None:
+                port = self._server.add_insecure_port(str(address))
+            else:
+                port = self._server.add_secure_port(str(address), _credentials(tls))
+        except RuntimeError as error:
+            raise InvalidInput("--grpc", str(address), "an address that is free", str(error)[:120]) from None
+        self.address = Address(address.host, port)
+
+    async def start(self) -> None:
+        """Accept calls."""
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Complete the calls in progress, close."""
+        await self._server.stop(STOP_WITHIN_S)
+
+    async def _answer(self, body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+        code, text, answer = self._outcome(body, dict(context.invocation_metadata() or ()).get("authorization", ""))
+        self._answered(code.name)
+        if code is not grpc.StatusCode.OK:
+            await context.abort(code, text)
+        return answer
+
+    def _outcome(self, body: bytes, authorization: str | bytes) -> tuple[grpc.StatusCode, str, bytes]:
+        given = authorization if isinstance(authorization, bytes) else authorization.encode()
+        if self._token is not None and not self._token.accepts(given, time.time()):
+            return grpc.StatusCode.UNAUTHENTICATED, "expected authorization: Bearer TOKEN", b""
+        try:
+            return grpc.StatusCode.OK, "", success(*self._export(body))
+        except InvalidInput as error:
+            return grpc.StatusCode.INVALID_ARGUMENT, str(error), b""
+        except Transient as error:
+            return grpc.StatusCode.UNAVAILABLE, str(error), b""
+
+
+class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
+    def __init__(self, answer: Callable[..., Any]) -> None:
+        self._method = grpc.unary_unary_rpc_method_handler(answer)
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of a method; None = unimplemented."""
+        return self._method if handler_call_details.method == METHOD else None
+
+
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
+    tls.context()  # its errors name the file
+    roots = tls.client_ca.read_bytes() if tls.client_ca is not None else None
+    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+    return grpc.ssl_server_credentials((pair,), root_certificates=roots, require_client_auth=roots is not None)

@@ -1,0 +1,75 @@
+"""ExportTraceServiceRequest into a span batch, by the protobuf library.
+
+Problem: what counts as a well-formed request must not be our opinion. Choice: this form is authoritative; the compiled walk (`wire_walk.py`) is held equal to it
+and leaves to it whatever it cannot read. It is also the faster one below `FEW_SPANS`. Limits: 1.5 us of CPU a span.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from cotenant.drivers.otlp.resources import peer_of, source_of
+from cotenant.drivers.otlp.validity import BAD_PARENT_ID, BAD_SPAN_ID, BAD_TIME, BAD_TRACE_ID, VALID, batch_of
+from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource, columns_of
+
+_ERROR = 2  # Status.StatusCode
+_LATEST_NS = (1 << 63) - 1
+
+
+def decode(body: bytes) -> SpanBatch:
+    """Raises `InvalidInput` where the body is no such message."""
+    try:
+        request = ExportTraceServiceRequest.FromString(body)
+        sources = tuple(source_of(each.resource.SerializeToString()) for each in request.resource_spans)
+    except DecodeError:
+        raise InvalidInput("body", body[:40], "an ExportTraceServiceRequest in protobuf") from None
+    spans = [
+        (index, span)
+        for index, of_resource in enumerate(request.resource_spans)
+        for scope in of_resource.scope_spans
+        for span in scope.spans
+    ]
+    return _batch(spans, sources)
+
+
+def _batch(spans: list[tuple[int, Span]], sources: tuple[SpanSource, ...]) -> SpanBatch:
+    columns, faults = columns_of(len(spans)), np.zeros(len(spans), np.uint8)
+    names: dict[str, int] = {}
+    messages: list[bytes] = []
+    offset = 0
+    for row, (source, span) in enumerate(spans):
+        message = span.SerializeToString()
+        messages.append(message)
+        columns.offset[row], columns.length[row] = offset, len(message)
+        offset += len(message)
+        columns.source[row] = source
+        columns.name[row] = names.setdefault(span.name, len(names))
+        columns.kind[row] = span.kind if 0 <= span.kind <= SpanKind.CONSUMER else SpanKind.UNSPECIFIED
+        columns.failed[row] = span.status.code == _ERROR
+        if columns.kind[row] in (SpanKind.CLIENT, SpanKind.PRODUCER):
+            peer, columns.to_database[row] = peer_of(span.attributes)
+            columns.peer[row] = names.setdefault(peer, len(names)) if peer else -1
+        faults[row] = _fault(span)
+        if faults[row] == VALID:
+            columns.trace_high[row] = int.from_bytes(span.trace_id[:8], "big")
+            columns.trace_low[row] = int.from_bytes(span.trace_id[8:], "big")
+            columns.span_id[row] = int.from_bytes(span.span_id, "big")
+            columns.parent_id[row] = int.from_bytes(span.parent_span_id, "big")
+            columns.start_ns[row], columns.end_ns[row] = span.start_time_unix_nano, span.end_time_unix_nano
+    return batch_of(columns, faults, tuple(names), sources, b"".join(messages))
+
+
+def _fault(span: Span) -> int:
+    if len(span.trace_id) != 16 or not any(span.trace_id):
+        return BAD_TRACE_ID
+    if len(span.span_id) != 8 or not any(span.span_id):
+        return BAD_SPAN_ID
+    if len(span.parent_span_id) not in (0, 8):
+        return BAD_PARENT_ID
+    if not 0 < span.start_time_unix_nano <= span.end_time_unix_nano <= _LATEST_NS:
+        return BAD_TIME
+    return VALID

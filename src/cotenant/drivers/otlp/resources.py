@@ -1,0 +1,87 @@
+"""OTLP resources and attributes as this package uses them.
+
+Problem: a resource is repeated in every request of an exporter, and reading it costs more than a span. Choice: sources are remembered by the bytes of their resource.
+Attributes of a span are read only when they are asked for. Limits: arrays, maps and bytes are shown as text.
+
+Source: OpenTelemetry semantic conventions 1.27, resource (service, k8s, host).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from cotenant.model.traces.spans import UNKNOWN_SERVICE, SpanSource
+
+DATABASE_KEYS = ("db.namespace", "db.name", "db.system.name", "db.system")
+PEER_KEYS = ("peer.service", "server.address", "net.peer.name")
+_MOST_TEXT = 200  # characters of a name that become part of keys and labels
+_REMEMBERED = 4096
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def source_of(resource: bytes) -> SpanSource:
+    """The source that a serialised Resource describes. Raises `DecodeError`."""
+    found = tags_of(Resource.FromString(resource).attributes)
+    return SpanSource(
+        service=_first(found, "service.name") or UNKNOWN_SERVICE,
+        namespace=_first(found, "service.namespace", "k8s.namespace.name"),
+        pod=_first(found, "k8s.pod.name", "service.instance.id"),
+        pod_uid=_first(found, "k8s.pod.uid"),
+        host=_first(found, "k8s.node.name", "host.name", "host.id"),
+    )
+
+
+def span_tags(message: bytes) -> dict[str, str]:
+    """The attributes of a serialised Span as text, and `status.message` where it has one; empty where they cannot be read."""
+    try:
+        span = Span.FromString(message)
+    except DecodeError:
+        return {}
+    tags = tags_of(span.attributes)
+    if span.status.message:
+        tags["status.message"] = span.status.message
+    return tags
+
+
+def tags_of(attributes: Iterable[KeyValue]) -> dict[str, str]:
+    """Attributes as text; the last of a key counts."""
+    return {each.key: _text(each.value) for each in attributes}
+
+
+def peer_of(attributes: Iterable[KeyValue]) -> tuple[str, bool]:
+    """What a CLIENT or PRODUCER span says that it calls, and whether that is a database; empty where it says nothing. Only strings count."""
+    found = {each.key: each.value.string_value for each in attributes}
+    for key in (*DATABASE_KEYS, *PEER_KEYS):
+        if found.get(key):
+            return found[key], key in DATABASE_KEYS
+    return "", False
+
+
+def _first(found: dict[str, str], *keys: str) -> str:
+    return next((found[key][:_MOST_TEXT] for key in keys if found.get(key)), "")
+
+
+def _text(value: AnyValue) -> str:
+    match value.WhichOneof("value"):
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return "true" if value.bool_value else "false"
+        case "int_value":
+            return str(value.int_value)
+        case "double_value":
+            return repr(value.double_value)
+        case "array_value":
+            return f"[{', '.join(_text(each) for each in value.array_value.values)}]"
+        case "kvlist_value":
+            return f"{{{', '.join(f'{each.key}: {_text(each.value)}' for each in value.kvlist_value.values)}}}"
+        case "bytes_value":
+            return value.bytes_value.hex()
+        case _:
+            return ""

@@ -1,0 +1,121 @@
+"""The traces that can be looked at: the last ones, and the slowest of each operation.
+
+Problem: all traces do not fit, and the last ones seldom have the slow ones. Choice: a ring of the last traces, and for each root operation those that took longest within
+the last hour; both bounded by number and together by bytes. Limits: everything is lost with the process.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from cotenant.engine.traces.operations import Operation
+from cotenant.model.traces.spans import SpanSource
+
+LAST = 1_000
+SLOWEST_EACH = 5
+SLOWEST_OPERATIONS = 400
+SLOWEST_FOR_S = 3600.0
+MOST_BYTES = 64 << 20
+MOST_SPANS = 2_000  # of one kept trace; of a larger one the first in order of the tree are kept
+_SPAN_BYTES = 500  # beside its message: the object and its fields
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSpan:
+    """One span of a kept trace. Times are corrected by `shift_ns`; `self_ns` is its part of the critical path."""
+
+    span_id: int
+    parent: int  # position in the trace, -1 = none
+    operation: Operation
+    source: SpanSource
+    start_ns: int
+    end_ns: int
+    self_ns: int
+    shift_ns: int
+    failed: bool
+    orphan: bool
+    message: bytes  # a Span in protobuf; empty where it was dropped
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTrace:
+    """A finished trace; parents stand before their children. `partial`: a parent is missing, or the trace has more than one root."""
+
+    high: int
+    low: int
+    root: int
+    spans: tuple[KeptSpan, ...]
+    partial: bool
+    size: int  # spans that arrived; more than len(spans) where some were not kept
+    finished_s: float
+
+    @property
+    def trace_id(self) -> str:
+        """32 hexadecimal digits."""
+        return f"{self.high:016x}{self.low:016x}"
+
+    @property
+    def duration_ns(self) -> int:
+        """Of the root."""
+        root = self.spans[self.root]
+        return root.end_ns - root.start_ns
+
+    @property
+    def bytes(self) -> int:
+        """Roughly what it occupies."""
+        return sum(_SPAN_BYTES + len(span.message) for span in self.spans)
+
+
+class KeptTraces:
+    """Bounded stores of traces."""
+
+    def __init__(self, last: int = LAST, most_bytes: int = MOST_BYTES) -> None:
+        self.most_last = last
+        self._most_bytes = most_bytes
+        self._last: OrderedDict[str, KeptTrace] = OrderedDict()
+        self._slowest: OrderedDict[Operation, list[KeptTrace]] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def __iter__(self) -> Iterator[KeptTrace]:
+        """Each once, the newest first."""
+        seen = set(self._last)
+        others = {trace.trace_id: trace for trace in chain(*self._slowest.values()) if trace.trace_id not in seen}
+        return chain(reversed(self._last.values()), sorted(others.values(), key=lambda trace: -trace.finished_s))
+
+    def get(self, trace_id: str) -> KeptTrace | None:
+        """The trace with this id of 32 digits, or with this beginning where only one has it."""
+        found = [trace for trace in self if trace.trace_id.startswith(trace_id)] if trace_id else []
+        return found[0] if len(found) == 1 else None
+
+    def slow_enough_ns(self, operation: Operation, now_s: float) -> int:
+        """A trace of this root operation must take longer to be kept as one of the slowest."""
+        kept = self._fresh(operation, now_s)
+        return min(trace.duration_ns for trace in kept) if len(kept) >= SLOWEST_EACH else -1
+
+    def add(self, traces: Iterable[KeptTrace], now_s: float) -> None:
+        """Keep these as the newest, and those that are among the slowest."""
+        for trace in traces:
+            if (before := self._last.pop(trace.trace_id, None)) is not None:
+                self._bytes -= before.bytes
+            self._last[trace.trace_id] = trace
+            self._bytes += trace.bytes
+            self._keep_slow(trace, now_s)
+        while len(self._last) > self.most_last or (self._bytes > self._most_bytes and len(self._last) > 1):
+            self._bytes -= self._last.popitem(last=False)[1].bytes
+
+    def _keep_slow(self, trace: KeptTrace, now_s: float) -> None:
+        operation = trace.spans[trace.root].operation
+        kept = sorted([*self._fresh(operation, now_s), trace], key=lambda each: -each.duration_ns)[:SLOWEST_EACH]
+        self._slowest[operation] = kept
+        self._slowest.move_to_end(operation)
+        while len(self._slowest) > SLOWEST_OPERATIONS:
+            self._slowest.popitem(last=False)
+
+    def _fresh(self, operation: Operation, now_s: float) -> list[KeptTrace]:
+        return [trace for trace in self._slowest.get(operation, ()) if abs(now_s - trace.finished_s) < SLOWEST_FOR_S]

@@ -1,0 +1,97 @@
+"""Operations, numbered.
+
+Problem: span names often contain ids, so one bad instrumentation makes a million operations. Choice: an operation is (namespace, service, name, kind); each service
+has at most `PER_SERVICE`, and all have at most `MOST`. What comes later is counted under `OTHER`, of its service where that is known, so totals stay right.
+Limits: names are not guessed into patterns; an operation that is no longer seen keeps its number until the process ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource
+
+OTHER = "_other"
+MOST = 10_000
+MOST_SERVICES = 2_000
+PER_SERVICE = 500
+_KINDS = len(SpanKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one kind of span does in a service."""
+
+    namespace: str
+    service: str
+    name: str
+    kind: SpanKind
+
+    @property
+    def qualified_service(self) -> str:
+        """NAMESPACE/SERVICE, or SERVICE where it has no namespace."""
+        return f"{self.namespace}/{self.service}" if self.namespace else self.service
+
+
+class Operations:
+    """The table of operations."""
+
+    def __init__(self, most: int = MOST, per_service: int = PER_SERVICE, most_services: int = MOST_SERVICES) -> None:
+        self._most, self._per_service, self._most_services = most, per_service, most_services
+        self._numbers: dict[Operation, int] = {}
+        self._known: list[Operation] = []
+        self._of_service: dict[tuple[str, str], int] = {}
+        self.overflowed = 0  # spans that were counted under OTHER
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __getitem__(self, number: int) -> Operation:
+        return self._known[number]
+
+    @property
+    def known(self) -> Sequence[Operation]:
+        """By number."""
+        return self._known
+
+    def number(self, batch: SpanBatch) -> NDArray[np.int32]:
+        """The operation of each span of a batch."""
+        columns = batch.columns
+        keys = (columns.source.astype(np.int64) * len(batch.names) + columns.name) * _KINDS + columns.kind
+        distinct, of_row, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        numbers = np.empty(distinct.size, np.int32)
+        for index, key in enumerate(distinct.tolist()):
+            rest, kind = divmod(key, _KINDS)
+            source, name = divmod(rest, len(batch.names))
+            numbers[index] = self._number(batch.sources[source], batch.names[name], SpanKind(kind), int(counts[index]))
+        return numbers[of_row]
+
+    def _number(self, source: SpanSource, name: str, kind: SpanKind, spans: int) -> int:
+        wanted = Operation(source.namespace, source.service, name, kind)
+        number = self._numbers.get(wanted)
+        if number is not None:
+            return number
+        service = (source.namespace, source.service)
+        of_service = self._of_service.get(service, 0)
+        if of_service < self._per_service and len(self._known) < self._most and self._has_room_for(service):
+            self._of_service[service] = of_service + 1
+            return self._add(wanted)
+        self.overflowed += spans
+        if self._has_room_for(service):
+            self._of_service.setdefault(service, 0)
+            return self._add(Operation(*service, OTHER, kind))
+        return self._add(Operation("", OTHER, OTHER, kind))
+
+    def _has_room_for(self, service: tuple[str, str]) -> bool:
+        return service in self._of_service or len(self._of_service) < self._most_services
+
+    def _add(self, operation: Operation) -> int:
+        number = self._numbers.get(operation)
+        if number is None:
+            number = self._numbers[operation] = len(self._known)
+            self._known.append(operation)
+        return number

@@ -1,0 +1,156 @@
+"""Who calls whom, with counts and durations, in the terms of Tempo's service graph.
+
+Problem: users have dashboards for `traces_service_graph_*`. Choice: the same pairing: a CLIENT span and the SERVER span below it, a PRODUCER and its CONSUMER
+(connection type messaging_system); a CLIENT span without a partner is an edge to a database or to a peer by its attributes; a SERVER span without a parent is called by `user`. A call failed if
+either side did. Limits: a sampling multiplier is not read, so counts are those of the spans that arrived.
+
+Source: grafana/tempo, modules/generator/processor/servicegraphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.engine.traces.assembly import Rows, Trees
+from cotenant.engine.traces.bounded_table import BoundedTable
+from cotenant.engine.traces.open_spans import ArrivedSpans
+from cotenant.engine.traces.operations import OTHER, Operations
+from cotenant.model.traces.spans import SpanKind
+
+USER = "user"
+BOUNDS_S = tuple(0.1 * 2**power for power in range(8))
+MOST_EDGES = 10_000
+
+
+class Connection(StrEnum):
+    """Tempo's values of `connection_type`; empty for a call between two services."""
+
+    CALL = ""
+    MESSAGING = "messaging_system"
+    DATABASE = "database"
+    VIRTUAL = "virtual_node"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Two services, by their qualified names."""
+
+    client: str
+    server: str
+    connection: Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What a CLIENT or PRODUCER span says that it calls."""
+
+    name: str
+    is_database: bool
+
+
+NO_PEER = Peer("", False)
+
+
+@dataclass(slots=True)
+class CallDurations:
+    """A histogram over `BOUNDS_S`; the last count is of what took longer."""
+
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(BOUNDS_S) + 1, np.int64))
+    total_s: float = 0.0
+
+    def add(self, seconds: NDArray[np.float64]) -> None:
+        """Count durations."""
+        self.counts += np.bincount(np.searchsorted(BOUNDS_S, seconds), minlength=self.counts.size)
+        self.total_s += float(seconds.sum())
+
+
+@dataclass(slots=True)
+class EdgeFigures:
+    """Since the start."""
+
+    calls: int = 0
+    failed: int = 0
+    client: CallDurations = field(default_factory=CallDurations)
+    server: CallDurations = field(default_factory=CallDurations)
+
+
+class ServiceGraph:
+    """The edges."""
+
+    def __init__(self, most: int = MOST_EDGES) -> None:
+        self._most = most
+        self.edges: dict[Edge, EdgeFigures] = {}
+
+    def add(self, spans: ArrivedSpans, trees: Trees, operations: Operations, peers: BoundedTable[Peer]) -> None:
+        """Count the calls of finished traces. Spans number their peers as in `peers`."""
+        kind = spans.columns.kind
+        rows = trees.order[: trees.first_of[-1]]
+        above = trees.parent[rows]
+        answers = np.isin(kind[rows], (SpanKind.SERVER, SpanKind.CONSUMER))
+        paired = answers & (above >= 0)
+        paired[paired] = _asks_for(kind[above[paired]], kind[rows[paired]])
+        clients, servers = above[paired], rows[paired]
+        self._pairs(spans, clients, servers, operations)
+        entered = answers & (spans.columns.parent_id[rows] == 0) & (kind[rows] == SpanKind.SERVER)
+        self._entries(spans, rows[entered], operations)
+        has_partner = np.zeros(kind.size, np.bool_)
+        has_partner[clients] = True
+        leaving = (spans.peer[rows] > 0) & ~has_partner[rows]
+        self._exits(spans, rows[leaving], operations, peers)
+
+    def _pairs(self, spans: ArrivedSpans, clients: Rows, servers: Rows, operations: Operations) -> None:
+        failed = spans.columns.failed[clients] | spans.columns.failed[servers]
+        keys = spans.operation[clients].astype(np.int64) << 32 | spans.operation[servers]
+        for key, calls in _grouped(keys):
+            asking, answering = operations[key >> 32], operations[key & 0xFFFFFFFF]
+            connection = Connection.MESSAGING if answering.kind is SpanKind.CONSUMER else Connection.CALL
+            figures = self._edge(asking.qualified_service, answering.qualified_service, connection)
+            figures.calls += calls.size
+            figures.failed += int(failed[calls].sum())
+            figures.client.add(_seconds(spans, clients[calls]))
+            figures.server.add(_seconds(spans, servers[calls]))
+
+    def _entries(self, spans: ArrivedSpans, rows: Rows, operations: Operations) -> None:
+        for key, calls in _grouped(spans.operation[rows].astype(np.int64)):
+            figures = self._edge(USER, operations[key].qualified_service, Connection.VIRTUAL)
+            figures.calls += calls.size
+            figures.failed += int(spans.columns.failed[rows[calls]].sum())
+            figures.server.add(_seconds(spans, rows[calls]))
+
+    def _exits(self, spans: ArrivedSpans, rows: Rows, operations: Operations, peers: BoundedTable[Peer]) -> None:
+        for key, calls in _grouped(spans.operation[rows].astype(np.int64) << 32 | spans.peer[rows]):
+            peer = peers[key & 0xFFFFFFFF]
+            connection = Connection.DATABASE if peer.is_database else Connection.VIRTUAL
+            figures = self._edge(operations[key >> 32].qualified_service, peer.name, connection)
+            figures.calls += calls.size
+            figures.failed += int(spans.columns.failed[rows[calls]].sum())
+            figures.client.add(_seconds(spans, rows[calls]))
+
+    def _edge(self, client: str, server: str, connection: Connection) -> EdgeFigures:
+        edge = Edge(client, server, connection)
+        if edge not in self.edges and len(self.edges) >= self._most:
+            edge = Edge(OTHER, OTHER, Connection.CALL)
+        return self.edges.setdefault(edge, EdgeFigures())
+
+
+def _asks_for(asking: NDArray[np.uint8], answering: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    calls = (asking == SpanKind.CLIENT) & (answering == SpanKind.SERVER)
+    return calls | (asking == SpanKind.PRODUCER) & (answering == SpanKind.CONSUMER)
+
+
+def _grouped(keys: NDArray[np.int64]) -> Iterator[tuple[int, Rows]]:
+    """The distinct keys, each with the places that have it."""
+    distinct, of_place, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts).tolist()
+    places = np.argsort(of_place, kind="stable")
+    for key, begin, end in zip(distinct.tolist(), [0, *ends], ends, strict=False):
+        yield key, places[begin:end]
+
+
+def _seconds(spans: ArrivedSpans, rows: Rows) -> NDArray[np.float64]:
+    return (spans.columns.end_ns[rows] - spans.columns.start_ns[rows]) / 1e9

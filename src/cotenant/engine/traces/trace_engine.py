@@ -1,0 +1,254 @@
+"""The trace engine: span batches and the time in; counts, sketches, the service graph and finished traces out.
+
+Problem: a collector that keeps every span needs a database, and one that keeps nothing cannot explain a slow request. Choice: every span is counted when it
+arrives; a finished trace is assembled, corrected for clock skew and counted in the graph; the last and the slowest can be looked at. All state is bounded, and
+what a bound dropped is counted. Limits: one process, no disk; a span that arrives after its trace is finished is counted, and not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.engine.traces.assembly import Times, Trees, trees_of
+from cotenant.engine.traces.bounded_table import BoundedTable
+from cotenant.engine.traces.kept import MOST_SPANS as MOST_KEPT_SPANS
+from cotenant.engine.traces.kept import KeptSpan, KeptTrace, KeptTraces
+from cotenant.engine.traces.latency import LatencySeries
+from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
+from cotenant.engine.traces.operations import Operations
+from cotenant.engine.traces.request_bodies import RequestBodies
+from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph
+from cotenant.engine.traces.skew import MOST_SHIFT_NS, ClockSkews
+from cotenant.model.errors import Transient
+from cotenant.model.traces.spans import SpanBatch, SpanColumns, SpanSource
+from cotenant.policy.objective.critical_path import blocking_parents, critical_paths
+
+FUTURE_S = 600.0  # a span that ends later than this from now is refused
+MOST_OPEN = 600_000
+TABLES = 8
+MOST_HOSTS = 20_000
+MOST_SOURCES = 50_000
+MOST_PEERS = 10_000
+RETRY_AFTER_S = 2.0
+_PEER_CHARACTERS = 200
+
+MessageTags = Callable[[bytes], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a batch. `problem` is for the sender; empty where all was accepted."""
+
+    accepted: int
+    rejected: int
+    problem: str
+
+
+@dataclass(slots=True)
+class TraceCounts:
+    """Since the start."""
+
+    batches: int = 0
+    spans: int = 0
+    rejected: int = 0
+    refused_batches: int = 0  # for want of room
+    late: int = 0  # spans that arrived after their trace was finished
+    dropped: int = 0  # spans that were doubled, or beyond the bound of a trace
+    finished: int = 0  # traces
+    partial: int = 0
+
+
+class TraceEngine:
+    """The state machine. Times are Unix seconds; `message_tags` reads the attributes in a span's own bytes."""
+
+    def __init__(
+        self,
+        now_s: float,
+        message_tags: MessageTags,
+        *,
+        most_open: int = MOST_OPEN,
+        most_shift_ns: int = MOST_SHIFT_NS,
+    ) -> None:
+        self.counts = TraceCounts()
+        self.operations = Operations()
+        self.latency = LatencySeries(now_s)
+        self.graph = ServiceGraph()
+        self.skews = ClockSkews(most_shift_ns)
+        self.kept = KeptTraces()
+        self.bodies = RequestBodies()
+        self._most_open = most_open
+        self._tables = [OpenSpans() for _ in range(TABLES)]
+        self._next_table = 0
+        self.message_tags = message_tags
+        self._hosts = BoundedTable("", MOST_HOSTS)
+        self._sources = BoundedTable(SpanSource(), MOST_SOURCES)
+        self._peers = BoundedTable(NO_PEER, MOST_PEERS)
+
+    @property
+    def open_spans(self) -> int:
+        """Spans whose traces are not finished."""
+        return sum(table.size for table in self._tables)
+
+    def add(self, batch: SpanBatch, now_s: float) -> Receipt:
+        """Count a batch and hold its spans. Raises `Transient` where there is no room; nothing of the batch is taken then."""
+        held = self.open_spans
+        if held and held + len(batch) > self._most_open:  # a single request always fits
+            self.counts.refused_batches += 1
+            raise Transient(f"{held} spans wait for the end of their traces", RETRY_AFTER_S)
+        rejected, problems = batch.rejected, [batch.problem] if batch.problem else []
+        columns = batch.columns
+        future = columns.end_ns > (now_s + FUTURE_S) * 1e9
+        if future.any():
+            count = int(future.sum())
+            problems.append(f"{count} of {len(batch)} spans: they end more than {FUTURE_S:.0f} s from now")
+            rejected += count
+            columns = columns.take(~future)
+            batch = SpanBatch(columns, batch.names, batch.sources, batch.body)
+        self.counts.batches += 1
+        self.counts.spans += len(batch)
+        self.counts.rejected += rejected
+        if len(batch):
+            self._take(batch, columns, now_s)
+        return Receipt(len(batch), rejected, "; ".join(problems))
+
+    def tick(self, now_s: float) -> None:
+        """Finish the traces that are due."""
+        for _ in self._tables:
+            self.tick_next(now_s)
+
+    def tick_next(self, now_s: float) -> None:
+        """The next of `TABLES` parts of a tick: each has its share of the traces, so a caller with other work is not kept for long."""
+        self.latency.tick(now_s)
+        table, self._next_table = self._tables[self._next_table], (self._next_table + 1) % TABLES
+        spans, begins = table.take_finished(now_s)
+        if begins.size > 1:
+            trees = trees_of(spans.columns.span_id, spans.columns.parent_id, spans.columns.start_ns, begins)
+            self.counts.finished += begins.size - 1
+            self.counts.partial += int(trees.partial.sum())
+            self.counts.dropped += int(trees.dropped.sum())
+            self.graph.add(spans, trees, self.operations, self._peers)
+            self._keep(spans, trees, begins, now_s)
+            self.bodies.release(spans.request)
+
+    def finish_all(self, now_s: float) -> None:
+        """Finish every open trace, as if nothing had arrived for long."""
+        self.tick(now_s + 1e6)
+
+    def _take(self, batch: SpanBatch, columns: SpanColumns, now_s: float) -> None:
+        operation = self.operations.number(batch)
+        self.latency.add(operation, columns.end_ns - columns.start_ns, columns.failed)
+        spans = ArrivedSpans(
+            columns,
+            operation,
+            np.array([self._hosts.number(each.host) for each in batch.sources], np.int32)[columns.source],
+            np.array([self._sources.number(each) for each in batch.sources], np.int32)[columns.source],
+            self._peers_of(batch),
+            np.zeros(len(batch), np.int32),
+            np.full(len(batch), now_s),
+        )
+        number_of_table = columns.trace_low % np.uint64(TABLES)
+        parts = []
+        for number in np.unique(number_of_table).tolist():
+            part = spans.take(number_of_table == number)
+            late = self._tables[number].late(part.columns.trace_low)
+            if late.any():
+                self.counts.late += int(late.sum())
+                part = part.take(~late)
+            parts.append((self._tables[number], part))
+        if held := sum(part.operation.size for _, part in parts):
+            request = self.bodies.add(batch.body, held)
+            for table, part in parts:
+                part.request[:] = request
+                table.add(part)
+
+    def _peers_of(self, batch: SpanBatch) -> NDArray[np.int32]:
+        peers = np.zeros(len(batch), np.int32)
+        rows = np.flatnonzero(batch.columns.peer >= 0)
+        keys = batch.columns.peer[rows] * 2 + batch.columns.to_database[rows]
+        for key in np.unique(keys).tolist():
+            peer = Peer(batch.names[key // 2][:_PEER_CHARACTERS], bool(key % 2))
+            peers[rows[keys == key]] = self._peers.number(peer)
+        return peers
+
+    def _message(self, spans: ArrivedSpans, row: int) -> bytes:
+        return self.bodies.message(
+            int(spans.request[row]), int(spans.columns.offset[row]), int(spans.columns.length[row])
+        )
+
+    def _keep(self, spans: ArrivedSpans, trees: Trees, begins: NDArray[np.int64], now_s: float) -> None:
+        """Keep the newest of these traces, and those that are slow for their operation."""
+        columns = spans.columns
+        moved = self.skews.corrected(columns.start_ns, columns.end_ns, spans.host, trees)
+        start, end = columns.start_ns + moved, columns.end_ns + moved
+        placed = trees.order[: trees.first_of[-1]]
+        waiting = blocking_parents(trees.parent, columns.kind)
+        self_ns = critical_paths(start, end, waiting, placed, trees.first_of, trees.root_of)
+        duration = (end - start)[trees.root_of]
+        by_end = np.argsort(end[trees.root_of], kind="stable")
+        wanted = set(by_end[-self.kept.most_last :].tolist()) | self._slow(spans, trees, duration, now_s)
+        self.kept.add(
+            (
+                self._trace(spans, trees, trace, start, end, self_ns, moved, int(np.diff(begins)[trace]), now_s)
+                for trace in by_end.tolist()
+                if trace in wanted
+            ),
+            now_s,
+        )
+
+    def _slow(self, spans: ArrivedSpans, trees: Trees, duration: Times, now_s: float) -> set[int]:
+        operation = spans.operation[trees.root_of]
+        slow: set[int] = set()
+        for number in np.unique(operation).tolist():
+            bound = self.kept.slow_enough_ns(self.operations[number], now_s)
+            rows = np.flatnonzero((operation == number) & (duration > bound))
+            slow.update(rows[np.argsort(-duration[rows], kind="stable")[:5]].tolist())
+        return slow
+
+    def _trace(
+        self,
+        spans: ArrivedSpans,
+        trees: Trees,
+        trace: int,
+        start: Times,
+        end: Times,
+        self_ns: Times,
+        moved: Times,
+        size: int,
+        now_s: float,
+    ) -> KeptTrace:
+        rows = trees.order[trees.first_of[trace] : trees.first_of[trace + 1]]
+        root = int(trees.root_of[trace])
+        if rows.size > MOST_KEPT_SPANS:
+            head = rows[:MOST_KEPT_SPANS]
+            rows = head if root in head else np.concatenate([[root], head[:-1]])
+        place = {row: index for index, row in enumerate(rows.tolist())}
+        columns = spans.columns
+        kept = tuple(
+            KeptSpan(
+                span_id=int(columns.span_id[row]),
+                parent=place.get(int(trees.parent[row]), -1),
+                operation=self.operations[spans.operation[row]],
+                source=self._sources[spans.source[row]],
+                start_ns=int(start[row]),
+                end_ns=int(end[row]),
+                self_ns=int(self_ns[row]),
+                shift_ns=int(moved[row]),
+                failed=bool(columns.failed[row]),
+                orphan=bool(trees.orphan[row]),
+                message=self._message(spans, row),
+            )
+            for row in place
+        )
+        return KeptTrace(
+            high=int(columns.trace_high[root]),
+            low=int(columns.trace_low[root]),
+            root=place[root],
+            spans=kept,
+            partial=bool(trees.partial[trace]),
+            size=size,
+            finished_s=now_s,
+        )

@@ -1,0 +1,81 @@
+"""A client of the trace process's pages.
+
+Problem: the command line must tell "nothing listens there" from "it refuses". Choice: the standard library's HTTP client, one request a question. Limits: the system's certificate
+authorities are trusted, or those of `ca`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from cotenant.drivers.http.tokens import read_token
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.services.traces.pages import PREFIX, CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
+
+_ANSWER_S = 30.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceClient:
+    """`url` as printed by `cotenant traces`, without a path."""
+
+    url: str
+    token_file: Path | None = None
+    ca: Path | None = None
+
+    def services(self) -> ServicesPage:
+        """Raises `Transient` where nothing answers, `Permanent` with the reason where it refuses; so do the others."""
+        return self._get("services", (), ServicesPage)
+
+    def traces(self, query: Sequence[tuple[str, str]]) -> TracesPage:
+        """Traces that match."""
+        return self._get("traces", query, TracesPage)
+
+    def trace(self, trace_id: str) -> TracePage:
+        """One trace."""
+        return self._get(f"traces/{quote(trace_id, safe='')}", (), TracePage)
+
+    def graph(self) -> list[EdgeRow]:
+        """Who calls whom."""
+        return self._get("graph", (), list[EdgeRow])
+
+    def critical(self, service: str, slowest: float) -> CriticalPage:
+        """Where a service's requests spend their time."""
+        return self._get("critical", (("service", service), ("slowest", repr(slowest))), CriticalPage)
+
+    def _get(self, page: str, query: Sequence[tuple[str, str]], of: type[T]) -> T:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise InvalidInput(
+                "--url", self.url, "http://HOST:PORT or https://HOST:PORT", "as `cotenant traces` prints it"
+            )
+        address = f"{parts.scheme}://{parts.netloc}{PREFIX}{page}" + (f"?{urlencode(query)}" if query else "")
+        request = Request(address)
+        if self.token_file is not None:
+            request.add_header("Authorization", f"Bearer {read_token(self.token_file, '--token-file').decode()}")
+        context = ssl.create_default_context(cafile=self.ca) if parts.scheme == "https" else None
+        try:
+            with urlopen(request, timeout=_ANSWER_S, context=context) as answer:
+                return msgspec.json.decode(answer.read(), type=of)
+        except HTTPError as error:
+            raise Permanent(f"{self.url} answered {error.code}: {_reason(error.read())}") from None
+        except (URLError, OSError, ValueError) as error:
+            why = getattr(error, "reason", error)
+            raise Transient(f"no trace process answers at {self.url}: {why}; `cotenant traces` starts one") from None
+
+
+def _reason(body: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(body)["error"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return body[:200].decode(errors="replace").strip()

@@ -1,0 +1,106 @@
+"""`/metrics` of the trace process.
+
+Problem: Grafana's service map, and dashboards for span metrics, expect names that exist. Choice: `traces_service_graph_*` with Tempo's labels; what the
+process itself does is under `cotenant_traces_`. Everything is read from the engine when a scrape asks. Limits: latency by operation is exported as sum and count; its
+quantiles are on the pages.
+
+Source: grafana/tempo, modules/generator/processor/servicegraphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.engine.traces.search import REQUESTS
+from cotenant.engine.traces.service_graph import BOUNDS_S, CallDurations
+from cotenant.engine.traces.trace_engine import TraceEngine
+
+_EDGE = ("client", "server", "connection_type")
+_OPERATION = ("service_namespace", "service", "operation", "kind")
+
+
+class TraceMetrics(Collector):
+    """Collects from the engine."""
+
+    def __init__(self, engine: TraceEngine) -> None:
+        self._engine = engine
+        self._answers: dict[tuple[str, str], int] = {}
+        self.registry = MetricsRegistry()
+        self.registry.register(self)
+
+    def answered(self, transport: str, status: str) -> None:
+        """Count an answer to an exporter; `status` is an HTTP status or the name of a gRPC code."""
+        self._answers[transport, status] = self._answers.get((transport, status), 0) + 1
+
+    def page(self) -> bytes:
+        """The text exposition."""
+        return self.registry.page()
+
+    def collect(self) -> Iterator[Metric]:
+        """What the engine counted."""
+        yield from self._own()
+        yield from self._operations()
+        yield from self._graph()
+
+    def _own(self) -> Iterator[Metric]:
+        counts, engine = self._engine.counts, self._engine
+        for name, text, value in (
+            ("requests", "Export requests that were taken.", counts.batches),
+            ("requests_refused", "Export requests that were refused for want of room.", counts.refused_batches),
+            ("spans", "Spans that were taken.", counts.spans),
+            ("spans_rejected", "Invalid spans.", counts.rejected),
+            ("spans_late", "Spans that arrived after their trace was finished; they are counted, not shown.", counts.late),
+            ("spans_dropped", "Spans left out of their trace: doubled, or beyond its bound.", counts.dropped),
+            ("spans_other", "Spans counted under _other because there are too many operations.", engine.operations.overflowed),
+            ("finished", "Finished traces.", counts.finished),
+            ("partial", "Finished traces with a missing parent or several roots.", counts.partial),
+            ("attributes_dropped", "Requests whose attributes were dropped before their traces were finished.", engine.bodies.dropped),
+            ("skew_ignored", "Calls whose estimated clock skew is beyond the bound.", engine.skews.ignored),
+        ):  # fmt: skip
+            yield CounterMetricFamily(f"cotenant_traces_{name}", text, value=value)
+        yield GaugeMetricFamily(
+            "cotenant_traces_open_spans", "Spans whose traces are not finished.", value=engine.open_spans
+        )
+        yield GaugeMetricFamily("cotenant_traces_operations", "Operations seen.", value=len(engine.operations))
+        answers = CounterMetricFamily(
+            "cotenant_traces_answers", "Answers to exporters.", labels=("transport", "status")
+        )
+        for (transport, status), count in self._answers.items():
+            answers.add_metric((transport, status), count)
+        yield answers
+
+    def _operations(self) -> Iterator[Metric]:
+        latency = self._engine.latency
+        requests = CounterMetricFamily("cotenant_service_requests", "Requests by operation.", labels=_OPERATION)
+        errors = CounterMetricFamily("cotenant_service_errors", "Failed requests by operation.", labels=_OPERATION)
+        seconds = CounterMetricFamily("cotenant_service_seconds", "Sum of durations by operation.", labels=_OPERATION)
+        for number, operation in enumerate(self._engine.operations.known):
+            if operation.kind in REQUESTS and number < latency.requests.size:
+                labels = (operation.namespace, operation.service, operation.name, operation.kind.name.lower())
+                requests.add_metric(labels, int(latency.requests[number]))
+                errors.add_metric(labels, int(latency.errors[number]))
+                seconds.add_metric(labels, float(latency.duration_ns[number]) / 1e9)
+        yield from (requests, errors, seconds)
+
+    def _graph(self) -> Iterator[Metric]:
+        prefix = "traces_service_graph_request"
+        calls = CounterMetricFamily(prefix, "Calls between two services.", labels=_EDGE)
+        failed = CounterMetricFamily(f"{prefix}_failed", "Failed calls between two services.", labels=_EDGE)
+        client = HistogramMetricFamily(f"{prefix}_client_seconds", "Calls as the client saw them.", labels=_EDGE)
+        server = HistogramMetricFamily(f"{prefix}_server_seconds", "Calls as the server saw them.", labels=_EDGE)
+        for edge, figures in self._engine.graph.edges.items():
+            labels = (edge.client, edge.server, edge.connection.value)
+            calls.add_metric(labels, figures.calls)
+            failed.add_metric(labels, figures.failed)
+            for family, durations in ((client, figures.client), (server, figures.server)):
+                family.add_metric(labels, _buckets(durations), durations.total_s)
+        yield from (calls, failed, client, server)
+
+
+def _buckets(durations: CallDurations) -> list[tuple[str, float]]:
+    summed = durations.counts.cumsum().tolist()
+    return list(zip([*map(str, BOUNDS_S), "+Inf"], summed, strict=True))

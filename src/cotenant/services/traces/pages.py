@@ -1,0 +1,310 @@
+"""The pages of the trace process, as JSON.
+
+    GET /api/v1/services                              operations of every service: rate, errors, latency in the window
+    GET /api/v1/traces?service=&operation=&min_ms=&tag=KEY=VALUE&failed=1&slowest=1&limit=
+    GET /api/v1/traces/ID                             one trace with its spans; ID may be shortened
+    GET /api/v1/graph                                 who calls whom, since the start
+    GET /api/v1/critical?service=&slowest=SHARE       where a service's requests spend their time
+
+Problem: the command line and a console ask the same questions. Choice: one function a page, from the engine's state to frozen values. Limits: answers are computed in the process's
+event loop; searching by tag reads the attributes of every kept span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import nlargest
+from itertools import islice
+from math import isnan
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from cotenant.drivers.http.messages import TEXT, Answer
+from cotenant.engine.traces.kept import KeptTrace
+from cotenant.engine.traces.operations import Operation
+from cotenant.engine.traces.search import REQUESTS, TraceQuery, critical_of, search
+from cotenant.engine.traces.trace_engine import TraceEngine
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.objective.latency_buckets import quantile_ns
+
+PREFIX = "/api/v1/"
+LIMITS, MIN_MS, SHARES = (1, 1000), (0, 1e9), (1e-6, 1)  # bounds of what can be asked for
+_MS = 1e6
+
+
+class OperationRow(msgspec.Struct, frozen=True, rename="camel"):
+    """An operation that serves requests, in the window. Latencies are null where there was no request."""
+
+    service: str
+    operation: str
+    kind: str
+    requests: int
+    per_second: float
+    errors: int
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+class ServicesPage(msgspec.Struct, frozen=True, rename="camel"):
+    """`window_s`: what the rows cover."""
+
+    window_s: float
+    operations: list[OperationRow]
+
+
+class TraceRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A trace in a list."""
+
+    trace_id: str
+    service: str
+    operation: str
+    start_ns: int
+    duration_ms: float
+    spans: int
+    services: int
+    failed: bool
+    partial: bool
+
+
+class TracesPage(msgspec.Struct, frozen=True, rename="camel"):
+    """`kept`: how many traces were searched."""
+
+    kept: int
+    traces: list[TraceRow]
+
+
+class SpanRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A span of one trace; `parent` is a position in the list, -1 = none. `self_ms` is its part of the critical path."""
+
+    span_id: str
+    parent: int
+    service: str
+    operation: str
+    kind: str
+    pod: str
+    host: str
+    start_ms: float  # since the root's start
+    duration_ms: float
+    self_ms: float
+    shift_ms: float  # by the correction of clock skew
+    failed: bool
+    orphan: bool
+    tags: dict[str, str]
+
+
+class TracePage(msgspec.Struct, frozen=True, rename="camel"):
+    """One trace. `size`: spans that arrived."""
+
+    trace_id: str
+    start_ns: int
+    duration_ms: float
+    partial: bool
+    size: int
+    spans: list[SpanRow]
+
+
+class EdgeRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A caller and what it calls, since the start; means are null on a side that was not traced."""
+
+    client: str
+    server: str
+    connection: str
+    calls: int
+    failed: int
+    client_mean_ms: float | None
+    server_mean_ms: float | None
+
+
+class PathRow(msgspec.Struct, frozen=True, rename="camel"):
+    """An operation's share of the time of a service's requests."""
+
+    service: str
+    operation: str
+    kind: str
+    share: float
+    mean_ms: float  # over all of the requests
+    requests: int  # on whose critical path it is
+
+
+class CriticalPage(msgspec.Struct, frozen=True, rename="camel"):
+    """The shares sum to 1."""
+
+    service: str
+    requests: int
+    mean_ms: float
+    path: list[PathRow]
+
+
+@dataclass(frozen=True, slots=True)
+class TracePages:
+    """The pages over an engine. `clock` gives Unix seconds."""
+
+    engine: TraceEngine
+    clock: Callable[[], float]
+
+    def answer(self, path: str, query: str) -> Answer:
+        """The answer to a GET below `PREFIX`."""
+        parts = path.removeprefix(PREFIX).split("/")
+        asked = parse_qsl(query, keep_blank_values=True)
+        try:
+            match parts:
+                case ["services"]:
+                    page: object = self.services()
+                case ["traces"]:
+                    page = self.traces(asked)
+                case ["traces", trace_id]:
+                    page = self.trace(trace_id)
+                case ["graph"]:
+                    page = self.graph()
+                case ["critical"]:
+                    page = self.critical(asked)
+                case _:
+                    return Answer(404, b'{"error":"no such page"}')
+        except InvalidInput as error:
+            return Answer(400, msgspec.json.encode({"error": str(error)}))
+        if page is None:
+            return Answer(404, msgspec.json.encode({"error": f"no trace {parts[-1]}, or more than one begins so"}))
+        return Answer(200, msgspec.json.encode(page))
+
+    def services(self) -> ServicesPage:
+        """Operations that served requests in the window, the busiest first."""
+        now_s, rows, window_s = self.clock(), [], 0.0
+        for number, operation in enumerate(self.engine.operations.known):
+            if operation.kind not in REQUESTS:
+                continue
+            found = self.engine.latency.window(number, now_s)
+            window_s = max(window_s, found.window_s)
+            quantiles = [_milliseconds(quantile_ns(found.buckets, share)) for share in (0.5, 0.95, 0.99)]
+            rows.append(
+                OperationRow(
+                    operation.qualified_service,
+                    operation.name,
+                    operation.kind.name.lower(),
+                    found.requests,
+                    found.requests / found.window_s,
+                    found.errors,
+                    *quantiles,
+                )
+            )
+        return ServicesPage(window_s, sorted(rows, key=lambda row: (-row.requests, row.service, row.operation)))
+
+    def traces(self, asked: Iterable[tuple[str, str]]) -> TracesPage:
+        """The newest that match, or with `slowest` those that took longest. Raises `InvalidInput`."""
+        fields = {"service": "", "operation": "", "min_ms": "0", "limit": "20", "slowest": "", "failed": ""}
+        tags: dict[str, str] = {}
+        for key, value in asked:
+            if key == "tag":
+                name, _, wanted = value.partition("=")
+                tags[name] = wanted
+            elif key in fields:
+                fields[key] = value
+            else:
+                raise InvalidInput(key, value, f"one of {', '.join(fields)}, tag")
+        limit = int(_number("limit", fields["limit"], LIMITS))
+        least_ns = int(_number("min_ms", fields["min_ms"], MIN_MS) * _MS)
+        wanted_traces = TraceQuery(fields["service"], fields["operation"], least_ns, tags, bool(fields["failed"]))
+        found = search(self.engine.kept, wanted_traces, self.engine.message_tags)
+        if fields["slowest"]:
+            chosen = nlargest(limit, found, key=lambda trace: trace.duration_ns)
+        else:
+            chosen = list(islice(found, limit))
+        return TracesPage(len(self.engine.kept), [_trace_row(trace) for trace in chosen])
+
+    def trace(self, trace_id: str) -> TracePage | None:
+        """One trace; None where it is not kept."""
+        trace = self.engine.kept.get(trace_id.lower())
+        if trace is None:
+            return None
+        root = trace.spans[trace.root]
+        rows = [
+            SpanRow(
+                f"{span.span_id:016x}",
+                span.parent,
+                span.operation.qualified_service,
+                span.operation.name,
+                span.operation.kind.name.lower(),
+                span.source.pod,
+                span.source.host,
+                (span.start_ns - root.start_ns) / _MS,
+                (span.end_ns - span.start_ns) / _MS,
+                span.self_ns / _MS,
+                span.shift_ns / _MS,
+                span.failed,
+                span.orphan,
+                dict(self.engine.message_tags(span.message)),
+            )
+            for span in trace.spans
+        ]
+        return TracePage(trace.trace_id, root.start_ns, trace.duration_ns / _MS, trace.partial, trace.size, rows)
+
+    def graph(self) -> list[EdgeRow]:
+        """The edges, the busiest first."""
+        rows = []
+        for edge, figures in self.engine.graph.edges.items():
+            means = [
+                side.total_s * 1e3 / int(side.counts.sum()) if side.counts.any() else None
+                for side in (figures.client, figures.server)
+            ]
+            rows.append(EdgeRow(edge.client, edge.server, edge.connection.value, figures.calls, figures.failed, *means))
+        return sorted(rows, key=lambda row: (-row.calls, row.client, row.server))
+
+    def critical(self, asked: Iterable[tuple[str, str]]) -> CriticalPage:
+        """Where a service's requests spend their time. Raises `InvalidInput`."""
+        fields = dict(asked)
+        service, share = fields.get("service", ""), fields.get("slowest", "1")
+        if not service:
+            raise InvalidInput("service", service, "the name of a service, NAME or NAMESPACE/NAME")
+        found = critical_of(self.engine.kept, service, _number("slowest", share, SHARES))
+        requests = max(1, found.requests)
+        rows = [
+            PathRow(*_names(each.operation), each.share, each.self_ns / requests / _MS, each.requests)
+            for each in found.shares
+        ]
+        return CriticalPage(service, found.requests, found.total_ns / requests / _MS, rows)
+
+
+def checked_number(field: str, number: float, bounds: tuple[float, float]) -> float:
+    """The number. Raises `InvalidInput` where it is outside the bounds, or NaN."""
+    if not bounds[0] <= number <= bounds[1]:
+        raise InvalidInput(field, number, f"a number from {bounds[0]:g} to {bounds[1]:g}")
+    return number
+
+
+def not_get() -> Answer:
+    """The answer to another method."""
+    return Answer(405, b"only GET\n", TEXT, ((b"allow", b"GET"),))
+
+
+def _trace_row(trace: KeptTrace) -> TraceRow:
+    root = trace.spans[trace.root]
+    service, operation, _ = _names(root.operation)
+    return TraceRow(
+        trace.trace_id,
+        service,
+        operation,
+        root.start_ns,
+        trace.duration_ns / _MS,
+        trace.size,
+        len({span.operation.qualified_service for span in trace.spans}),
+        any(span.failed for span in trace.spans),
+        trace.partial,
+    )
+
+
+def _names(operation: Operation) -> tuple[str, str, str]:
+    return operation.qualified_service, operation.name, operation.kind.name.lower()
+
+
+def _milliseconds(duration_ns: float) -> float | None:
+    return None if isnan(duration_ns) else duration_ns / _MS
+
+
+def _number(field: str, text: str, bounds: tuple[float, float]) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise InvalidInput(field, text, "a number") from None
+    return checked_number(field, number, bounds)

@@ -1,0 +1,220 @@
+"""Requests into batches: the compiled walk equals the protobuf library, and whatever is sent gives a batch or `InvalidInput`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import suppress
+from random import Random
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.fakes.spans import Given, request_of
+
+from cotenant.drivers.otlp import decoding, protobuf, wire_walk
+from cotenant.drivers.otlp.decoding import MOST_BYTES, TooLarge, decode_json, decode_protobuf, gunzip
+from cotenant.drivers.otlp.resources import span_tags
+from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource
+
+KEYS = ("db.system", "db.namespace", "peer.service", "server.address", "http.method", "", "db.name")
+
+
+def random_request(random: Random) -> bytes:
+    """A valid request with whatever a sender may leave out or do unusually."""
+    request = ExportTraceServiceRequest()
+    for _ in range(random.randrange(4)):
+        of_resource = request.resource_spans.add()
+        for _ in range(random.randrange(3)):
+            key = random.choice(("service.name", "service.namespace", "host.name", "x"))
+            of_resource.resource.attributes.add(key=key).value.string_value = random.choice(("a", "", "ü"))
+        for _ in range(random.randrange(3)):
+            scope = of_resource.scope_spans.add()
+            for _ in range(random.randrange(6)):
+                span = scope.spans.add(kind=random.randrange(-1, 9))
+                span.trace_id = random.randbytes(random.choice((16, 16, 16, 0, 15, 17)))
+                span.span_id = random.choice((random.randbytes(8), bytes(8), b"", b"x" * 9))
+                span.parent_span_id = random.choice((b"", random.randbytes(8), bytes(8), b"x"))
+                span.name = random.choice(("GET /", "", "a" * 200, "täglich", f"op {random.randrange(5)}"))
+                span.start_time_unix_nano = random.choice((random.randrange(10**18, 2 * 10**18), 0, 2**64 - 1))
+                span.end_time_unix_nano = random.choice((span.start_time_unix_nano, 2 * 10**18, 2**63, 1))
+                if random.random() < 0.5:
+                    span.status.code = random.randrange(4)
+                    span.status.message = "m"
+                for _ in range(random.randrange(5)):
+                    attribute = span.attributes.add(key=random.choice(KEYS))
+                    match random.randrange(5):
+                        case 0:
+                            attribute.value.string_value = random.choice(("redis", "", "cart"))
+                        case 1:
+                            attribute.value.int_value = random.randrange(-5, 5)
+                        case 2:
+                            attribute.value.array_value.values.add().bool_value = True
+                        case 3:
+                            attribute.value.double_value = 0.5
+                if random.random() < 0.2:
+                    span.links.add(trace_id=b"t" * 16)
+                    span.events.add(name="e").attributes.add(key="db.system").value.string_value = "no"
+    return request.SerializeToString()
+
+
+def rows(batch: SpanBatch) -> list[tuple[object, ...]]:
+    """What a batch says, without the numbering of names and the layout of its body."""
+    columns = batch.columns
+    return [
+        (
+            *(int(each[row]) for each in columns[:8]),
+            batch.names[columns.name[row]],
+            batch.sources[columns.source[row]],
+            batch.names[columns.peer[row]] if columns.peer[row] >= 0 else "",
+            bool(columns.to_database[row]),
+            span_tags(batch.body[columns.offset[row] : columns.offset[row] + columns.length[row]]),
+        )
+        for row in range(len(batch))
+    ]
+
+
+def outcome(body: bytes) -> object:
+    """The library's rows, or that it refuses."""
+    try:
+        batch = protobuf.decode(body)
+    except InvalidInput:
+        return None
+    return rows(batch), batch.rejected, batch.problem
+
+
+def walked(body: bytes) -> object:
+    """The walk's rows; "left" where it leaves the body to the library."""
+    try:
+        batch = wire_walk.walk(body)
+    except DecodeError:
+        return None
+    return "left" if batch is None else (rows(batch), batch.rejected, batch.problem)
+
+
+def test_the_walk_equals_the_library_on_valid_requests() -> None:
+    random = Random(1)
+    for _ in range(400):
+        body = random_request(random)
+        assert walked(body) == outcome(body)
+
+
+def test_the_walk_accepts_nothing_else_where_the_library_accepts_a_damaged_request() -> None:
+    random, compared = Random(2), 0
+    for _ in range(1500):
+        body = bytearray(random_request(random))
+        for _ in range(random.randrange(1, 4)):
+            if body:
+                body[random.randrange(len(body))] = random.randrange(256)
+        expected, found = outcome(bytes(body)), walked(bytes(body))
+        if expected is not None and found != "left":
+            assert found == expected
+            compared += 1
+    assert compared > 100
+
+
+def test_a_request_cut_at_any_byte_is_answered() -> None:
+    body = request_of([Given(1, name="x" * 300, tags={"db.system": "redis"}), Given(2, 1, tags={"n": 3})] * 8)
+    for size in range(len(body)):
+        with suppress(InvalidInput):
+            decode_protobuf(body[:size])
+
+
+@pytest.mark.parametrize("spans", [1, 40])
+def test_both_readers_are_used_by_size(spans: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = request_of([Given(number + 1, tags={"a": "b" * 60}) for number in range(spans)])
+    calls: list[str] = []
+    monkeypatch.setattr(decoding.protobuf, "decode", lambda body: calls.append("library"))
+    decode_protobuf(body)
+    assert calls == (["library"] if spans == 1 else [])
+
+
+def test_a_batch_has_what_was_sent() -> None:
+    given = Given(2, 1, "GET /", SpanKind.SERVER, 5, 7, "cart", "shop", "n1", trace=0xABC, failed=True)
+    batch = decode_protobuf(request_of([given]))
+    assert batch.sources == (SpanSource("cart", "shop", host="n1"),)
+    assert (batch.names, int(batch.columns.trace_low[0]), int(batch.columns.parent_id[0])) == (("GET /",), 0xABC, 1)
+    assert int(batch.columns.end_ns[0] - batch.columns.start_ns[0]) == 2 * 10**6
+    assert batch.columns.failed[0]
+
+
+def test_a_bad_span_costs_only_itself() -> None:
+    body = request_of([Given(1), Given(0), Given(2, trace=0), Given(3, start_ms=9, end_ms=8), Given(4)] * 9)
+    batch = decode_protobuf(body)
+    assert (len(batch), batch.rejected) == (18, 27)
+    assert batch.problem.split("; ") == [
+        "9 of 45 spans: trace_id: expected 16 bytes, not all 0",
+        "9 of 45 spans: span_id: expected 8 bytes, not all 0",
+        "9 of 45 spans: end_time_unix_nano: expected a time after 1970 and not before start_time_unix_nano",
+    ]
+
+
+def json_request(**span: object) -> bytes:
+    fields = {
+        "traceId": "5b8efff798038103d269b633813fc60c",
+        "spanId": "EEE19B7EC3C1B174",
+        "name": "I",
+        "kind": 2,
+        "startTimeUnixNano": "1800000000000000000",
+        "endTimeUnixNano": 1800000000001000000,
+        "unknownField": {"x": 1},
+    }
+    spans = {"scopeSpans": [{"spans": [{**fields, **span}]}]}
+    return json.dumps({"resourceSpans": [spans]}).encode()
+
+
+def test_json_has_hexadecimal_ids_and_numbers_as_text() -> None:
+    batch = decode_json(json_request(parentSpanId="eee19b7ec3c1b173"))
+    assert (len(batch), batch.rejected) == (1, 0)
+    assert f"{int(batch.columns.trace_high[0]):016x}" == "5b8efff798038103"
+    assert f"{int(batch.columns.span_id[0]):016x}" == "eee19b7ec3c1b174"
+    assert int(batch.columns.parent_id[0]) == 0xEEE19B7EC3C1B173
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "truncated"),
+        (b"3", "the document: expected an object"),
+        (b'{"resourceSpans":[3]}', "resourceSpans[0]: expected an object"),
+        (b'{"resourceSpans":{"x": 1}}', "resourceSpans: expected a list"),
+        (b'{"resourceSpans":[{"scopeSpans":3}]}', "scopeSpans: expected a list"),
+        (json_request(traceId="xyz"), "traceId: expected hexadecimal digits"),
+        (json_request(traceId=5), "traceId: expected hexadecimal digits"),
+        (json_request(startTimeUnixNano="later"), "startTimeUnixNano"),
+        (b"[" * 100_000, ""),
+        (b"\xff\xfe", ""),
+    ],
+)
+def test_json_that_cannot_be_read_is_refused_with_the_place(body: bytes, reason: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        decode_json(body)
+    assert reason in str(raised.value)
+    assert "an ExportTraceServiceRequest in JSON" in str(raised.value)
+
+
+def test_ids_of_wrong_length_in_json_reject_the_span() -> None:
+    assert decode_json(json_request(traceId="00")).rejected == 1
+
+
+def test_gzip_is_bounded_after_decompression() -> None:
+    assert gunzip(gzip.compress(b"abc")) == b"abc"
+    with pytest.raises(TooLarge, match="at most 20971520 bytes after decompression"):
+        gunzip(gzip.compress(bytes(MOST_BYTES + 1)))
+
+
+@pytest.mark.parametrize("body", [b"", b"abc", gzip.compress(b"abc")[:-3], gzip.compress(b"abc") + b"x"])
+def test_a_broken_gzip_stream_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidInput, match="gzip"):
+        gunzip(body)
+
+
+def test_names_are_numbered_by_their_text_and_not_by_their_hash() -> None:
+    body = request_of([Given(number + 1, name=f"operation {number % 50}") for number in range(300)])
+    batch = decode_protobuf(body)
+    assert sorted(batch.names) == sorted({f"operation {number}" for number in range(50)})
+    names = [batch.names[index] for index in batch.columns.name]
+    assert names == [f"operation {number % 50}" for number in range(300)]
+    assert batch.columns.name.dtype == np.int32

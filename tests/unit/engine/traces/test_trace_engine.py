@@ -1,0 +1,277 @@
+"""The trace engine over time: when traces are finished, what is counted, and that everything is bounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.fakes.spans import EPOCH_S, Given, batch_of
+
+from cotenant.drivers.otlp.resources import span_tags
+from cotenant.engine.traces.kept import KeptTrace
+from cotenant.engine.traces.open_spans import LONGEST_S, QUIET_S
+from cotenant.engine.traces.operations import OTHER, Operations
+from cotenant.engine.traces.request_bodies import RequestBodies
+from cotenant.engine.traces.search import TraceQuery, critical_of, search
+from cotenant.engine.traces.service_graph import Connection, Edge
+from cotenant.engine.traces.trace_engine import FUTURE_S, Receipt, TraceEngine
+from cotenant.model.errors import Transient
+from cotenant.model.traces.spans import SpanKind
+from cotenant.policy.objective.latency_buckets import quantile_ns
+
+SERVER, CLIENT, PRODUCER, CONSUMER = SpanKind.SERVER, SpanKind.CLIENT, SpanKind.PRODUCER, SpanKind.CONSUMER
+NOW_S = float(EPOCH_S + 10)
+
+
+@pytest.fixture
+def engine() -> TraceEngine:
+    return TraceEngine(NOW_S, span_tags)
+
+
+def request(trace: int = 1, cart_host: str = "b", cart_shift_ms: float = 0.0) -> list[Given]:
+    """web calls cart, which asks redis, and publishes to mail."""
+    early, late = 10 + cart_shift_ms, 90 + cart_shift_ms
+    return [
+        Given(1, 0, "GET /", SERVER, 0, 100, "web", host="a", trace=trace),
+        Given(2, 1, "call", CLIENT, 5, 95, "web", host="a", trace=trace),
+        Given(3, 2, "POST", SERVER, early, late, "cart", host=cart_host, trace=trace, tags={"user": "u1"}),
+        Given(4, 3, "get", CLIENT, early + 10, early + 40, "cart", host=cart_host, trace=trace, tags={"db.system": "redis"}),
+        Given(5, 3, "send", PRODUCER, early + 50, early + 51, "cart", host=cart_host, trace=trace),
+        Given(6, 5, "receive", CONSUMER, 300, 400, "mail", trace=trace),
+    ]  # fmt: skip
+
+
+def kept(engine: TraceEngine) -> list[KeptTrace]:
+    return list(engine.kept)
+
+
+def test_a_trace_is_finished_when_it_has_been_quiet(engine: TraceEngine) -> None:
+    spans = request()
+    assert engine.add(batch_of(*spans[:3]), NOW_S) == Receipt(3, 0, "")
+    engine.add(batch_of(*spans[3:]), NOW_S + 5)
+    engine.tick(NOW_S + QUIET_S)
+    assert kept(engine) == []
+    engine.tick(NOW_S + 5 + QUIET_S)
+    (trace,) = kept(engine)
+    assert [trace.spans[span.parent].operation.name for span in trace.spans[1:]] == [
+        "GET /",
+        "call",
+        *["POST"] * 2,
+        "send",
+    ]
+    assert (trace.duration_ns, trace.partial, trace.size) == (100 * 10**6, False, 6)
+    assert engine.open_spans == 0
+
+
+def test_a_trace_that_never_is_quiet_is_finished_at_last(engine: TraceEngine) -> None:
+    for second in range(0, int(LONGEST_S) + 1, 5):
+        engine.add(batch_of(Given(second + 1)), NOW_S + second)
+        engine.tick(NOW_S + second)
+    assert len(engine.kept) == 1
+
+
+def test_a_late_span_is_counted_and_not_shown(engine: TraceEngine) -> None:
+    engine.add(batch_of(*request()[:2]), NOW_S)
+    engine.tick(NOW_S + 20)
+    assert engine.add(batch_of(request()[2], Given(1, trace=2)), NOW_S + 21) == Receipt(2, 0, "")
+    engine.tick(NOW_S + 60)
+    assert (engine.counts.late, engine.counts.finished, engine.counts.spans) == (1, 2, 4)
+    assert sorted(trace.size for trace in kept(engine)) == [1, 2]
+
+
+def test_a_span_that_was_sent_twice_counts_once_in_its_trace(engine: TraceEngine) -> None:
+    for _ in range(2):
+        engine.add(batch_of(*request()), NOW_S)
+    engine.tick(NOW_S + 20)
+    (trace,) = kept(engine)
+    assert (len(trace.spans), trace.size, engine.counts.dropped) == (6, 12, 6)
+
+
+def test_spans_of_the_future_are_rejected(engine: TraceEngine) -> None:
+    batch = batch_of(Given(1, end_ms=1e3 * (FUTURE_S + 11)), Given(2, end_ms=1e3 * (FUTURE_S + 9)))
+    receipt = engine.add(batch, NOW_S)
+    assert receipt == Receipt(1, 1, "1 of 2 spans: they end more than 600 s from now")
+    assert engine.counts.rejected == 1
+
+
+def test_without_room_a_batch_is_refused_as_a_whole() -> None:
+    engine = TraceEngine(NOW_S, span_tags, most_open=5)
+    engine.add(batch_of(*request()), NOW_S)  # a single one always fits
+    with pytest.raises(Transient, match="6 spans wait for the end of their traces"):
+        engine.add(batch_of(Given(1, trace=2)), NOW_S)
+    assert (engine.counts.refused_batches, engine.counts.spans) == (1, 6)
+    engine.tick(NOW_S + 20)
+    assert engine.add(batch_of(Given(1, trace=2)), NOW_S + 20).accepted == 1
+
+
+def test_traces_that_share_half_of_their_ids_stay_apart(engine: TraceEngine) -> None:
+    for number in range(3):
+        high = (number % 2 + 1) << 64
+        engine.add(batch_of(*(Given(span + 1 + 10 * number, trace=high | 7) for span in range(2))), NOW_S)
+    engine.tick(NOW_S + 20)
+    assert sorted(trace.size for trace in kept(engine)) == [2, 4]
+
+
+@pytest.mark.parametrize("jump_s", [-1e6, 1e6])
+def test_a_clock_that_jumps_finishes_traces_and_loses_no_count(engine: TraceEngine, jump_s: float) -> None:
+    engine.add(batch_of(*request()), NOW_S)
+    engine.tick(NOW_S + jump_s)
+    engine.tick(NOW_S + jump_s + 1)
+    assert (engine.counts.finished, len(engine.kept), engine.open_spans) == (1, 1, 0)
+    assert engine.latency.requests.sum() == 6
+
+
+def test_the_graph_has_calls_databases_messages_and_users(engine: TraceEngine) -> None:
+    failing = Given(4, 3, "get", CLIENT, 20, 50, "cart", trace=2, failed=True, tags={"db.system": "redis"})
+    engine.add(batch_of(*request(1), *request(2)[:3], failing), NOW_S)
+    engine.tick(NOW_S + 20)
+    edges = {edge: (figures.calls, figures.failed) for edge, figures in engine.graph.edges.items()}
+    assert edges == {
+        Edge("user", "web", Connection.VIRTUAL): (2, 0),
+        Edge("web", "cart", Connection.CALL): (2, 0),
+        Edge("cart", "redis", Connection.DATABASE): (2, 1),
+        Edge("cart", "mail", Connection.MESSAGING): (1, 0),
+    }
+    call = engine.graph.edges[Edge("web", "cart", Connection.CALL)]
+    assert (call.client.total_s, call.server.total_s) == (pytest.approx(0.18), pytest.approx(0.16))
+    assert call.client.counts.tolist() == [2, *[0] * 8]
+
+
+def test_the_skew_of_a_host_is_learned_and_taken_out(engine: TraceEngine) -> None:
+    for trace in range(1, 12):
+        engine.add(batch_of(*request(trace, cart_shift_ms=-500)), NOW_S)
+    engine.tick(NOW_S + 20)
+    trace = kept(engine)[0]
+    call, post = trace.spans[1], trace.spans[2]
+    assert post.shift_ns == 500 * 10**6
+    assert post.start_ns - call.start_ns == 5 * 10**6
+    assert sum(span.self_ns for span in trace.spans) == trace.duration_ns
+
+
+def test_a_skew_beyond_the_bound_is_not_corrected() -> None:
+    engine = TraceEngine(NOW_S, span_tags, most_shift_ns=10**6)
+    engine.add(batch_of(*request(cart_shift_ms=-500)), NOW_S)
+    engine.tick(NOW_S + 20)
+    assert (kept(engine)[0].spans[2].shift_ns, engine.skews.ignored) == (0, 1)
+
+
+def test_the_window_forgets_and_the_totals_do_not(engine: TraceEngine) -> None:
+    engine.add(batch_of(*request()), NOW_S)
+    number = next(n for n, operation in enumerate(engine.operations.known) if operation.name == "GET /")
+    found = engine.latency.window(number, NOW_S + 10)
+    assert (found.requests, found.errors) == (1, 0)
+    assert quantile_ns(found.buckets, 0.5) == pytest.approx(100e6, rel=0.01)
+    for second in range(0, 400, 10):
+        engine.tick(NOW_S + second)
+    assert engine.latency.window(number, NOW_S + 400).requests == 0
+    assert engine.latency.requests[number] == 1
+
+
+def test_a_slot_that_has_closed_still_belongs_to_the_window(engine: TraceEngine) -> None:
+    engine.add(batch_of(*request(1)), NOW_S)
+    engine.tick(NOW_S + 31)
+    engine.add(batch_of(*(Given(n + 1, kind=SERVER, name=f"new {n}") for n in range(200))), NOW_S + 32)  # columns grow
+    engine.add(batch_of(*request(2)), NOW_S + 32)
+    found = [engine.latency.window(number, NOW_S + 40).requests for number in range(len(engine.operations))]
+    assert found[:6] == [2] * 6
+
+
+def test_operations_are_bounded_and_the_rest_is_counted_as_other() -> None:
+    operations = Operations(most=30, per_service=10, most_services=3)
+    for number in range(100):
+        batch = batch_of(*(Given(1, name=f"GET /{number}", kind=SERVER, service=f"s{n}") for n in range(5)))
+        assert operations.number(batch).size == 5
+    services = {operation.service for operation in operations.known}
+    assert services == {"s0", "s1", "s2", OTHER}
+    assert sum(operation.name == OTHER for operation in operations.known) == 4
+    assert len(operations) == 29 + 4  # the bound counts those of the rest that were there before
+    assert operations.overflowed == 500 - 29
+
+
+def test_a_million_operations_take_bounded_room(engine: TraceEngine) -> None:
+    for number in range(300):
+        engine.add(batch_of(*(Given(span + 1, name=f"{number}-{span}", kind=SERVER) for span in range(40))), NOW_S)
+    assert len(engine.operations) == 501
+    assert engine.latency.requests.sum() == 12_000
+
+
+def test_attributes_beyond_the_bound_are_dropped_and_the_spans_stay(
+    engine: TraceEngine,
+) -> None:
+    engine.bodies = RequestBodies(most_bytes=1000)
+    for trace in range(1, 4):
+        engine.add(batch_of(Given(1, trace=trace, tags={"big": "x" * 600})), NOW_S)
+    engine.tick(NOW_S + 20)
+    assert sorted(len(trace.spans[0].message) > 0 for trace in kept(engine)) == [False, False, True]
+    assert engine.bodies.dropped == 2
+
+
+def test_the_slowest_stay_when_the_last_are_full(engine: TraceEngine) -> None:
+    engine.kept.most_last = 3
+    durations = [5, 900, 7, 1, 2, 3, 4, 6]
+    for trace, duration in enumerate(durations, 1):
+        engine.add(batch_of(Given(1, trace=trace, kind=SERVER, end_ms=duration)), NOW_S + trace)
+        engine.tick(NOW_S + trace + QUIET_S)
+    assert [round(trace.duration_ns / 1e6) for trace in kept(engine)] == [6, 4, 3, 7, 900, 5]
+    assert engine.kept.get(kept(engine)[4].trace_id) is kept(engine)[4]
+
+
+def test_a_search_needs_one_span_with_all_that_is_asked_for(engine: TraceEngine) -> None:
+    engine.add(batch_of(*request(1), *request(2)[:2]), NOW_S)
+    engine.tick(NOW_S + 20)
+
+    def ids(**query: object) -> list[int]:
+        return [trace.low for trace in search(engine.kept, TraceQuery(**query), span_tags)]  # type: ignore[arg-type]
+
+    assert sorted(ids()) == [1, 2]
+    assert ids(service="cart") == [1]
+    assert ids(service="cart", operation="GET /") == []
+    assert ids(tags={"user": "u1"}) == [1]
+    assert ids(tags={"user": ""}) == [1]
+    assert ids(tags={"user": "u2"}) == []
+    assert ids(tags={"user": "u1"}, service="web") == []
+    assert ids(least_ns=101 * 10**6) == []  # mail's does not reach it by less than a millisecond
+    assert ids(failed=True) == []
+
+
+def test_the_critical_path_of_a_service_in_the_middle(engine: TraceEngine) -> None:
+    engine.add(batch_of(*request(1), *request(2)), NOW_S)
+    engine.tick(NOW_S + 20)
+    found = critical_of(engine.kept, "cart")
+    assert (found.requests, found.total_ns) == (2, 160 * 10**6)
+    assert {each.operation.name: round(each.share, 4) for each in found.shares} == {
+        "POST": round(49 / 80, 4),
+        "get": round(30 / 80, 4),
+        "send": round(1 / 80, 4),
+    }
+    assert critical_of(engine.kept, "nobody").shares == ()
+
+
+def test_an_empty_batch_is_accepted(engine: TraceEngine) -> None:
+    assert engine.add(batch_of(), NOW_S) == Receipt(0, 0, "")
+    engine.tick(NOW_S + 1)
+    assert (engine.counts.batches, len(engine.kept)) == (1, 0)
+
+
+def test_a_kept_trace_is_bounded(engine: TraceEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cotenant.engine.traces.trace_engine.MOST_KEPT_SPANS", 10)
+    spans = [Given(1, kind=SERVER), *(Given(n, 1) for n in range(2, 40))]
+    engine.add(batch_of(*spans), NOW_S)
+    engine.tick(NOW_S + 20)
+    (trace,) = kept(engine)
+    assert (len(trace.spans), trace.size, trace.spans[trace.root].operation.kind) == (10, 39, SERVER)
+
+
+def test_random_arrival_gives_the_same_traces(engine: TraceEngine) -> None:
+    spans = [span for trace in range(1, 8) for span in request(trace)]
+    whole = TraceEngine(NOW_S, span_tags)
+    whole.add(batch_of(*spans), NOW_S)
+    order = np.random.default_rng(0).permutation(len(spans))
+    for part in np.array_split(order, 9):
+        engine.add(batch_of(*(spans[index] for index in part)), NOW_S)
+    for each in (whole, engine):
+        each.tick(NOW_S + 20)
+    assert _facts(whole) == _facts(engine)
+
+
+def _facts(engine: TraceEngine) -> object:
+    return sorted((trace.low, sorted((span.span_id, span.self_ns) for span in trace.spans)) for trace in engine.kept)

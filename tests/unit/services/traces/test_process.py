@@ -1,0 +1,271 @@
+"""The trace process: both protocols, its pages and the command line against it, and arguments that do not fit together."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from tests.fakes.spans import EPOCH_S, Given, request_of
+
+from cotenant.cli.main import main
+from cotenant.drivers.otlp.grpc_server import METHOD
+from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.spans import SpanKind
+from cotenant.services.traces import app as app_module
+from cotenant.services.traces import process
+from cotenant.services.traces.process import TraceSettings, check, serve
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+SERVER, CLIENT = SpanKind.SERVER, SpanKind.CLIENT
+
+
+@dataclass
+class Clock:
+    """Unix seconds that a test sets."""
+
+    now_s: float = float(EPOCH_S + 10)
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Running:
+    """A process that serves in a thread."""
+
+    settings: TraceSettings
+    clock: Clock = field(default_factory=Clock)
+    url: str = ""
+    grpc_address: str = ""
+
+    def __enter__(self) -> Running:
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(120)
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def post(self, body: bytes, content_type: str = PROTOBUF, **headers: str) -> tuple[int, bytes, dict[str, str]]:
+        return self.ask("POST", "/v1/traces", body, {"Content-Type": content_type, **headers})
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, bytes, dict[str, str]]:
+        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=20)
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        found = answer.status, answer.read(), {key.lower(): value for key, value in answer.getheaders()}
+        connection.close()
+        return found
+
+    def finish(self) -> None:
+        """Let the time pass in which traces are finished."""
+        self.clock.now_s += 20
+        while json.loads(self.ask("GET", "/api/v1/traces")[1])["kept"] == 0:
+            pass
+
+    def _run(self) -> None:
+        async def work() -> None:
+            self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+
+            def listening(url: str, grpc_address: str) -> None:
+                self.url, self.grpc_address = url, grpc_address
+                self._loop.call_soon(self._ready.set)
+
+            await serve(self.settings, self._stop, listening, self.clock)
+
+        try:
+            asyncio.run(work())
+        except BaseException as failure:
+            self._failure = failure
+            self._ready.set()
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(process, "TICK_S", 0.01)
+    with Running(TraceSettings(http="127.0.0.1:0", grpc="127.0.0.1:0")) as one:
+        yield one
+
+
+def shop(trace: int = 1) -> bytes:
+    return request_of(
+        [
+            Given(1, 0, "GET /", SERVER, 0, 100, "web", "shop", "a", trace),
+            Given(2, 1, "call", CLIENT, 5, 95, "web", "shop", "a", trace),
+            Given(3, 2, "POST", SERVER, 10, 90, "cart", "shop", "b", trace, failed=True, tags={"user": "u1"}),
+        ]
+    )
+
+
+def test_http_takes_protobuf_json_and_gzip(running: Running) -> None:
+    assert running.post(shop())[:2] == (200, b"")
+    assert running.post(gzip.compress(shop(2)), **{"Content-Encoding": "gzip"})[0] == 200
+    status, body, headers = running.post(b'{"resourceSpans":[]}', JSON)
+    assert (status, body, headers["content-type"]) == (200, b"{}", JSON)
+
+
+def test_http_answers_say_whether_to_send_again(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, body, headers = running.post(b"\x0a\xff")
+    assert (status, headers["content-type"], body[:2]) == (400, PROTOBUF, b"\x08\x03")
+    assert json.loads(running.post(b"[]", JSON)[1])["code"] == 3
+    assert running.post(b"", "text/plain")[0] == 415
+    assert running.post(b"", **{"Content-Encoding": "br"})[0] == 415
+    assert running.post(gzip.compress(bytes(21 << 20)), **{"Content-Encoding": "gzip"})[0] == 413
+    assert running.ask("GET", "/v1/traces")[0] == 405
+    status, body, _ = running.post(request_of([Given(1), Given(0)]))
+    partial = ExportTraceServiceResponse.FromString(body).partial_success
+    assert (status, partial.rejected_spans, "span_id" in partial.error_message) == (200, 1, True)
+    monkeypatch.setattr("cotenant.engine.traces.trace_engine.TraceEngine.open_spans", 10**9)
+    status, body, headers = running.post(shop())
+    assert (status, headers["retry-after"], body[:2]) == (429, "2", b"\x08\x0e")
+
+
+def test_grpc_takes_spans_and_answers_with_its_own_codes(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    with grpc.insecure_channel(running.grpc_address) as channel:
+        export = channel.unary_unary(METHOD)
+        assert export(shop(), timeout=20) == b""
+        with pytest.raises(grpc.RpcError) as raised:
+            export(b"\x0a\xff", timeout=20)
+        assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        monkeypatch.setattr("cotenant.engine.traces.trace_engine.TraceEngine.open_spans", 10**9)
+        with pytest.raises(grpc.RpcError) as raised:
+            export(shop(), timeout=20)
+        assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+    metrics = running.ask("GET", "/metrics")[1].decode()
+    assert 'cotenant_traces_answers_total{status="OK",transport="grpc"} 1.0' in metrics
+    assert "cotenant_traces_spans_total 3.0" in metrics
+
+
+def test_the_command_line_shows_what_was_received(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*arguments: str) -> str:
+        assert main(["traces", *arguments, "--url", running.url]) == 0
+        return capsys.readouterr().out
+
+    assert shown("services") == "no service has sent spans yet\n"
+    assert shown("list") == "no trace is finished yet\n"
+    assert shown("graph") == "no call is finished yet\n"
+    running.post(shop())
+    running.finish()
+    services = shown("services").splitlines()
+    assert services[2].split()[:3] == ["shop/cart", "POST", "1"]
+    assert "100.00" in services[2]
+    assert "1 of 1 kept traces" in shown("list", "--service", "cart", "--tag", "user=u1", "--failed")
+    assert shown("list", "--service", "mail") == "none of the 1 kept traces matches\n"
+    trace = shown("show", f"{1:032x}")
+    assert [line.split("  ")[0].strip() for line in trace.splitlines()[3:6]] == ["GET /", "", ""]
+    assert "    POST" in trace
+    assert "web" in shown("graph")
+    critical = shown("critical", "shop/web")
+    assert "80.0" in critical
+    assert "1 requests of shop/web, 100.00 ms each" in critical
+    assert "no kept trace has a request of mail" in shown("critical", "mail")
+    assert json.loads(shown("list", "--json"))["traces"][0]["spans"] == 3
+    page = json.loads(shown("show", f"{1:032x}", "--json"))
+    assert sum(span["selfMs"] for span in page["spans"]) == pytest.approx(page["durationMs"])
+    assert page["spans"][2]["tags"] == {"user": "u1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["list", "--limit", "0"], 2, "--limit: 0: expected a number from 1 to 1000"),
+        (["list", "--min-ms", "nan"], 2, "--min-ms: nan: expected a number from 0 to 1e+09"),
+        (["critical", "x", "--slowest", "2"], 2, "--slowest: 2.0: expected a number from 1e-06 to 1"),
+        (["show", "abc"], 1, "no trace abc, or more than one begins so"),
+        (["list", "--tag", "=x"], 2, "--tag: =x: expected KEY=VALUE, or KEY"),
+        (["list", "--url", "localhost:4318"], 2, "expected http://HOST:PORT"),
+        (["list", "--url", "http://127.0.0.1:1"], 1, "no trace process answers at http://127.0.0.1:1"),
+    ],
+)
+def test_errors_of_the_command_line_are_one_line(
+    running: Running, arguments: list[str], status: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = [] if "--url" in arguments else ["--url", running.url]
+    assert main(["traces", *arguments, *url]) == status
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_metrics_have_the_names_of_tempos_service_graph(running: Running) -> None:
+    running.post(shop())
+    running.finish()
+    metrics = running.ask("GET", "/metrics")[1].decode()
+    labels = '{client="shop/web",connection_type="",server="shop/cart"}'
+    assert f"traces_service_graph_request_total{labels} 1.0" in metrics
+    assert f"traces_service_graph_request_failed_total{labels} 1.0" in metrics
+    assert f"traces_service_graph_request_server_seconds_count{labels} 1.0" in metrics
+    assert f"traces_service_graph_request_client_seconds_sum{labels} 0.09" in metrics
+    assert 'connection_type="",le="0.1",server="shop/cart"} 1.0' in metrics
+
+
+def test_a_token_is_needed_for_everything_but_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "TICK_S", 0.01)
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    bearer = {"Authorization": "Bearer 0123456789abcdef"}
+    with Running(TraceSettings(http="127.0.0.1:0", grpc="127.0.0.1:0", token_file=token)) as one:
+        assert one.post(shop())[0] == 401
+        assert one.ask("GET", "/api/v1/services")[0] == 401
+        assert one.ask("GET", "/healthz")[0] == 200
+        assert one.post(shop(), **bearer)[0] == 200
+        assert main(["traces", "services", "--url", one.url, "--token-file", str(token)]) == 0
+        assert main(["traces", "services", "--url", one.url]) == 1
+        with grpc.insecure_channel(one.grpc_address) as channel:
+            export = channel.unary_unary(METHOD)
+            with pytest.raises(grpc.RpcError) as raised:
+                export(shop(), timeout=20)
+            assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            assert export(shop(2), timeout=20, metadata=(("authorization", bearer["Authorization"]),)) == b""
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        (TraceSettings(http="0.0.0.0:4318"), "--http"),
+        (TraceSettings(grpc=":4317"), "--grpc"),
+        (TraceSettings(grpc="unix:/run/x"), "--grpc"),
+        (TraceSettings(http="x"), "--http"),
+        (TraceSettings(tls_cert=Path("x")), "--tls-cert, --tls-key"),
+        (TraceSettings(client_ca=Path("x")), "--client-ca"),
+        (TraceSettings(token_file=Path("/nonexistent/token")), "--token-file"),
+        (TraceSettings(most_skew_s=-1), "--most-skew-s"),
+        (TraceSettings(most_skew_s=float("nan")), "--most-skew-s"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: TraceSettings, field: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        check(settings)
+    assert raised.value.field == field
+
+
+def test_a_used_port_is_one_line(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    used = urlsplit(running.url).netloc
+    for arguments in (["--http", used, "--grpc", ""], ["--http", "127.0.0.1:0", "--grpc", used]):
+        assert main(["traces", *arguments]) == 2
+        error = capsys.readouterr().err.strip().splitlines()[-1]
+        assert used in error
+        assert "free" in error
+
+
+def test_limits_follow_the_protocol() -> None:
+    assert app_module.LIMITS.body_bytes == 20 << 20
