@@ -84,7 +84,7 @@ def a_decision(cluster: Cluster, name: str) -> float:
 def row(nodes: int, residents: int, repeats: int) -> dict[str, Any]:
     """The figures of one cluster."""
     cluster = a_cluster(nodes, residents)
-    debugging = Debugging(cluster.profile, cluster.observe)
+    debugging = Debugging(cluster.observe)
     decisions: dict[str, float] = {}
     for name, scores, filters in (("plain", "0", "false"), ("top_10", "10", "false"), ("filters", "0", "true")):
         debugging.set_scores(scores)

@@ -67,7 +67,7 @@ def server(c: Cluster, tmp_path: Path | None = None) -> Server:
     if tmp_path is not None:
         (tmp_path / "token").write_text(SECRET)
         token = BearerToken(tmp_path / "token")
-    debugging = Debugging(c.profile, c.observe)
+    debugging = Debugging(c.observe)
     state = ProcessState("one", True, True, 1, 1, 1, {}, {}, 0, 0, {})
     process = Process(c, debugging, "cotenant", lambda: 5.0, lambda: state, lambda: True)
     debug = Routes((*routes(process), *plugin_routes(c, lambda: 5.0)), Guard(token, lambda: 0.0))

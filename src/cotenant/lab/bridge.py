@@ -99,7 +99,7 @@ class Bridge:
     def judging(self, seen: Seen) -> None:
         """Keep the scores of the best nodes for the watched pod, before it is placed (`ScoreListener`)."""
         if self._pod_of_key.get(seen.pod) == self._watched:
-            self._best = table(seen, self.engine.profile).best(_BEST)
+            self._best = table(seen).best(_BEST)
 
     def learned(self, pod: int) -> WorkloadProfile | None:
         """What the engine has learned of the application of this pod of the offer; None where the policy does not learn."""

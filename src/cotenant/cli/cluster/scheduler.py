@@ -22,7 +22,7 @@ def scheduler(
     scheduler_name: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Pods with this spec.schedulerName are ours; may be repeated. The first one names the Lease and the source of Events.",
+            help="Pods with this spec.schedulerName are ours; may be repeated, and NAME=PROFILE scores them by another profile. The first name is that of the Lease and of Events.",
         ),
     ] = ("cotenant",),
     profile: Annotated[

@@ -78,7 +78,7 @@ def up(
     default_scheduler
         Place the pods that name no scheduler too. Turn it off for another scheduler of that name.
     scheduler_name
-        A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated.
+        A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated. NAME=PROFILE scores its pods by another profile.
     manager
         Start a manager too: nodes with a NodeMetric offer batch and mid resources by the ConfigMap koordinator-system/slo-controller-config.
     """

@@ -22,7 +22,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.learned_profiles import ProfileStore
-from cotenant.engine.state.verdict_cache import VerdictCache
+from cotenant.engine.state.verdict_cache import BY_TIME, VerdictCache
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
@@ -62,7 +62,7 @@ class Components:
         profile = self.profile
         self.assignments = Assignments(
             profile.knobs,
-            VerdictCache(profile.score),
+            VerdictCache(_uncachable_first(profile, self._settings.also_scored_by).score),
             self._node_rules,
             self.plugins,
             self.profiles,
@@ -70,7 +70,13 @@ class Components:
         self.queue = SchedulingQueue(self._settings.backoff, self._settings.flush_s)
         self.nominations = Nominations(self.assignments)
         if self._round_policy is None:
-            self.placing = Placing(self.assignments, profile, self._rng, self._settings.detailed_records)
+            self.placing = Placing(
+                self.assignments,
+                profile,
+                self._rng,
+                self._settings.detailed_records,
+                self._settings.also_scored_by,
+            )
         else:
             self.placing = RoundPlacing(self.assignments, profile, self._rng, self._round_policy)
         self.placing.witness = self.witness
@@ -80,3 +86,8 @@ class Components:
 
     def _is_going(self, entry: PodInfo) -> bool:
         return self.preempting.is_going(entry) or any(each.is_leaving(entry.seen.uid) for each in self.plugins)
+
+
+def _uncachable_first(profile: PlacementProfile, others: tuple[PlacementProfile, ...]) -> PlacementProfile:
+    """The profile whose score decides whether scores are kept: one by time, if there is one."""
+    return next((each for each in (profile, *others) if each.score in BY_TIME), profile)

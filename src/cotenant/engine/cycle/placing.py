@@ -1,8 +1,9 @@
-"""Placement of a cluster's pods by the profile, with an evaluation of every choice.
+"""Placement of a cluster's pods by their profile, with an evaluation of every choice.
 
 Problem: the lab and the cluster must place alike, and a cluster's pods have more constraints (claims, nominations) and must be explained. Choice: one
 profile, with its filters, scores and narrowing, through the compiled loop that records evaluations; constraints of only some
-pods narrow the rows of those pods alone. Limits: an evaluation names filters in general; only a pending pod gets the full list with
+pods narrow the rows of those pods alone. Pods of another scheduler name may be scored by another profile: their shapes name it, and a run ends where the
+profile changes. Limits: the order of pods is the engine's own profile's; an evaluation names filters in general; only a pending pod gets the full list with
 names of resources and taints.
 """
 
@@ -63,17 +64,25 @@ CLOSED = Judgement(-1, unevaluated(1), 0, 0)  # a pod whose rules exclude all ro
 
 
 class Placing:
-    """Places pods by one profile over one cluster's assignments."""
+    """Places pods over one cluster's assignments: by `profile`, or by the one of `others` that scores them."""
 
     def __init__(
-        self, assignments: Assignments, profile: PlacementProfile, rng: np.random.Generator, detailed: bool = True
+        self,
+        assignments: Assignments,
+        profile: PlacementProfile,
+        rng: np.random.Generator,
+        detailed: bool = True,
+        others: tuple[PlacementProfile, ...] = (),
     ) -> None:
-        """`detailed`: whether `record` gives rejections and candidates, or only the node."""
+        """`detailed`: whether `record` gives rejections and candidates, or only the node. `others` fit as `profile` does."""
         self._detailed = detailed
         self.profile = profile
+        self._others = {each.name: each for each in others}
+        self._knobs_of = {each.name: each.knobs.array() for each in (profile, *others)}
+        self._draws = any(each.random_ties for each in (profile, *others))
         self._assignments = assignments
         self._rng = rng
-        self._knobs = profile.knobs.array()
+        self._knobs = self._knobs_of[profile.name]
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling continues
         self._rejector = Rejector(assignments.encoder, assignments.narrowing, profile)
         self.witness: ScoreListener | None = None  # called for every pod; pods are then evaluated one by one
@@ -93,6 +102,8 @@ class Placing:
 
         def run(positions: Int, allowed: Mask) -> Int:
             left = _both(allowed, only)
+            if self._others and len(parts := self._by_profile(positions, shapes)) > 1:
+                return np.concatenate([run(part, allowed) for part in parts])
             if self.witness is not None and len(positions) > 1:
                 return np.concatenate([run(positions[i : i + 1], allowed) for i in range(len(positions))])
             self._notify(pods[int(positions[0])], left, now_s)
@@ -110,12 +121,15 @@ class Placing:
             return int(evaluation.rows[0])
 
         def repeating(positions: Int, times: Int) -> Int:
-            left = _both(times > 0, only)
-            evaluation = self._judge(shapes[positions], left, now_s, times.copy())
-            count = int(left.sum())
-            for at, (position, row) in enumerate(zip(positions.tolist(), evaluation.rows.tolist(), strict=True)):
-                found[position] = Judgement(row, evaluation, at, count)
-            return evaluation.rows
+            left, free = _both(times > 0, only), times.copy()
+            chosen: list[Int] = []
+            for part in self._by_profile(positions, shapes):
+                evaluation = self._judge(shapes[part], left, now_s, free)
+                count = int(left.sum())
+                for at, (position, row) in enumerate(zip(part.tolist(), evaluation.rows.tolist(), strict=True)):
+                    found[position] = Judgement(row, evaluation, at, count)
+                chosen.append(evaluation.rows)
+            return np.concatenate(chosen)
 
         rows = place_in_runs(
             assignments.narrowing, numbers, run, preferring, repeating if self.witness is None else None
@@ -129,6 +143,24 @@ class Placing:
         assignments.ledger.note_placed(numbers[placed], rows[placed], shapes[placed])
         return found
 
+    def profile_of(self, shape: int) -> PlacementProfile:
+        """The profile that scores pods of a shape."""
+        if not self._others:
+            return self.profile
+        return self.profile_named(self._assignments.encoder.shape(shape).scored_by)
+
+    def profile_named(self, name: str) -> PlacementProfile:
+        """The profile that scores pods with this `Pod.scored_by`."""
+        return self._others.get(name, self.profile)
+
+    def _by_profile(self, positions: Int, shapes: Int) -> list[Int]:
+        """The positions in order, divided where the profile changes."""
+        if not self._others:
+            return [positions]
+        names = [self.profile_of(k).name for k in shapes[positions].tolist()]
+        ends = [at for at in range(1, len(names)) if names[at] != names[at - 1]]
+        return np.split(positions, ends)
+
     def _notify(self, entry: PodInfo, allowed: Mask, now_s: float) -> None:
         if self.witness is None:
             return
@@ -141,6 +173,7 @@ class Placing:
                 number=number,
                 nodes=assignments.ledger.nodes,
                 shapes=assignments.ledger.shapes,
+                profile=self.profile_of(entry.shape),
                 names=assignments.names,
                 allowed=allowed,
                 at_s=now_s,
@@ -153,7 +186,7 @@ class Placing:
 
     def mark(self) -> Mark:
         """The argument for `undo`, together with the pods placed since."""
-        return Mark(int(self._cursor[0]), self._rng.bit_generator.state if self.profile.random_ties else None)
+        return Mark(int(self._cursor[0]), self._rng.bit_generator.state if self._draws else None)
 
     def undo(self, pods: Sequence[PodInfo], mark: Mark) -> None:
         """Undo the placement of all pods placed since the mark, completely."""
@@ -170,11 +203,18 @@ class Placing:
         self, k: int, allowed: Mask, preferences: Callable[[Int], Float], now_s: float
     ) -> Evaluation:
         """As `preference.choose_preferring`, committed, with the evaluation."""
-        nodes, shapes, profile = self._assignments.ledger.nodes, self._assignments.ledger.shapes, self.profile
+        nodes, shapes, profile = self._assignments.ledger.nodes, self._assignments.ledger.shapes, self.profile_of(k)
         size = nodes.capacity.shape[0]
         evaluation = unevaluated(1)
         verdicts, own = evaluate(
-            k, nodes, shapes, int(profile.fit), int(profile.score), now_s, self._knobs, self._assignments.verdict_cache
+            k,
+            nodes,
+            shapes,
+            int(profile.fit),
+            int(profile.score),
+            now_s,
+            self._knobs_of[profile.name],
+            self._assignments.verdict_cache,
         )
         if len(allowed):
             verdicts = np.where(allowed, verdicts, Reject.NOT_READY)
@@ -194,7 +234,7 @@ class Placing:
         return evaluation
 
     def _judge(self, shapes: Int, allowed: Mask, now_s: float, times: Int = NO_QUOTA_PER_ROW) -> Evaluation:
-        assignments, profile = self._assignments, self.profile
+        assignments, profile = self._assignments, self.profile_of(int(shapes[0]))
         nodes = assignments.ledger.nodes
         return place_cached(
             shapes,
@@ -207,7 +247,7 @@ class Placing:
             sample_size(nodes.capacity.shape[0]) if profile.samples_nodes else 0,
             self._cursor,
             now_s,
-            self._knobs,
+            self._knobs_of[profile.name],
             self._rng,
             assignments.verdict_cache,
             times,
@@ -249,7 +289,8 @@ class Placing:
         evaluation, at, names = judgement.evaluation, judgement.at, self._assignments.names
         there = len(self._assignments.encoder.node_rows)
         if not self._detailed:
-            return DecisionRecord(entry.seen.pod.key, now_s, there, names[judgement.row], policy=self.profile.name)
+            policy = self.profile_of(entry.shape).name
+            return DecisionRecord(entry.seen.pod.key, now_s, there, names[judgement.row], policy=policy)
         counts = evaluation.counts[at].tolist()
         counts[Reject.NOT_READY] -= len(names) - there  # rows whose nodes were removed
         found: list[Rejection] = []
@@ -282,7 +323,7 @@ class Placing:
             node=names[judgement.row],
             rejections=tuple(found),
             candidates=tuple(best),
-            policy=self.profile.name,
+            policy=self.profile_of(entry.shape).name,
         )
 
     def verdict(self, entry: PodInfo, now_s: float, judgement: Judgement = CLOSED) -> Verdict:
@@ -302,7 +343,7 @@ class Placing:
             nodes=explanation.nodes,
             node=None,
             rejections=explanation.rejections,
-            policy=self.profile.name,
+            policy=self.profile_of(entry.shape).name,
             nearest=str(nearest or ""),
         )
         filters = frozenset(rejection.filter for rejection in explanation.rejections)
@@ -325,7 +366,7 @@ class Placing:
             known = self._brief[key] = found, frozenset(each.filter for each in found)
         found, filters = known
         there = len(self._assignments.encoder.node_rows)
-        record = DecisionRecord(entry.seen.pod.key, now_s, there, None, found, policy=self.profile.name)
+        record = DecisionRecord(entry.seen.pod.key, now_s, there, None, found, policy=self.profile_of(entry.shape).name)
         return Verdict(record, "no node passes the filters", filters)
 
 

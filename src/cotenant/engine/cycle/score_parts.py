@@ -101,6 +101,7 @@ class Seen:
     number: int
     nodes: NodeArrays
     shapes: ShapeArrays
+    profile: PlacementProfile
     names: list[str]  # row -> node, empty where the node is gone
     allowed: Mask  # empty = every row
     at_s: float
@@ -116,7 +117,7 @@ class ScoreListener(Protocol):
         ...
 
 
-def table(seen: Seen, profile: PlacementProfile) -> Ranking:
+def table(seen: Seen) -> Ranking:
     """All feasible nodes of a pod that is about to be placed, by their scores."""
     checked = seen.check()
     passing = checked.here & (checked.misses == 0)
@@ -124,4 +125,4 @@ def table(seen: Seen, profile: PlacementProfile) -> Ranking:
         passing &= seen.allowed
     rows = np.flatnonzero(passing)
     preferences = seen.preferences(rows) if len(rows) else ()
-    return ranking(profile, seen.nodes, seen.shapes, seen.shape, rows, seen.at_s, preferences, seen.names)
+    return ranking(seen.profile, seen.nodes, seen.shapes, seen.shape, rows, seen.at_s, preferences, seen.names)

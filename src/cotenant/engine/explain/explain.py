@@ -161,9 +161,8 @@ class Explain:
         rows = np.flatnonzero(view.passing)
         preferences = view.narrowing.preferences(view.number, rows) if len(rows) else ()
         nodes, shapes = view.encoder.nodes(), view.encoder.shapes()
-        return ranking(
-            self._profile, nodes, shapes, view.shape, rows, now_s, preferences, self._components.assignments.names
-        )
+        profile = self._components.placing.profile_named(view.pod.scored_by)
+        return ranking(profile, nodes, shapes, view.shape, rows, now_s, preferences, self._components.assignments.names)
 
     def _about(self, view: View, node: str, ranks: Ranking) -> NodeVerdict:
         """Every filter that rejects the pod on this node, or its place among the feasible nodes."""

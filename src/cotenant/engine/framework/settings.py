@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.engine.framework.backoff import Backoff
+from cotenant.policy.placement.profiles import PlacementProfile
 
 UNANSWERED_S = 300.0  # a bind without a response for this long is undone
 
@@ -24,6 +25,9 @@ class Settings:
     backoff: Backoff = field(default_factory=Backoff)
     unanswered_s: float = UNANSWERED_S
     flush_s: float = 300.0
+    also_scored_by: tuple[
+        PlacementProfile, ...
+    ] = ()  # profiles that pods may name (`Pod.scored_by`) besides the engine's own
     detailed_records: bool = True  # whether the record of a bind has the rejections of each filter and the best nodes
 
     @property

@@ -23,7 +23,7 @@ _BLOCK = 128  # rows per block, whose best few are kept: some hundred blocks in 
 NO_QUOTA_PER_ROW: Int = np.empty(0, dtype=np.int64)  # for `place_cached`: a row takes as many pods as fit
 _VERDICTS = len(Reject) + 1
 _NOT_READY = int(Reject.NOT_READY)
-_BY_TIME = (Score.FOUNDING, Score.FOUNDING_LEDGER)
+BY_TIME = (Score.FOUNDING, Score.FOUNDING_LEDGER)
 
 
 class Evaluation(NamedTuple):
@@ -267,7 +267,7 @@ class VerdictCache:
 
     def slots_of(self, queue: Int) -> Int:
         """A slot for each shape of the queue; shapes without one share the last slot."""
-        if self._score in _BY_TIME:
+        if self._score in BY_TIME:
             return np.full(len(queue), self._slots, dtype=np.int64)
         slots: dict[int, int] = {}
         for k in dict.fromkeys(queue.tolist()):

@@ -112,6 +112,7 @@ class Pod:
     replica_of: str = (
         ""  # uid of the controller whose pods are spread by default where they have no constraints; empty = not
     )
+    scored_by: str = ""  # name of the profile that scores it, where that is not the engine's own
     is_daemon: bool = False  # owned by a DaemonSet: filters by load do not apply to it
     limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead
 
@@ -176,6 +177,7 @@ class Pod:
             group_limit=self.group_limit if self.group else 0,
             estimate=self.estimate,
             load_limit=self.load_limit,
+            scored_by=self.scored_by,
         )
 
 
@@ -194,3 +196,4 @@ class Shape:
     group_limit: int
     estimate: Estimate | None
     load_limit: float
+    scored_by: str = ""

@@ -22,14 +22,12 @@ from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.compiled import Fit
-from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, lease_name, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import check_names
+from cotenant.services.scheduler.names import profile_by_requests, read_names
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 
@@ -66,11 +64,11 @@ class SchedulerArguments:
 
 def run(request: SchedulerArguments) -> int:
     """Run until a signal. Raises `InvalidInput`."""
-    profile = _profile(request.profile)
+    profile = profile_by_requests("--profile", request.profile)
     address = Address.parse("--listen", request.listen)
     if address.path:
         raise InvalidInput("--listen", request.listen, "HOST:PORT")
-    check_names(request.scheduler_names)
+    names = read_names(request.scheduler_names, profile)
     if request.binds_in_flight < 1:
         raise InvalidInput("--binds-in-flight", request.binds_in_flight, "1 or more")
     if not request.burst >= 1 or not isfinite(request.burst):
@@ -86,7 +84,8 @@ def run(request: SchedulerArguments) -> int:
     log_to_stderr(request.log_level)
     access = load_access(request.kubeconfig, request.context)
     options = Options(
-        schedulers=request.scheduler_names,
+        schedulers=tuple(names),
+        profiles=names,
         binds_in_flight=request.binds_in_flight,
         qps=request.qps,
         burst=int(request.burst),
@@ -105,13 +104,14 @@ def run(request: SchedulerArguments) -> int:
     raise_descriptors()
     listening = bind(address)  # so is an address in use
     namespace = request.lease_namespace or access.namespace
-    lease = lease_name(request.scheduler_names[0])
+    lease = lease_name(next(iter(names)))
     identity = (
         kept_identity(request.state_dir, access.server, namespace, lease) if request.state_dir else new_identity()
     )
 
     began_s = time.perf_counter()
-    rehearse(profile)
+    for each in {one.name: one for one in (profile, *names.values())}.values():
+        rehearse(each)
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
     def connect() -> Client:
@@ -125,12 +125,3 @@ def run(request: SchedulerArguments) -> int:
 
     run_until_signal(main)
     return 0
-
-
-def _profile(name: str) -> PlacementProfile:
-    fitting = [profile for profile in PROFILES if profile.fit is Fit.REQUESTS]  # docs/adr/0012
-    for candidate in fitting:
-        if candidate.name == name:
-            return candidate
-    known = ", ".join(profile.name for profile in fitting)
-    raise InvalidInput("--profile", name, "a placement profile by which requests fit", f"one of {known}")

@@ -1,7 +1,7 @@
 """The scheduler names (`spec.schedulerName` of pods) that one scheduler process serves.
 
 Problem: the first name becomes part of a Lease's name, so a bad one would only fail at the API server, after seconds. Choice: every name is checked as a
-DNS subdomain before anything starts, with room for the Lease's suffix. All names have the process's profile (docs/adr/0022). Limits: Leases are held by the first name; two processes with different first names
+DNS subdomain before anything starts, with room for the Lease's suffix. A name may have a profile of its own, NAME=PROFILE, which scores its pods (docs/adr/0022). Limits: Leases are held by the first name; two processes with different first names
 and a name in common both schedule that name's pods.
 """
 
@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.placement.compiled import Fit
+from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.kube_process.identity import lease_name
 
 FLAG = "--scheduler-name"
@@ -19,17 +21,32 @@ LONGEST = 253 - len(lease_name(""))
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
-def check_names(names: Sequence[str]) -> None:
-    """Raise `InvalidInput` with the flag's name for names that cannot be served together."""
-    if not names:
+def read_names(written: Sequence[str], profile: PlacementProfile) -> dict[str, PlacementProfile]:
+    """The profile of each name; `profile` is the process's. Raises `InvalidInput` with the flag's name for what cannot be served together."""
+    if not written:
         raise InvalidInput(FLAG, "", "at least one name")
-    for name in names:
-        if len(name) > LONGEST or not _SUBDOMAIN.fullmatch(name):
-            if "=" in name:
-                raise InvalidInput(
-                    FLAG, name, "a name", "all names of a process have its --profile; start another process for another"
-                )
-            hint = "lower case letters, digits, - and ., such as cotenant"
-            raise InvalidInput(FLAG, name, f"a DNS subdomain name of at most {LONGEST} characters", hint)
-        if names.count(name) > 1:
-            raise InvalidInput(FLAG, name, "each name once")
+    found: dict[str, PlacementProfile] = {}
+    for each in written:
+        name, equals, own = each.partition("=")
+        _check_name(name)
+        if name in found:
+            raise InvalidInput(FLAG, each, "each name once")
+        found[name] = profile_by_requests(FLAG, own) if equals else profile
+        if found[name].knobs.pressure_factor != profile.knobs.pressure_factor:
+            raise InvalidInput(FLAG, each, f"a profile that estimates pressure as --profile {profile.name} does")
+    return found
+
+
+def profile_by_requests(flag: str, name: str) -> PlacementProfile:
+    """The profile of this name by which requests fit (docs/adr/0012). Raises `InvalidInput` with the flag and the known names."""
+    fitting = {each.name: each for each in PROFILES if each.fit is Fit.REQUESTS}
+    if name not in fitting:
+        known = ", ".join(fitting)
+        raise InvalidInput(flag, name, "a placement profile by which requests fit", f"one of {known}")
+    return fitting[name]
+
+
+def _check_name(name: str) -> None:
+    if len(name) > LONGEST or not _SUBDOMAIN.fullmatch(name):
+        hint = "lower case letters, digits, - and ., such as cotenant"
+        raise InvalidInput(FLAG, name, f"a DNS subdomain name of at most {LONGEST} characters", hint)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import SETTINGS as DEFAULT_DEVICES
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
+from cotenant.policy.placement.profiles import PlacementProfile
 
 LISTEN = Address("127.0.0.1", 10261)
 
@@ -25,6 +27,7 @@ class Options:
     schedulers: tuple[str, ...] = (
         "cotenant",
     )  # spec.schedulerName of the pods that are ours; the first names the component and its Lease
+    profiles: Mapping[str, PlacementProfile] = field(default_factory=dict)  # of these names; others have the process's
     binds_in_flight: int = 32
     qps: float = inf  # requests a second to the API server
     burst: int = 100

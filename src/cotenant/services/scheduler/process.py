@@ -25,7 +25,7 @@ from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.settings import Settings
@@ -102,7 +102,7 @@ class SchedulerProcess:
         )
         self._deciding = False
         self._carry_out_with(kube, options)
-        self.debugging = Debugging(profile, self.cluster.observe)
+        self.debugging = Debugging(self.cluster.observe)
         health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready)
         traffic = Traffic("scheduler")
         self.metrics.registry.register(traffic)
@@ -126,8 +126,7 @@ class SchedulerProcess:
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
-        spread = self.cluster.profile.default_spread if options.default_spread is None else options.default_spread
-        reader = PodReader(spread_replicas=spread)
+        reader = PodReader(by_scheduler=self._pods_of(options))
         claims = ClaimBinder(self.client, reader.volumes)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
@@ -154,6 +153,16 @@ class SchedulerProcess:
         self.reserver = Reserver(self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake)
         kube.on_stop(self.reserver.stop)
         EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+
+    def _pods_of(self, options: Options) -> dict[str, PodsOfScheduler]:
+        """How pods are read by their scheduler name."""
+        usual = self.cluster.profile
+        found = {}
+        for name in options.schedulers:
+            profile = options.profiles.get(name, usual)
+            spread = profile.default_spread if options.default_spread is None else options.default_spread
+            found[name] = PodsOfScheduler("" if profile.name == usual.name else profile.name, spread)
+        return found
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
@@ -271,7 +280,13 @@ class SchedulerProcess:
 
 
 def _engine(profile: PlacementProfile, options: Options) -> Cluster:
-    settings = Settings(schedulers=options.schedulers, unanswered_s=VOLUMES_WITHIN_S + 120.0)
+    settings = Settings(
+        schedulers=options.schedulers,
+        unanswered_s=VOLUMES_WITHIN_S + 120.0,
+        also_scored_by=tuple(
+            {each.name: each for each in options.profiles.values() if each.name != profile.name}.values()
+        ),
+    )
     plugins = PluginRegistry(
         devices=DeviceRules(options.devices),
         quotas=Quotas(options.quotas),

@@ -10,11 +10,9 @@ from cotenant.local.nodes.fleet import Shape
 from cotenant.local.nodes.topologies import CpuShape
 from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.compiled import Fit
-from cotenant.policy.placement.profiles import PROFILES
 from cotenant.services.scheduler.device_settings import STRATEGY, USUAL, device_settings
 from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, check_names
+from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, profile_by_requests, read_names
 
 MOST_NODES = 20_000
 FASTEST = 3600.0
@@ -52,7 +50,7 @@ class UpConfig:
     node_grace_s: float = 40.0  # without a heartbeat until a node counts as dead
     device_strategy: str = "binpack"  # the scheduler's
     usual_gpu_pods: str = ""  # the scheduler's, for fragmentation
-    more_names: tuple[str, ...] = ()  # further scheduler names to serve
+    more_names: tuple[str, ...] = ()  # further scheduler names to serve, NAME or NAME=PROFILE
     is_default_scheduler: bool = True  # serve pods that name no scheduler
     has_manager: bool = False  # run a manager, which lends by the ConfigMap slo-controller-config
 
@@ -76,10 +74,7 @@ class UpConfig:
         if self.load_aware is not None:
             read_settings(self.load_aware)  # an error is raised here, before a child fails to start
         device_settings(self.device_strategy, self.usual_gpu_pods)  # the same
-        profiles = [each.name for each in PROFILES if each.fit is Fit.REQUESTS]  # docs/adr/0012
-        if self.profile not in profiles:
-            raise InvalidInput("--profile", self.profile, "one of " + ", ".join(profiles))
-        check_names(self.scheduler_names())
+        read_names(self._written_names(), profile_by_requests("--profile", self.profile))
         if self.workload and self.workload not in script.names():
             raise InvalidInput("--workload", self.workload, "one of " + ", ".join(script.names()))
         if self.workload and not self.nodes:
@@ -97,6 +92,9 @@ class UpConfig:
 
     def scheduler_names(self) -> tuple[str, ...]:
         """The names of schedulers that are served; the first names the Lease."""
+        return tuple(each.partition("=")[0] for each in self._written_names())
+
+    def _written_names(self) -> tuple[str, ...]:
         default = (DEFAULT_SCHEDULER,) if self.is_default_scheduler else ()
         return ("cotenant", *default, *self.more_names)
 
@@ -104,7 +102,7 @@ class UpConfig:
         """The scheduler's command-line options about placement."""
         # `up` itself releases the lease of a scheduler that died, also after the server's port changed
         asked = ["--profile", self.profile, STRATEGY, self.device_strategy, "--state-dir", ""]
-        for name in self.scheduler_names():
+        for name in self._written_names():
             asked += [FLAG, name]
         if self.usual_gpu_pods:
             asked += [USUAL, self.usual_gpu_pods]

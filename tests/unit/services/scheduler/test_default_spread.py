@@ -10,7 +10,7 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.drivers.kube.kinds.parts import OwnerReference
 from cotenant.drivers.kube.kinds.pod.affinity import SpreadConstraint
-from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.schema import PodMeta, PodObject, PodSpec
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
@@ -29,13 +29,21 @@ def owned(kind: str, controller: bool = True) -> PodObject:
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController", "StatefulSet"])
 def test_replicas_know_their_controller_only_where_they_are_spread(kind: str) -> None:
-    assert PodReader(spread_replicas=True).pod(owned(kind)).pod.replica_of == "u-web"
+    assert (
+        PodReader(by_scheduler={"default-scheduler": PodsOfScheduler(spread_replicas=True)})
+        .pod(owned(kind))
+        .pod.replica_of
+        == "u-web"
+    )
     assert PodReader().pod(owned(kind)).pod.replica_of == ""
 
 
 @pytest.mark.parametrize("pod", [owned("Job"), owned("DaemonSet"), owned("ReplicaSet", controller=False), PodObject()])
 def test_other_pods_are_not_spread(pod: PodObject) -> None:
-    assert PodReader(spread_replicas=True).pod(pod).pod.replica_of == ""
+    assert (
+        PodReader(by_scheduler={"default-scheduler": PodsOfScheduler(spread_replicas=True)}).pod(pod).pod.replica_of
+        == ""
+    )
 
 
 def nodes_of(replica_of: str, pods: int = 4, name: str = "best-fit", **spec: object) -> list[str]:
@@ -60,7 +68,11 @@ def test_replicas_are_spread_over_hosts_and_packed_without() -> None:
 def test_constraints_of_the_pod_replace_the_defaults() -> None:
     own = SpreadConstraint(topology_key="rack", max_skew=1, when_unsatisfiable="ScheduleAnyway")
     spec = PodSpec(topology_spread_constraints=(own,))
-    read = PodReader(spread_replicas=True).pod(replace_spec(owned("ReplicaSet"), spec)).pod
+    read = (
+        PodReader(by_scheduler={"default-scheduler": PodsOfScheduler(spread_replicas=True)})
+        .pod(replace_spec(owned("ReplicaSet"), spec))
+        .pod
+    )
     assert read.spread
     assert len(set(nodes_of(read.replica_of, spread=read.spread))) == 1
 
@@ -78,3 +90,16 @@ def test_an_unknown_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     said = capsys.readouterr().err
     assert said.startswith("cotenant: --default-spread: ")
     assert said.count("\n") == 1
+
+
+def test_every_name_has_its_own_profile_and_spread() -> None:
+    reader = PodReader(by_scheduler={"b": PodsOfScheduler("kube-default", True), "a": PodsOfScheduler()})
+    pods = {
+        name: reader.pod(replace_spec(owned("ReplicaSet"), PodSpec(scheduler_name=name))).pod
+        for name in ("a", "b", "c")
+    }
+    assert {name: (pod.scored_by, pod.replica_of) for name, pod in pods.items()} == {
+        "a": ("", ""),
+        "b": ("kube-default", "u-web"),
+        "c": ("", ""),
+    }

@@ -22,13 +22,14 @@ def test_a_new_cluster_has_nodes_and_an_old_one_as_many_as_before(tmp_path: Path
 
 def test_the_scheduler_serves_pods_that_name_no_scheduler_unless_it_is_turned_off(tmp_path: Path) -> None:
     assert UpConfig(tmp_path).scheduler_names() == ("cotenant", "default-scheduler")
-    config = UpConfig(tmp_path, is_default_scheduler=False, more_names=("gpu",))
-    assert config.scheduler_names() == ("cotenant", "gpu")
+    config = UpConfig(tmp_path, is_default_scheduler=False, more_names=("gpu", "batch=best-fit"))
+    assert config.scheduler_names() == ("cotenant", "gpu", "batch")
     options = config.scheduler_options()
-    assert [options[at + 1] for at, word in enumerate(options) if word == "--scheduler-name"] == ["cotenant", "gpu"]
+    passed = [options[at + 1] for at, word in enumerate(options) if word == "--scheduler-name"]
+    assert passed == ["cotenant", "gpu", "batch=best-fit"]
 
 
-@pytest.mark.parametrize("names", [("",), ("My_Own",), ("cotenant",)])
+@pytest.mark.parametrize("names", [("",), ("My_Own",), ("cotenant",), ("cotenant=best-fit",), ("b=best",)])
 def test_bad_scheduler_names_are_refused_before_anything_starts(names: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--scheduler-name"):
         UpConfig(tmp_path, more_names=names)

@@ -20,7 +20,6 @@ from cotenant.engine.cycle.score_parts import ScoreListener, Seen, table
 from cotenant.model.decisions.record import Candidate
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import format_amount
-from cotenant.policy.placement.profiles import PlacementProfile
 
 MOST_NODES = 1000
 MOST_FAILURES = 200
@@ -66,11 +65,10 @@ class Failures:
 class Debugging:
     """The flags, and what was kept because of them."""
 
-    def __init__(self, profile: PlacementProfile, observe: Callable[[ScoreListener | None], None]) -> None:
+    def __init__(self, observe: Callable[[ScoreListener | None], None]) -> None:
         """`observe` registers the listener of every judgement; None = no listener."""
         self.top_scores = 0
         self.filters = False
-        self._profile = profile
         self._observe = observe
         self._tables: deque[ScoreTable] = deque(maxlen=_KEPT)
         self._failures: deque[Failures] = deque(maxlen=_KEPT)
@@ -106,7 +104,7 @@ class Debugging:
     def judging(self, seen: Seen) -> None:
         """A pod is about to be placed or rejected."""
         if self.top_scores:
-            ranks = table(seen, self._profile)
+            ranks = table(seen)
             if len(ranks):
                 kept = ScoreTable(seen.pod, seen.at_s, len(ranks), ranks.best(self.top_scores))
                 self._tables.append(kept)

@@ -71,12 +71,25 @@ class _Template:
     unsupported: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PodsOfScheduler:
+    """How the pods of a scheduler name are placed: `scored_by` as `Pod` has it; whether replicas are spread by default."""
+
+    scored_by: str = ""
+    spread_replicas: bool = False
+
+
+_NOTHING_OWN = PodsOfScheduler()
+
+
 class PodReader:
     """Turns structs into the model's values. `volumes` is kept up to date by its owner."""
 
-    def __init__(self, volumes: VolumeIndex | None = None, *, spread_replicas: bool = False) -> None:
-        """`spread_replicas`: pods of ReplicaSets, ReplicationControllers and StatefulSets are spread by default."""
-        self._spread_replicas = spread_replicas
+    def __init__(
+        self, volumes: VolumeIndex | None = None, *, by_scheduler: Mapping[str, PodsOfScheduler] | None = None
+    ) -> None:
+        """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets, ReplicationControllers and StatefulSets."""
+        self._by_scheduler = by_scheduler or {}
         self.volumes = volumes or VolumeIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
@@ -94,6 +107,8 @@ class PodReader:
         if meta.annotations is not None:
             found = self._hints.get(meta.annotations)
             hints = found or _remember(self._hints, meta.annotations, read_hints(meta.annotations))
+        scheduler = spec.scheduler_name or "default-scheduler"
+        own = self._by_scheduler.get(scheduler, _NOTHING_OWN)
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:
@@ -124,13 +139,14 @@ class PodReader:
             deadline_s=hints.deadline_s,
             objective_p99_ms=hints.objective_p99_ms,
             load_limit=hints.load_limit,
-            replica_of=_controller(meta.owner_references or ()) if self._spread_replicas else "",
+            replica_of=_controller(meta.owner_references or ()) if own.spread_replicas else "",
+            scored_by=own.scored_by,
             is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         )
         return ObservedPod(
             pod=pod,
             uid=meta.uid or "",
-            scheduler=spec.scheduler_name or "default-scheduler",
+            scheduler=scheduler,
             created_s=_unix(meta.creation_timestamp),
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
