@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict
@@ -110,7 +111,7 @@ def test_slack_shrinks_while_a_pod_waits_and_counts_more() -> None:
     shape = np.array([world.assignments.encoder.shape_of(number)])
     weights = []
     for now in (0.0, 100.0, 150.0):
-        world.assignments.correct_waiting(shape, now, slack=True)
+        world.assignments.correct_waiting(shape, now, slack=True, use=False)
         weights.append(int(world.assignments.ledger.shapes.sums[shape[0], Sum.BATCH_W]))
     assert weights == [2_000_000, 4_000_000, 8_000_000]  # 4 cores / (3 - 1), / (2 - 1), / (1.5 - 1)
 
@@ -209,4 +210,37 @@ def test_a_replica_does_not_move_where_its_own_rules_forbid_the_better_nodes() -
             np.array([engine.number_of("web-0")]), np.array([1.5]), np.array([REQUESTS]), 60.0 * minute
         )
         assert not any(isinstance(each, Evict) for each in engine.decide(60.0 * minute))
+    engine.validate()
+
+
+def understated(engine: Cluster, i: int, node: str = "") -> None:
+    """A batch pod of a shape of its own that requests 4 cores and declares a tenth of one."""
+    pod = Pod(
+        f"q{i}",
+        requests=Amounts.of({"cpu": 4000, "memory": 4 * GIB}),
+        tenant=f"t{i}",
+        estimate=Estimate(0.1, 1 * GIB, 0.1, 0.1, 1.0, 100.0),
+    )
+    engine.pod_seen(ObservedPod(pod, pod.name, "cotenant", 0.0, node=node), 0.0)
+
+
+def test_before_anything_is_measured_pods_are_fitted_by_requests_and_afterwards_by_what_was_measured() -> None:
+    """A declaration alone is not believed, nor in the round in which its pod arrives: it would have put six such pods on the node."""
+    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(most_pods=100))
+    engine.node_seen(Node("n0", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
+    for i in range(6):
+        understated(engine, i)
+    assert sum(isinstance(each, Bind) for each in engine.decide(0.0)) == 3  # 12 of at most 0.76 x 16 cores
+    engine.node_seen(Node("n1", Amounts.of({"cpu": 96_000, "memory": 640 * GIB, "pods": 50})))
+    for i in range(10, 34):
+        understated(engine, i, "n1")
+    engine.decide(1.0)
+    numbers = np.array([engine.number_of(f"q{i}") for i in range(10, 34)])
+    engine.usage_measured(numbers, np.full(24, 2.0), np.full(24, 2.0 * GIB), 60.0)
+    understated(engine, 99)
+    engine.decide(61.0)
+    shapes = engine._components.assignments.ledger.shapes.params
+    row = engine._components.assignments.encoder.shape_of(engine.number_of("q99"))
+    assert shapes[row, Param.USE_CPU] == pytest.approx(2.0)
+    assert shapes[row, Param.USE_MEMORY] == pytest.approx(2.0 * GIB)
     engine.validate()

@@ -84,7 +84,9 @@ class Judging:
             self.judged += len(taken)
             if self._corrects:
                 shapes = np.unique([self._pods.by_uid[uid].shape for uid, _ in taken])
-                self._components.assignments.correct_waiting(shapes, now_s, self._profile.weighs_slack)
+                self._components.assignments.correct_waiting(
+                    shapes, now_s, self._profile.weighs_slack, self._profile.measures_use
+                )
             refused = self._judge(taken, now_s)
             self._refuse(refused, now_s)
             for plugin in self._components.plugins:

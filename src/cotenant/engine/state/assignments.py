@@ -365,9 +365,9 @@ class Assignments:
         self.verdict_cache.changed(rows)
         self.changed.update(rows.tolist())
 
-    def correct_waiting(self, shapes: Int, now_s: float, slack: bool) -> None:
+    def correct_waiting(self, shapes: Int, now_s: float, slack: bool, use: bool) -> None:
         """Update the estimates of pending shapes before they are evaluated."""
-        changed = self.estimates.correct_waiting(shapes, now_s, slack)
+        changed = self.estimates.correct_waiting(shapes, now_s, slack, use)
         if len(changed):
             self.verdict_cache.forget_shapes(changed)
 

@@ -19,13 +19,19 @@ from cotenant.engine.state.learned_profiles import LearnedProfiles
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Param
 from cotenant.model.cluster.pod import Pod, Shape
-from cotenant.policy.overcommit.prediction import calibrate, predict
+from cotenant.policy.overcommit.prediction import UNCALIBRATED, Calibration, calibrate, predict, shrink
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.order import allowance
 
 _LEAST_LEFT = (
     0.15  # of a stage's estimated duration: estimates are inexact, so a stage is never assumed to be nearly done
+)
+
+
+_USES = (  # resource, its estimate, units of the request in one of the estimate
+    (CPU, Param.USE_CPU, 1000.0),
+    (MEMORY, Param.USE_MEMORY, 1.0),
 )
 
 
@@ -53,6 +59,8 @@ class Estimates:
         self._deadline_s = np.empty(0)
         self._path_s = np.empty(0)  # from the start of a pod of the shape to the end of its job
         self._started_s = np.empty(0)  # of the first pod of the shape, NaN = none yet
+        self._calibrations: list[Calibration] = [UNCALIBRATED, UNCALIBRATED]  # of batch: CPU, memory
+        self._unpredicted = np.empty(0, dtype=np.bool_)  # [K] batch whose use is still as declared
         self._new: dict[int, Pod] = {}  # rows whose declared values are still to be read -> the latest pod
 
     def arrived(self, k: int, pod: Pod) -> None:
@@ -98,25 +106,44 @@ class Estimates:
         self.rewrite(np.array([shape]))
 
     def correct_use(self) -> None:
-        """Write predicted use into all shapes: measured values where there are some, else declared values corrected by the error of declared estimates so far."""
+        """Write predicted use into all shapes: measured values where there are some, else requests or declared values as far as declared values have been right."""
         self._read_new()
         shapes = self._ledger.shapes
-        for column, (resource, param, scale) in enumerate(
-            ((CPU, Param.USE_CPU, 1000.0), (MEMORY, Param.USE_MEMORY, 1.0))
-        ):
+        batch, service = self._known & self._batch, self._known & ~self._batch
+        for column, (resource, param, scale) in enumerate(_USES):
             request = shapes.request[:, resource] / scale
             declared, measured = self._declared[:, column], self._measured[:, column]
-            known = self._known & self._batch & (measured > 0)
-            calibration = calibrate(request[known], declared[known], measured[known])
-            use = np.where(known, measured, predict(request, declared, calibration, self._knobs.caution))
-            use = np.where(self._batch, use, np.maximum(declared, measured))
-            shapes.params[self._known, param] = use[self._known]
+            known = batch & (measured > 0)
+            self._calibrations[column] = calibrate(request[known], declared[known], measured[known])
+            use = predict(request[batch], declared[batch], self._calibrations[column], self._knobs.caution)
+            shapes.params[batch, param] = np.where(known[batch], measured[batch], use)
+            seen = service & (measured > 0)
+            peak = shrink(request[service], declared[service], calibrate(request[seen], declared[seen], measured[seen]))
+            shapes.params[service, param] = np.maximum(peak, measured[service])
+        self._unpredicted[:] = False
 
-    def correct_waiting(self, shapes: Int, now_s: float, slack: bool) -> Int:
-        """Update pending shapes before they are evaluated; their whole path is still to run. Returns the shapes that changed."""
+    def _predict_new(self, shapes: Int) -> None:
+        """Write predicted use into those of these shapes that arrived since the last correction."""
+        rows = shapes[self._unpredicted[shapes]]
+        if not len(rows):
+            return
+        table = self._ledger.shapes
+        for column, (resource, param, scale) in enumerate(_USES):
+            request, declared = table.request[rows, resource] / scale, self._declared[rows, column]
+            measured = self._measured[
+                rows, column
+            ]  # of an equal shape before arrays were rebuilt, or of a pod that outgrew its memory
+            use = predict(request, declared, self._calibrations[column], self._knobs.caution)
+            table.params[rows, param] = np.where(measured > 0, measured, use)
+        self._unpredicted[rows] = False
+
+    def correct_waiting(self, shapes: Int, now_s: float, slack: bool, use: bool) -> Int:
+        """Update pending shapes before they are evaluated: `use` predicts that of new ones, `slack` from the whole path. Returns the shapes that changed."""
         self._read_new()
         table = self._ledger.shapes
         before_sums, before = table.sums[shapes].copy(), table.params[shapes].copy()
+        if use:
+            self._predict_new(shapes)
         if slack:
             batch = self.batch_of(shapes)
             left = allowance(self._deadline_s[batch], self._path_s[batch], now_s)
@@ -183,6 +210,7 @@ class Estimates:
             self._deadline_s = np.concatenate([self._deadline_s, np.full(more, np.inf)])
             self._path_s = np.concatenate([self._path_s, np.zeros(more)])
             self._started_s = np.concatenate([self._started_s, np.full(more, np.nan)])
+            self._unpredicted = np.concatenate([self._unpredicted, np.zeros(more, dtype=np.bool_)])
         for k, pod in self._new.items():
             if not self._known[k]:
                 self._known[k] = True
@@ -190,6 +218,7 @@ class Estimates:
                 self._measured[k] = 0.0
                 self._batch[k] = params[k, Param.IS_SERVICE] == 0
                 self._started_s[k] = np.nan
+                self._unpredicted[k] = self._batch[k]
             self._deadline_s[k] = pod.deadline_s
             self._path_s[k] = pod.path_s
         self._new.clear()
