@@ -153,10 +153,13 @@ def answer(
             )
         )
     view = found.computed.view
+    state, reason = found.computed.state, found.computed.reason
+    if state == "unknown" and managed.lent:  # one look cannot know the last good configuration: what stands is by it
+        state, reason = "lent", "by the last good configuration"
     return NodeView(
         node=managed.name,
-        state=found.computed.state,
-        reason=found.computed.reason,
+        state=state,
+        reason=reason,
         strategy=view.source if view is not None else source,
         metric_age_seconds=None if isnan(found.metric_age_s) else round(found.metric_age_s, 1),
         amounts=tuple(amounts),

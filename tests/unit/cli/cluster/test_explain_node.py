@@ -72,7 +72,9 @@ def test_an_annotation_that_cannot_be_read_does_not_hide_the_node(written: str) 
 
 def test_a_refused_config_is_said() -> None:
     view = _view(data={"colocation-config": '{"enable": true, "cpuReclaimThresholdPercent": 700}'})
-    assert "cpuReclaimThresholdPercent: 700" in "\n".join(lines(view))
+    text = "\n".join(lines(view))
+    assert "cpuReclaimThresholdPercent: 700" in text
+    assert "node n: lent (by the last good configuration)" in text
 
 
 def test_a_node_that_lends_nothing() -> None:
