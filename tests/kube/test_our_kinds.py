@@ -77,6 +77,21 @@ LAYERS = [
     {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "BlockLayer"},
 ]
 SPECS: dict[str, dict[str, Any]] = {
+    "clustercolocationprofiles": {
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+        "selector": {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]},
+        "probability": "50%",
+        "qosClass": "BE",
+        "priorityClassName": "koord-batch",
+        "koordinatorPriority": 1000,
+        "labels": {"a": "b"},
+        "annotations": {"a": "b"},
+        "labelKeysMapping": {"a": "c"},
+        "annotationKeysMapping": {"a": "c"},
+        "labelSuffixes": {"a": "-x"},
+        "schedulerName": "cotenant",
+        "patch": {"spec": {"terminationGracePeriodSeconds": 30}},
+    },
     "clusternetworktopologies": {"networkTopologySpec": LAYERS},
     "devices": {
         "devices": [

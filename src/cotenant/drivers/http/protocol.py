@@ -317,18 +317,25 @@ class BoundedProtocol(HttpToolsProtocol):
     def _finish(self) -> None:
         self._timer = None
         self.transport.close()
-        if self.transport.get_write_buffer_size():
+        if self._unsent():
             self._watch_unsent()
+
+    def _unsent(self) -> int:
+        """Bytes that were written and not sent."""
+        try:
+            return self.transport.get_write_buffer_size()
+        except AttributeError:  # a TLS transport of asyncio's after its end
+            return 0
 
     def _watch_unsent(self) -> None:
         if self._stall_timer is None:
-            self._unsent_bytes = self.transport.get_write_buffer_size()
+            self._unsent_bytes = self._unsent()
             self._stall_timer = self.loop.call_later(self.limits.write_stall_s, self._stalled)
 
     def _stalled(self) -> None:
         """Abort where nothing was read since the last look."""
         self._stall_timer = None
-        unsent = self.transport.get_write_buffer_size()
+        unsent = self._unsent()
         if unsent and unsent >= self._unsent_bytes:
             self._context.traffic.refused("slow reader")
             self.abort()

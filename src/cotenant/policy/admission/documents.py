@@ -36,6 +36,33 @@ def copied(value: Any) -> Any:
     return value
 
 
+def pod_copy(pod: Document) -> Document:
+    """A copy of a pod in which labels, annotations, resources and overhead, and the fields around them, can be changed; everything else is shared.
+
+    What is shared is known to be equal by identity, which makes the difference of a large pod and its copy cheap.
+    """
+    made = dict(pod)
+    if type(metadata := pod.get("metadata")) is dict:
+        made["metadata"] = copy = dict(metadata)
+        for key in ("labels", "annotations"):
+            if type(values := copy.get(key)) is dict:
+                copy[key] = dict(values)
+    if type(spec := pod.get("spec")) is dict:
+        made["spec"] = copy = dict(spec)
+        if type(overhead := copy.get("overhead")) is dict:
+            copy["overhead"] = dict(overhead)
+        for key in CONTAINER_LISTS:
+            if type(containers := copy.get(key)) is list:
+                copy[key] = [_container_copy(each) if type(each) is dict else each for each in containers]
+    return made
+
+
+def _container_copy(container: Document) -> Document:
+    if type(container.get("resources")) is not dict:
+        return dict(container)
+    return container | {"resources": copied(container["resources"])}
+
+
 def mapping(parent: Document, key: str, where: str = "") -> Document:
     """The map at a key, an empty one where it is absent. Raises `InvalidInput` for anything else."""
     found = parent.get(key)

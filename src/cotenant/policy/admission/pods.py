@@ -9,6 +9,8 @@ Source: Koordinator, pkg/webhook/pod/validating. Upstream reads an unknown QoS c
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cotenant.model.cluster.admission import Declared, Operation, admit
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY
 from cotenant.model.cluster.qos import QoSClass, qos_of_label, raw_class
@@ -107,6 +109,13 @@ def _containers(spec: Document, key: str) -> list[ContainerAmounts]:
 def _parsed(written: Document, where: str) -> Amounts:
     if not written:
         return Amounts()
-    return Amounts.parse(
-        {name: amount for name, amount in written.items() if amount is not None and name != PODS_NAME}, where
-    )
+    given = {name: amount for name, amount in written.items() if amount is not None and name != PODS_NAME}
+    if all(type(amount) is str for amount in given.values()):
+        return _known(tuple(given.items()), where)
+    return Amounts.parse(given, where)
+
+
+@lru_cache(maxsize=4096)
+def _known(written: tuple[tuple[str, str], ...], where: str) -> Amounts:
+    """Pods of one template ask for the same, again and again."""
+    return Amounts.parse(dict(written), where)

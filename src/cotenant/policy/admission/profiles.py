@@ -23,7 +23,7 @@ from hashlib import blake2b
 from cotenant.model.cluster.colocation_profile import PROFILES_APPLIED, ColocationProfile, Pairs, PriorityClassValue
 from cotenant.model.cluster.labels import QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.admission.documents import Document, Refusal, copied, labels_of, mapping, section
+from cotenant.policy.admission.documents import Document, Refusal, copied, labels_of, mapping, pod_copy, section
 from cotenant.policy.admission.translation import class_of, translate
 
 Draw = Callable[[str], int]  # profile's name -> 0..99
@@ -59,7 +59,7 @@ def mutate_pod(
 
     Raises `InvalidInput` for a pod that cannot be read.
     """
-    work = _Work(copied(pod))
+    work = _Work(pod_copy(pod))
     matching, warnings = _matching(profiles, labels_of(pod), namespace)
     keeps_resources = ""
     for profile in matching:
@@ -198,7 +198,7 @@ class _Work:
             done.append(f"priority within the class {profile.sub_priority}")
         if profile.patch:
             try:
-                self.document = merge(self.document, profile.patch)
+                self.document = merge(copied(self.document), profile.patch)
             except InvalidInput as error:
                 return Refusal("bad-patch", f"the patch of profile {profile.name} does not apply: {error}", code=500)
             done.append("patch")

@@ -13,6 +13,7 @@ recorded here too, since the agent must enforce them as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -126,22 +127,28 @@ def record(pod: Document) -> Refusal | None:
 
 
 def _recorded(amounts: Document, where: str) -> dict[str, str]:
-    return {
-        name: str(parse_quantity(amounts[name], f"{where}.{name}"))
-        for name in _RECORDED
-        if amounts.get(name) is not None
-    }
+    return {name: _canonical(amounts[name], f"{where}.{name}") for name in _RECORDED if amounts.get(name) is not None}
 
 
 def _renamed(amounts: Document, names: tuple[str, str], where: str) -> bool:
     cpu, memory = amounts.get(CPU_NAME), amounts.get(MEMORY_NAME)
     if cpu is not None:
-        amounts[names[0]] = str(parse_quantity(cpu, f"{where}.cpu").milli(f"{where}.cpu"))
+        amounts[names[0]] = _milli(cpu, f"{where}.cpu")
         del amounts[CPU_NAME]
     if memory is not None:
         amounts[names[1]] = memory
         del amounts[MEMORY_NAME]
     return cpu is not None or memory is not None
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _canonical(text: str | int | float, where: str) -> str:
+    return str(parse_quantity(text, where))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _milli(text: str | int | float, where: str) -> str:
+    return str(parse_quantity(text, where).milli(where))
 
 
 def _native_amounts(spec: Document) -> Iterator[ContainerAmounts]:
