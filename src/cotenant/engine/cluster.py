@@ -75,7 +75,7 @@ class Cluster:
         )
         self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
-        self._timed = overriding(self._components.plugins, "next_s")
+        self._with = {hook: overriding(self._components.plugins, hook) for hook in ("turn", "translate", "next_s")}
         self._judging = Judging(self._components, self._pods, self._outbox, self.settings.schedulers)
         self._moves = Moves(self._components)
         self._measurements = Measurements()
@@ -326,7 +326,7 @@ class Cluster:
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
         """Evaluate up to `most_pods` waiting pods, and return the instructions. Empty when no pod may be evaluated now."""
         self._pods.expire(now_s)
-        for plugin in self._components.plugins:
+        for plugin in self._with["turn"]:
             plugin.turn(now_s)
         while self._reconsidered:
             uid = next(iter(self._reconsidered))
@@ -337,7 +337,7 @@ class Cluster:
         self._judging.round(self.settings.most_pods, now_s)
         given = self._outbox.take()
         self._past.note(given, now_s)
-        for plugin in self._components.plugins:
+        for plugin in self._with["translate"]:
             given = plugin.translate(given, now_s)
         return given
 
@@ -345,7 +345,7 @@ class Cluster:
         """When `decide` must be called again if no event comes before: -inf at once, inf never."""
         if self._outbox or self._reconsidered:
             return -inf
-        return min(self._judging.next_s(), self._pods.next_s(), *[each.next_s() for each in self._timed])
+        return min(self._judging.next_s(), self._pods.next_s(), *[each.next_s() for each in self._with["next_s"]])
 
     # ---- questions
 

@@ -28,12 +28,14 @@ class World:
         for i in range(nodes):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
-    def pod(self, i: int, node: str = "", service: bool = False, deadline_s: float = np.inf) -> int:
-        """A pod that waits, or is found on a node; its number."""
+    def pod(
+        self, i: int, node: str = "", service: bool = False, deadline_s: float = np.inf, like: int | None = None
+    ) -> int:
+        """A pod that waits, or is found on a node; its number. `like`: the number of its shape, if others have it too."""
         pod = Pod(
             f"p{i}",
             requests=Amounts.of({"cpu": 4000, "memory": 8 * GIB}),
-            tenant=f"t{i}",
+            tenant=f"t{i if like is None else like}",
             estimate=Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, np.inf if service else 100.0),
             deadline_s=deadline_s,
             objective_p99_ms=10.0 if service else None,
@@ -108,11 +110,11 @@ def test_a_pod_evicted_for_memory_raises_its_shape_at_once() -> None:
 def test_slack_shrinks_while_a_pod_waits_and_counts_more() -> None:
     world = World()
     number = world.pod(5, deadline_s=300.0)
-    shape = np.array([world.assignments.encoder.shape_of(number)])
+    shape = world.assignments.encoder.shape_of(number)
     weights = []
     for now in (0.0, 100.0, 150.0):
-        world.assignments.correct_waiting(shape, now, slack=True, use=False)
-        weights.append(int(world.assignments.ledger.shapes.sums[shape[0], Sum.BATCH_W]))
+        world.assignments.correct_waiting({shape}, now, slack=True, use=False)
+        weights.append(int(world.assignments.ledger.shapes.sums[shape, Sum.BATCH_W]))
     assert weights == [2_000_000, 4_000_000, 8_000_000]  # 4 cores / (3 - 1), / (2 - 1), / (1.5 - 1)
 
 
@@ -244,3 +246,34 @@ def test_before_anything_is_measured_pods_are_fitted_by_requests_and_afterwards_
     assert shapes[row, Param.USE_CPU] == pytest.approx(2.0)
     assert shapes[row, Param.USE_MEMORY] == pytest.approx(2.0 * GIB)
     engine.validate()
+
+
+@pytest.mark.parametrize("shapes_in_all", [8, 1000])
+def test_shapes_that_are_not_corrected_again_would_not_change(shapes_in_all: int) -> None:
+    rng = np.random.default_rng(0)
+    world, arrived, now = World(), 0, 0.0
+    for _ in range(200):
+        now += 10.0
+        what = rng.integers(6)
+        if what <= 1 or arrived == 0:
+            deadline_s = now + 400.0 if rng.random() < 0.4 else np.inf
+            world.pod(
+                arrived, service=bool(rng.random() < 0.3), deadline_s=deadline_s, like=int(rng.integers(shapes_in_all))
+            )
+            arrived += 1
+        elif what == 2:
+            world.engine.decide(now)
+        elif what == 3:
+            numbers = [world.engine.number_of(f"p{i}") for i in range(arrived)]
+            world.measured(numbers, 4.0 * rng.random(), 9.0 * GIB)
+        elif what == 4:
+            world.engine.outgrew(f"p{rng.integers(arrived)}", 8.0 * GIB + now)
+        else:
+            cpu_m = int(rng.integers(1, 5)) * 8000
+            world.engine.node_seen(Node("n0", Amounts.of({"cpu": cpu_m, "memory": 64 * GIB, "pods": 50})))
+        assignments = world.assignments
+        shapes = set(range(assignments.encoder.shape_rows))
+        assignments.correct_waiting(shapes, now, slack=True, use=True)
+        estimates = assignments.estimates
+        estimates._settled.clear()
+        assert len(estimates.correct_waiting(shapes, now, slack=True, use=True)) == 0

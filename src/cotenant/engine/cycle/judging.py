@@ -11,8 +11,6 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
-import numpy as np
-
 from cotenant.engine.cycle.access import CycleAccess, group_placer
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import in_order, rank
@@ -31,6 +29,10 @@ _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
 _EVERYTHING = frozenset({EVERYTHING})
+_HOOKS = (
+    *("before_round", "rows_changed", "queueing_hint", "before_run", "segments", "pre_filter", "withdraw"),
+    *("permit", "permitted_with", "complete_record", "complete_verdict", "after_judging", "after_round"),
+)
 
 
 class _Refusal(NamedTuple):
@@ -57,15 +59,10 @@ class Judging:
         )
         for plugin in components.plugins:
             plugin.join(access)
-        self._hinting = overriding(components.plugins, "queueing_hint")
-        self._permitting = overriding(components.plugins, "permit")
-        self._permitting_with = overriding(components.plugins, "permitted_with")
-        self._recording = overriding(components.plugins, "complete_record")
-        self._withdrawing = overriding(components.plugins, "withdraw")
-        self._completing = overriding(components.plugins, "complete_verdict")
+        self._with = {hook: overriding(components.plugins, hook) for hook in _HOOKS}
         self._woken_s = 0.0
         self._corrects = profile.measures_use or profile.weighs_slack or profile.learns_interference
-        self._placed: list[int] = []  # shapes placed in this round, if the profile weighs slack
+        self._placed: set[int] = set()  # shapes placed in this round, if the profile weighs slack
         self.judged = 0  # pods, in all rounds
 
     def round(self, most_pods: int, now_s: float) -> None:
@@ -73,7 +70,7 @@ class Judging:
         queue = self._components.queue
         self._waiting.forget_gone()
         moved = False
-        for plugin in self._components.plugins:
+        for plugin in self._with["before_round"]:
             moved |= plugin.before_round(now_s)
         if moved:
             self._components.assignments.write()
@@ -83,19 +80,19 @@ class Judging:
         if taken:
             self.judged += len(taken)
             if self._corrects:
-                shapes = np.unique([self._pods.by_uid[uid].shape for uid, _ in taken])
+                shapes = {self._pods.by_uid[uid].shape for uid, _ in taken}
                 self._components.assignments.correct_waiting(
                     shapes, now_s, self._profile.weighs_slack, self._profile.measures_use
                 )
             refused = self._judge(taken, now_s)
             self._refuse(refused, now_s)
-            for plugin in self._components.plugins:
+            for plugin in self._with["after_judging"]:
                 plugin.after_judging(now_s)
             queue.settle(taken)
             if self._placed:
-                self._components.assignments.estimates.started(np.unique(self._placed), now_s)
+                self._components.assignments.estimates.started(self._placed, now_s)
                 self._placed.clear()
-        for plugin in self._components.plugins:
+        for plugin in self._with["after_round"]:
             plugin.after_round(now_s)
 
     def next_s(self) -> float:
@@ -113,7 +110,7 @@ class Judging:
         if not (happened or rows) or now_s < self._wake_again_s():
             return
         self._woken_s = now_s
-        for plugin in self._components.plugins:
+        for plugin in self._with["rows_changed"]:
             plugin.rows_changed(rows, now_s)
         if self._components.queue.unschedulable_groups():
             event = min(happened, default=Event.NODE_CHANGED)
@@ -139,7 +136,7 @@ class Judging:
 
     def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
         """Whether the plugins that refused the group may admit it now."""
-        asked = [plugin for plugin in self._hinting if plugin.name in filters]
+        asked = [plugin for plugin in self._with["queueing_hint"] if plugin.name in filters]
         if not asked:
             return bool(group.pods)
         for uid in group.pods:
@@ -165,7 +162,7 @@ class Judging:
                 wholes.add(id(group))
                 self._judge_run(run, refused, now_s)
                 run = []
-                for plugin in self._components.plugins:
+                for plugin in self._with["before_run"]:
                     plugin.before_run()
                 assert isinstance(group.key, Whole)
                 self._named(group.key.plugin).judge_whole(group, now_s)
@@ -178,7 +175,7 @@ class Judging:
             return
         pods = in_order(pods, self._profile, self._components.assignments.ledger.shapes, now_s)
         segments = self._components.nominations.segments(pods)
-        for plugin in self._components.plugins:
+        for plugin in self._with["segments"]:
             segments = plugin.segments(segments)
         for segment in segments:
             left = [(entry, group) for entry, group in segment.pods if id(group) not in refused]
@@ -191,7 +188,7 @@ class Judging:
                 if judgement.row >= 0:
                     self._place(entry, group, judgement, now_s)
                     continue
-                for plugin in self._withdrawing:
+                for plugin in self._with["withdraw"]:
                     plugin.withdraw(entry)
                 if segment.last and (id(group) not in refused or refused[id(group)].why is not None):
                     refused[id(group)] = _Refusal(
@@ -202,22 +199,24 @@ class Judging:
         self, pods: list[tuple[PodInfo, Group]], refused: dict[int, _Refusal], now_s: float
     ) -> list[tuple[PodInfo, Group]]:
         """The pods that every plugin admits; the groups of the others are refused."""
-        for at, plugin in enumerate(self._components.plugins):
+        filtering = self._with["pre_filter"]
+        for at, plugin in enumerate(filtering):
             rejected = plugin.pre_filter([entry for entry, _ in pods], now_s) if pods else {}
             for position, why in rejected.items():
                 entry, group = pods[position]
                 refused.setdefault(id(group), _Refusal(entry, group, why))
-                for before in self._components.plugins[:at]:
+                for before in filtering[:at]:
                     before.withdraw(entry)
-            pods = [pod for position, pod in enumerate(pods) if position not in rejected]
+            if rejected:
+                pods = [pod for position, pod in enumerate(pods) if position not in rejected]
         return pods
 
     def _place(self, entry: PodInfo, group: Group, judgement: Judgement, now_s: float) -> None:
         """Bind a pod that found a node, or let it wait until all plugins permit it."""
         record = self._components.placing.record(entry, judgement, now_s)
-        if all(plugin.permit(entry) for plugin in self._permitting):
+        if all(plugin.permit(entry) for plugin in self._with["permit"]):
             self._assign(entry, group, judgement, State.ASSUMED, now_s)
-            others = [other for plugin in self._permitting_with for other in plugin.permitted_with(entry)]
+            others = [other for plugin in self._with["permitted_with"] for other in plugin.permitted_with(entry)]
             self._send(entry, record, 1 + len(others), now_s)
             self._waiting.allow(others, 1 + len(others), now_s)
             return
@@ -241,14 +240,14 @@ class Judging:
         entry.move(state, now_s)
         self._components.assignments.note_placed(entry, judgement.row)
         if self._profile.weighs_slack:
-            self._placed.append(entry.shape)
+            self._placed.add(entry.shape)
         entry.last_message = ""
         self._pods.happened.add(Event.POD_ASSIGNED)
 
     def _send(self, entry: PodInfo, record: DecisionRecord, together: int, now_s: float) -> None:
         """Request the bind of an assigned pod; `together` pods are bound in this step."""
         uid = entry.seen.uid
-        for plugin in self._recording:
+        for plugin in self._with["complete_record"]:
             record = plugin.complete_record(entry, record, together)
         self._pods.answers[uid] = entry
         claims = self._choices(entry) if entry.seen.volumes else ()
@@ -297,7 +296,7 @@ class Judging:
                 continue  # all of them preempt, or more may preempt in the next round: the group stays active
             if words:
                 verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
-            for plugin in self._completing:
+            for plugin in self._with["complete_verdict"]:
                 verdict = plugin.complete_verdict(first, verdict)
             self._components.queue.refuse(group, verdict, now_s)
             for uid in group.pods:

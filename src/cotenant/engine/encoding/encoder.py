@@ -71,6 +71,7 @@ class Encoder:
         self._free_shapes: list[int] = []
         self._shape_users: list[int] = []
         self._unused_shapes = 0
+        self.shapes_written = 0  # so far: increases with every row that `shapes` has anew
         self._unsummed: list[int] = []  # rows of shapes whose sums are not computed yet
         self._shape_preferred: list[tuple[Int, Int]] = []  # bits and weights
 
@@ -344,6 +345,7 @@ class Encoder:
             self._demands.add_shape()
             self._shape_preferred.append(_NO_TERMS)
         self._shape_rows[shape] = row
+        self.shapes_written += 1
         self._write_shape(row, shape)
         return row
 

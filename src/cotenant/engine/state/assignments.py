@@ -8,7 +8,7 @@ Limits: tenants, groups and resources keep their columns for good, as in the enc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import numpy as np
 
@@ -67,7 +67,8 @@ class Assignments:
         self._removed: list[PodInfo] = []
         self._sizes_changed = False  # whether half of the median node may differ from the encoder's value
         self._released = 0  # numbers released since shapes were last reclaimed
-        self._grown = True
+        self._grown = True  # whether nodes or reclaimed rows may have changed the arrays
+        self._adopted_shapes = 0  # `shapes_written` of the encoder when the ledger last adopted its arrays
 
     # ---- nodes
 
@@ -145,7 +146,6 @@ class Assignments:
         entry.number, entry.shape = self.encoder.add_pod(entry.seen.pod)
         entry.row = entry.wanted = -1
         self.estimates.arrived(entry.shape, entry.seen.pod)
-        self._grown = True
         self.pods.add(entry)
         seen = entry.seen
         holds = seen.holds if seen.holds != NO_HOLDINGS else entry.holds
@@ -292,9 +292,10 @@ class Assignments:
         self.verdict_cache.changed(row)
 
     def _adopt(self) -> None:
-        if self._grown:
+        if self._grown or self._adopted_shapes != self.encoder.shapes_written:
             self.ledger.adopt(self.encoder.nodes(), self.encoder.shapes(), len(self.encoder.tenants))
             self._grown = False
+            self._adopted_shapes = self.encoder.shapes_written
 
     # ---- arrays
 
@@ -302,7 +303,7 @@ class Assignments:
         """Write pending changes of assignments to the arrays."""
         self._reclaim()
         self._adopt()
-        self.verdict_cache.resize(len(self.encoder.nodes().ready))
+        self.verdict_cache.resize(len(self.ledger.nodes.ready))
         if self._sizes_changed:
             self._sizes_changed = False
             self._resize_half_node()
@@ -365,7 +366,7 @@ class Assignments:
         self.verdict_cache.changed(rows)
         self.changed.update(rows.tolist())
 
-    def correct_waiting(self, shapes: Int, now_s: float, slack: bool, use: bool) -> None:
+    def correct_waiting(self, shapes: Set[int], now_s: float, slack: bool, use: bool) -> None:
         """Update the estimates of pending shapes before they are evaluated."""
         changed = self.estimates.correct_waiting(shapes, now_s, slack, use)
         if len(changed):

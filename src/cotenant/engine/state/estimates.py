@@ -9,7 +9,8 @@ so it is raised by measurement and never lowered; the progress of a running pod 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +63,9 @@ class Estimates:
         self._calibrations: list[Calibration] = [UNCALIBRATED, UNCALIBRATED]  # of batch: CPU, memory
         self._unpredicted = np.empty(0, dtype=np.bool_)  # [K] batch whose use is still as declared
         self._new: dict[int, Pod] = {}  # rows whose declared values are still to be read -> the latest pod
+        self._settled: set[int] = (
+            set()
+        )  # rows that `correct_waiting` would not change now: corrected, and without a deadline
 
     def arrived(self, k: int, pod: Pod) -> None:
         """A pod of shape `k` was added, pending or found on a node."""
@@ -74,14 +78,16 @@ class Estimates:
             self.profiles.forget(rows)
         for k in rows:
             self._new.pop(k, None)
+            self._settled.discard(k)
             if k < len(self._known):
                 self._known[k] = False
 
-    def started(self, shapes: Int, now_s: float) -> None:
+    def started(self, shapes: Iterable[int], now_s: float) -> None:
         """Pods of these shapes were placed."""
         self._read_new()
-        first = np.isnan(self._started_s[shapes])
-        self._started_s[shapes[first]] = now_s
+        for k in shapes:
+            if isnan(self._started_s[k]):
+                self._started_s[k] = now_s
 
     def measured(self, pods: Int, cpu_cores: Float, memory_bytes: Float) -> None:
         """One round of measurements of pods on nodes, by number."""
@@ -108,6 +114,7 @@ class Estimates:
     def correct_use(self) -> None:
         """Write predicted use into all shapes: measured values where there are some, else requests or declared values as far as declared values have been right."""
         self._read_new()
+        self._settled.clear()
         shapes = self._ledger.shapes
         batch, service = self._known & self._batch, self._known & ~self._batch
         for column, (resource, param, scale) in enumerate(_USES):
@@ -137,9 +144,13 @@ class Estimates:
             table.params[rows, param] = np.where(measured > 0, measured, use)
         self._unpredicted[rows] = False
 
-    def correct_waiting(self, shapes: Int, now_s: float, slack: bool, use: bool) -> Int:
+    def correct_waiting(self, waiting: Set[int], now_s: float, slack: bool, use: bool) -> Int:
         """Update pending shapes before they are evaluated: `use` predicts that of new ones, `slack` from the whole path. Returns the shapes that changed."""
         self._read_new()
+        due = sorted(waiting - self._settled)
+        shapes = np.array(due, dtype=np.int64)
+        if not due:
+            return shapes
         table = self._ledger.shapes
         before_sums, before = table.sums[shapes].copy(), table.params[shapes].copy()
         if use:
@@ -150,6 +161,7 @@ class Estimates:
             table.params[batch, Param.ALLOWANCE] = left
         self.correct_profiles(shapes)
         self.rewrite(shapes)
+        self._settled.update(shapes[np.isinf(self._deadline_s[shapes])].tolist())
         changed = (table.sums[shapes] != before_sums).any(axis=1) | (table.params[shapes] != before).any(axis=1)
         return shapes[changed]
 
@@ -219,6 +231,7 @@ class Estimates:
                 self._batch[k] = params[k, Param.IS_SERVICE] == 0
                 self._started_s[k] = np.nan
                 self._unpredicted[k] = self._batch[k]
-            self._deadline_s[k] = pod.deadline_s
-            self._path_s[k] = pod.path_s
+            if (self._deadline_s[k], self._path_s[k]) != (pod.deadline_s, pod.path_s):
+                self._deadline_s[k], self._path_s[k] = pod.deadline_s, pod.path_s
+                self._settled.discard(k)
         self._new.clear()

@@ -3,7 +3,9 @@
 Problem: all of it shares one event loop and one core, and must survive an API server that is away, the loss of leadership at any moment, and its own
 restart. Choice: the parts of a process and their order of start and stop are those of `KubeProcess`; this file adds the engine. State is only ever built from lists
 and watches, so a restart needs nothing else. The loop sleeps until something changed or until the engine's next deadline, decides in batches, and decides at most one batch
-ahead of the binds, so that the newest facts count. Limits: one core; a replica that does not lead keeps the cluster in memory too.
+ahead of the binds, so that the newest facts count. A round costs as much for one pod as for several, so the next round begins `ROUND_S` after the last one at the
+earliest: a pod that arrives alone is decided at once, pods that arrive one after the other share rounds. Limits: one core; a replica that does not lead keeps the
+cluster in memory too.
 
 When leadership ends (SIGTERM, or the lease lost): no more decisions, binds that are not sent are withheld, those under way are awaited; then the lease is released.
 """
@@ -58,6 +60,7 @@ from cotenant.services.scheduler.watches import EngineWatches
 
 DRAIN_S = 5.0
 _LONGEST_SLEEP_S = 5.0
+ROUND_S = 0.01  # from the start of a round to the next one, unless the first takes longer
 
 _log = logging.getLogger(__name__)
 
@@ -193,18 +196,15 @@ class SchedulerProcess:
         while True:
             self.kube.heartbeat.beat()
             self.kube.awake()
-            if self._leads and self.binder.backlog < ahead and self.cluster.next_s() <= self.kube.now():
-                self._carry_out(self._decide())
-                await asyncio.sleep(0)  # let what was decided be sent
-                if self.binder.backlog < ahead:
-                    continue
-            await self.kube.sleep(self._sleep_s(ahead))
-
-    def _sleep_s(self, ahead: int) -> float:
-        """Until the engine's next deadline. Where only an answer or leadership can help, the longest sleep: an answer wakes the loop."""
-        if not self._leads or self.binder.backlog >= ahead:
-            return _LONGEST_SLEEP_S
-        return min(_LONGEST_SLEEP_S, max(0.001, self.cluster.next_s() - self.kube.now()))
+            # Where only an answer or leadership can help, the longest sleep: an answer wakes the loop.
+            may_decide = self._leads and self.binder.backlog < ahead
+            now_s = self.kube.now()
+            left_s = self.cluster.next_s() - now_s if may_decide else _LONGEST_SLEEP_S
+            if left_s > 0:
+                await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))
+                continue
+            self._carry_out(self._decide())
+            await asyncio.sleep(now_s + ROUND_S - self.kube.now())  # what was decided is sent meanwhile
 
     def _decide(self) -> tuple[Instruction, ...]:
         begun_s = time.perf_counter()

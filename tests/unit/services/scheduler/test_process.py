@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import aiohttp
@@ -17,10 +18,11 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.leaderelection.lease import LeaderElector
+from cotenant.engine.framework.instructions import Instruction
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone, Leadership
 from cotenant.services.scheduler.options import Options
-from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduler.process import ROUND_S, SchedulerProcess
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "fakes"))
 from fake_api import FakeApi, Faults
@@ -85,6 +87,27 @@ def test_why_a_pod_waits_is_said_in_its_condition_and_an_event() -> None:
                 assert told["message"] == "0/1 nodes are available: 1 Insufficient cpu. 1 node fits but for 3 cpu."
                 api.node("b", "8")
                 await api.until(lambda: api.bound() == {"big": "b"})
+
+    asyncio.run(scenario())
+
+
+def test_pods_that_arrive_one_after_the_other_share_rounds() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.node("a")
+            async with scheduling(api) as process:
+                begun_s: list[float] = []
+                decide = process.cluster.decide
+
+                def noting(now_s: float) -> tuple[Instruction, ...]:
+                    begun_s.append(now_s)
+                    return decide(now_s)
+
+                process.cluster.decide = noting  # type: ignore[method-assign]
+                for i in range(5):
+                    api.pod(f"p{i}", "1m")
+                    await api.until(lambda last=f"p{i}": last in api.bound())  # type: ignore[misc]
+            assert all(later - one >= 0.999 * ROUND_S for one, later in pairwise(begun_s))
 
     asyncio.run(scenario())
 

@@ -86,6 +86,8 @@ class GangDirectory(GangMembership):
         """See `Plugin`."""
         if self._reconsidered or self._status_due or self._grew:
             return -inf
+        if not self._gangs:
+            return inf
         return min(self._back_offs.next_s(), *self._report_at_s.values(), inf)
 
     def _reconsider(self, key: str, *states: State) -> None:
