@@ -63,9 +63,7 @@ class Estimates:
         self._calibrations: list[Calibration] = [UNCALIBRATED, UNCALIBRATED]  # of batch: CPU, memory
         self._unpredicted = np.empty(0, dtype=np.bool_)  # [K] batch whose use is still as declared
         self._new: dict[int, Pod] = {}  # rows whose declared values are still to be read -> the latest pod
-        self._settled: set[int] = (
-            set()
-        )  # rows that `correct_waiting` would not change now: corrected, and without a deadline
+        self._settled: set[int] = set()  # rows that `correct_waiting` would not change: corrected, without a deadline
 
     def arrived(self, k: int, pod: Pod) -> None:
         """A pod of shape `k` was added, pending or found on a node."""
@@ -161,7 +159,8 @@ class Estimates:
             table.params[batch, Param.ALLOWANCE] = left
         self.correct_profiles(shapes)
         self.rewrite(shapes)
-        self._settled.update(shapes[np.isinf(self._deadline_s[shapes])].tolist())
+        if self.profiles is None:  # a learned profile changes with every window
+            self._settled.update(shapes[np.isinf(self._deadline_s[shapes])].tolist())
         changed = (table.sums[shapes] != before_sums).any(axis=1) | (table.params[shapes] != before).any(axis=1)
         return shapes[changed]
 
