@@ -30,7 +30,7 @@ def manager(
             help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
         ),
     ] = None,
-    listen: Annotated[str, Parameter(help="HOST:PORT of metrics and health; port 0: any.")] = "127.0.0.1:10262",
+    listen: Annotated[str, Parameter(help="HOST:PORT of metrics and health; port 0: any.")] = "127.0.0.1:10263",
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
 ) -> int:
     """Offer what services leave idle as batch and mid resources, by the ConfigMap slo-controller-config.

@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import signal
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,11 @@ from cotenant.services.agent.configuration.config import AgentConfig, read_confi
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.wiring import open_components
-from cotenant.services.running import log_to_stderr, raise_descriptors, stop_on_signals
+from cotenant.services.running import cancelled, log_to_stderr, raise_descriptors, stop_on_signals
 
 if TYPE_CHECKING:  # uvicorn comes with it: only where the agent listens
     from cotenant.drivers.http.server import HttpServer
+    from cotenant.services.agent.configuration.live_node_slo import LiveNodeSlo
 
 # A tick creates thousands of values and no cycles: collecting at the default rate costs an eighth of it.
 GARBAGE = (20_000, 20, 20)
@@ -55,10 +57,10 @@ class OnceView(msgspec.Struct, frozen=True):
     holds: HoldsPage
 
 
-def configure(request: AgentArguments) -> AgentConfig:
-    """The configuration with the command line's overrides. Raises `InvalidInput`."""
+def configure(request: AgentArguments, node_slo: Mapping[str, object] | None = None) -> AgentConfig:
+    """The configuration with the command line's overrides; `node_slo` is the spec of the node's NodeSLO. Raises `InvalidInput`."""
     try:
-        config = AgentConfig() if request.config is None else read_config(request.config)
+        config = AgentConfig() if request.config is None else read_config(request.config, node_slo)
     except InvalidInput as error:
         raise error.of("--config") from None
     if request.mode:
@@ -115,9 +117,11 @@ async def _live(request: AgentArguments, config: AgentConfig) -> None:
         server = None if listening is None else http_server(process, listening)
         loop = asyncio.get_running_loop()
         reloading: set[asyncio.Task[bool]] = set()
+        slo = _live_node_slo(request, process)
 
         def reload() -> None:
-            task = asyncio.create_task(process.reload(lambda: configure(request)), name="reload")
+            spec = slo.spec if slo is not None else None
+            task = asyncio.create_task(process.reload(lambda: configure(request, spec)), name="reload")
             reloading.add(task)
             task.add_done_callback(reloading.discard)
 
@@ -129,11 +133,28 @@ async def _live(request: AgentArguments, config: AgentConfig) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GARBAGE)
+        reading = None if slo is None else asyncio.create_task(slo.run(), name="NodeSLO")
         try:
             await process.run(stop)
         finally:
+            if reading is not None:
+                await cancelled([reading])
             if server is not None:
                 await server.stop()
+
+
+def _live_node_slo(request: AgentArguments, process: AgentProcess) -> LiveNodeSlo | None:
+    """The reader of the node's NodeSLO, where the configuration asks for it."""
+    cluster, client = process.config.cluster, process.components.client
+    if cluster is None or not cluster.node_slo or client is None:
+        return None
+    from cotenant.services.agent.configuration.live_node_slo import LiveNodeSlo
+
+    async def apply() -> bool:
+        return await process.reload(lambda: configure(request, slo.spec))
+
+    slo = LiveNodeSlo(client, process.node, apply)
+    return slo
 
 
 def summary(process: AgentProcess, page: StatePage | None, holds: tuple[HeldKnob, ...]) -> list[str]:

@@ -25,7 +25,7 @@ class ManagerArguments:
 
     kubeconfig: Path | None = None
     context: str = ""
-    listen: str = "127.0.0.1:10262"
+    listen: str = "127.0.0.1:10263"
     config_namespace: str = CONFIG_NAMESPACE
     config_name: str = CONFIG_NAME
     writes_per_s: float = 50.0

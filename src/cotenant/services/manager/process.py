@@ -29,7 +29,7 @@ from cotenant.services.manager import metrics
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.manager.writing import WRITERS
 
-LISTEN = Address("127.0.0.1", 10262)
+LISTEN = Address("127.0.0.1", 10263)
 COMPONENT = "cotenant-manager"
 _LONGEST_SLEEP_S = 5.0
 _log = logging.getLogger(__name__)

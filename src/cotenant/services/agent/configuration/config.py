@@ -147,6 +147,7 @@ class ClusterAccess:
     node_metric_period_s: float = 60.0
     node_topology: bool = True  # report this machine's CPUs in its NodeResourceTopology
     devices: bool = True  # report this machine's GPUs in its Device object, unless another agent does
+    node_slo: bool = False  # take the policies from this node's NodeSLO, which `policies` then changes
 
     def __post_init__(self) -> None:
         if not 5.0 <= self.node_metric_period_s <= 3600.0:
@@ -273,18 +274,27 @@ class AgentConfig:
                 seen.add(value)
 
 
-def read_config(path: Path) -> AgentConfig:
-    """Read an agent's configuration from a file. Raises `InvalidInput` naming the file and the field."""
+def read_config(path: Path, node_slo: Mapping[str, object] | None = None) -> AgentConfig:
+    """Read an agent's configuration from a file. Raises `InvalidInput` naming the file and the field.
+
+    `node_slo`: the spec of the node's NodeSLO in the cluster, in place of the file that `node_slo` names.
+    """
     given = _load(path) or {}
     config = build(AgentConfig, given, f"{path}:")
-    if config.node_slo is None or not isinstance(given, Mapping):
+    if (config.node_slo is None and node_slo is None) or not isinstance(given, Mapping):
         return config
     from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
 
-    file = path.parent / config.node_slo  # relative to the file that names it
-    slo = read_node_slo(_load(file), str(file))
+    if node_slo is not None:
+        where = f"NodeSLO {config.node}"
+        slo = read_node_slo(node_slo, where)
+    else:
+        assert config.node_slo is not None
+        file = path.parent / config.node_slo  # relative to the file that names it
+        where = str(file)
+        slo = read_node_slo(_load(file), where)
     for each in not_taken(slo):
-        _log.warning("%s: %s has no counterpart here", file, each)
+        _log.warning("%s: %s has no counterpart here", where, each)
     policies = build(PolicySettings, given.get("policies", {}), f"{path}: policies", policies_of(slo))
     return replace(config, policies=policies)
 
