@@ -30,6 +30,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.extender.app import LIMITS, Application, Pages
 from cotenant.services.extender.founding_judge import FoundingJudge
+from cotenant.services.extender.heap import keep_trimmed
 from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.mirror import Mirror
@@ -163,6 +164,7 @@ async def serve(
         tasks, end = TaskSet(), asyncio.Event()
         if parts.watches is not None:
             tasks.start("watches", parts.watches.run())
+        tasks.start("heap", keep_trimmed())
         listening(server.address)
         _log.info("profile %s on %s", settings.profile, server.address)
         serving = [tasks.start("http", each.run(end)) for each in (server, *others)]
