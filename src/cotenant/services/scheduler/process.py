@@ -203,12 +203,12 @@ class SchedulerProcess:
             if left_s > 0:
                 await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.001, left_s)))
                 continue
-            self._carry_out(self._decide())
+            self._carry_out(self._decide(now_s))
             await asyncio.sleep(now_s + ROUND_S - self.kube.now())  # what was decided is sent meanwhile
 
-    def _decide(self) -> tuple[Instruction, ...]:
+    def _decide(self, now_s: float) -> tuple[Instruction, ...]:
         begun_s = time.perf_counter()
-        instructions = self.cluster.decide(self.kube.now())
+        instructions = self.cluster.decide(now_s)
         elapsed_s = time.perf_counter() - begun_s
         self.metrics.decide_duration.observe(elapsed_s)
         binds = sum(isinstance(each, Bind) for each in instructions)
