@@ -17,25 +17,8 @@ from multiprocessing import get_context
 
 from cotenant.lab.contract import RunSpec
 from cotenant.lab.registry import scenario
-
-SPACES: dict[str, dict[str, tuple[float, float]]] = {}
-_NODE = {"smt_loss": (0.2, 0.6), "batch_budget": (0.5, 0.85), "pressure_factor": (0.4, 1.0)}
-_FIT = {"use_limit": (0.68, 0.9), "memory_limit": (0.85, 0.95), "request_cap": (1.2, 2.0)}
-SPACES["edf-paragon"] = _NODE
-SPACES["edf-paragon-overcommit"] = {**_NODE, **_FIT}
-SPACES["edf-paragon-measured"] = {**_NODE, **_FIT, "caution": (0.0, 1.0)}
-SPACES["tetris"] = {"fairness": (0.0, 0.9)}
-SPACES["cotenant"] = {
-    **_FIT,
-    "caution": (0.0, 1.0),
-    "service_weight": (0.3, 3.0),
-    "own_weight": (0.5, 4.0),
-    "batch_weight": (0.1, 1.0),
-    "linear_weight": (0.2, 2.0),
-    "packing_weight": (0.0, 1.0),
-    "slack_margin": (1.0, 1.4),
-    "move_gain": (0.1, 2.0),
-}
+from cotenant.lab.tuning.search import load_optuna
+from cotenant.lab.tuning.spaces import SPACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +51,7 @@ def evaluate(
 
 def tune(pool: Executor, policy: str, trials: int, load: float, seeds: tuple[int, ...]) -> list[Trial]:
     """All trials of one policy, the defaults first."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise SystemExit("python -m bench.tuning needs the extra `tune`: pip install -e '.[tune]'") from error
-
+    optuna = load_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0, n_startup_trials=max(4, trials // 3)))
     done = [evaluate(pool, policy, (), load, seeds)]

@@ -69,8 +69,8 @@ class FakeScenario:
         if spec.load > 1.5:
             raise InvalidInput("--load", spec.load, "at most 1.5")
         for knob, _ in spec.overrides:
-            if knob != "spread":
-                raise InvalidInput("--set", f"{spec.policy}.{knob}", "a knob of that policy: spread")
+            if knob not in ("spread", "packing_weight"):
+                raise InvalidInput("--set", f"{spec.policy}.{knob}", "a knob of that policy: spread, packing_weight")
 
     def run(self, spec: RunSpec) -> RunResult:
         match spec.policy:
@@ -88,6 +88,7 @@ class FakeScenario:
 
     def _figures(self, spec: RunSpec) -> RunResult:
         _, _, carries, fragment, cost = next((each for each in _POLICIES if each[0] == spec.policy), _POLICIES[0])
+        carries += 0.1 * (dict(spec.overrides).get("packing_weight", 0.29) - 0.29)  # what a search can find
         shared = np.random.default_rng([spec.seed, 1])  # the workload's luck, the same for every policy
         own = np.random.default_rng([spec.seed, zlib.crc32(spec.policy.encode())])
         luck = shared.normal(0, 0.25)

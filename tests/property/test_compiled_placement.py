@@ -103,7 +103,8 @@ def copied(nodes: NodeArrays) -> NodeArrays:
 def test_every_filter_and_score_equals_its_plain_form(score: Score, fit: Fit, seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, shapes = random_nodes(rng, 40), random_shapes(rng, 12, unasked=0.2)
-    knobs = Knobs().array()
+    weights = ("base", "capacity", "fairness", "latency", "dominant", "violations")
+    knobs = Knobs().with_values(tuple((f"founding_{each}", rng.uniform(0, 80)) for each in weights)).array()
     placed_by_cache(rng.integers(0, 12, 60), nodes, shapes, fit, 0, True, 0, 100.0, knobs, rng)
     everywhere = np.arange(40)
     for k in range(12):

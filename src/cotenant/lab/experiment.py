@@ -74,7 +74,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of an experiment. `records` in the plan's order; `reused` of them were stored before."""
+    """The result of an experiment. `records` in the order of the specifications; `reused` of them were stored before."""
 
     records: tuple[RunRecord, ...]
     failures: tuple[Failure, ...]
@@ -117,9 +117,18 @@ def run(
 
     Raises `InvalidInput` at once if a run rejects its input; other failures are collected.
     """
+    return run_specs(plan.specs(), folder, jobs, on_step)
+
+
+def run_specs(
+    specs: tuple[RunSpec, ...],
+    folder: Path,
+    jobs: int | None = None,
+    on_step: Callable[[RunProgress], None] = lambda _: None,
+) -> Outcome:
+    """Run the specifications that are not stored yet, as `run` does; `specs` are distinct, with absolute paths."""
     began = time.perf_counter()
     prepare(folder)
-    specs = plan.specs()
     paths = {spec: storage.run_path(folder, spec) for spec in specs}
     records: dict[RunSpec, RunRecord] = {}
     for spec, path in paths.items():

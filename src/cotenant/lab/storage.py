@@ -49,6 +49,7 @@ _AFTER = (
     "lab/seeds.py",
     "lab/statistics.py",
     "lab/storage.py",
+    "lab/tuning/",
     "lab/workers.py",
     "__main__.py",
 )

@@ -26,7 +26,10 @@ def scheduler(
         ),
     ] = ("cotenant",),
     profile: Annotated[
-        str, Parameter(help="Placement profile that fits by requests; an unknown name lists them.")
+        str,
+        Parameter(
+            help="Placement profile that fits by requests, or a profile file (.yaml) such as `cotenant lab tune` writes; an unknown name lists them."
+        ),
     ] = DEFAULT_PROFILE,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before binding.")] = True,
     lease_namespace: Annotated[

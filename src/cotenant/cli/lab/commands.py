@@ -107,6 +107,61 @@ def compare(
 
 
 @app.command
+def tune(
+    *,
+    workload: Annotated[str, Parameter(help="founding, colocation or FILE.yaml.")],
+    policy: Annotated[
+        str, Parameter(help="Placement profile whose knobs are tuned; founding: the weights of the founding score.")
+    ] = "cotenant-requests",
+    trials: Annotated[int, Parameter(help="Sets of knobs to try, the defaults included.")] = 40,
+    seeds: Annotated[str, Parameter(help="Seeds of the search.")] = "100-103",
+    held_out: Annotated[str, Parameter(help="Seeds that judge the front at the end; none of --seeds.")] = "20-29",
+    traces: Annotated[
+        Path | None, Parameter(help="Folder of real traces; default $COTENANT_TRACES, else ../shared/traces.")
+    ] = None,
+    load: Annotated[
+        str | None,
+        Parameter(help="Share of the cluster that the workload requests; several with commas: objectives are means."),
+    ] = None,
+    pressure_law: Annotated[str | None, Parameter(help="Law of contention: linear, knee, queueing or mixed.")] = None,
+    knob: Annotated[
+        tuple[str, ...],
+        Parameter(help="NAME=LOW:HIGH: search this knob; may be repeated. Default: the policy's own.", negative=()),
+    ] = (),
+    search_seed: Annotated[int, Parameter(help="Seed of the search itself.")] = 0,
+    out: Annotated[
+        Path | None, Parameter(help="Folder for runs, results and profiles; default runs/tune-WORKLOAD-POLICY-DIGEST.")
+    ] = None,
+    jobs: Annotated[int | None, Parameter(help="Parallel runs; default: one per core. 1 runs in this process.")] = None,
+    json: Annotated[bool, _JSON] = False,
+) -> int:
+    """Tune a policy's knobs for useful utilisation, fairness and SLO violation, and judge the Pareto front on held-out seeds.
+
+    Writes OUT/report.html, OUT/tuning.json, OUT/profile.yaml (for `cotenant scheduler --profile`) and OUT/profiles/. The same
+    command continues an interrupted search. Needs the extra `tune`. Exit status: 0 done, 1 a run failed, 2 bad input, 130 interrupted.
+    """
+    from cotenant.cli.lab import tuning
+
+    return tuning.tune(
+        tuning.TuneArguments(
+            workload=workload,
+            policy=policy,
+            trials=trials,
+            seeds=seeds,
+            held_out=held_out,
+            traces=traces,
+            load=load,
+            pressure_law=pressure_law,
+            knobs=knob,
+            search_seed=search_seed,
+            out=out,
+            jobs=jobs,
+            json=json,
+        )
+    )
+
+
+@app.command
 def workloads(*, json: Annotated[bool, _JSON] = False) -> int:
     """List the workloads."""
     from cotenant.cli.lab import listing

@@ -26,7 +26,9 @@ from cotenant.lab.report.palette import styles
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class Section:
+    """A section of a page; `body` is HTML."""
+
     key: str
     title: str
     body: str
@@ -51,28 +53,44 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
     drawing = Drawing(comparison, styles(comparison.policies, comparison.roles, comparison.ours), results)
     pictures = _pictures(drawing)
     sections = [section for section in _sections(comparison, origin, pictures) if section.body]
+    name = comparison.file or comparison.workload
+    return document(
+        name,
+        f"{name}: placement policies compared",
+        comparison.summary,
+        sections,
+        [each for group in pictures for each in group],
+        {policy: style.colour for policy, style in drawing.styles.items()},
+        origin,
+    )
+
+
+def document(
+    name: str,
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    figures: Sequence[Figure],
+    colours: Mapping[str, str],
+    origin: Provenance,
+) -> str:
+    """A page of the house's form. `colours`: of the names that legends and tables share."""
     data = {
-        "figures": {
-            each.key: {"data": each.data, "layout": each.layout, "choices": each.choices}
-            for group in pictures
-            for each in group
-        },
-        "colours": {policy: style.colour for policy, style in drawing.styles.items()},
+        "figures": {each.key: {"data": each.data, "layout": each.layout, "choices": each.choices} for each in figures},
+        "colours": colours,
     }
     embedded = msgspec.json.encode(data).decode().replace("</", "<\\/")
-    name = comparison.file or comparison.workload
-    title = f"{name}: placement policies compared"
     contents = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
     body = "".join(
         f'<section id="{section.key}"><h2>{escape(section.title)}</h2>{section.body}</section>' for section in sections
     )
-    library = f"<script>{_plotly()}</script>" if any(pictures) else ""
+    library = f"<script>{_plotly()}</script>" if figures else ""
     return (
         "<!doctype html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title><style>{_asset("report.css")}</style></head>'
         f"<body><header><p class=brand>cotenant lab</p><h1>{escape(name)}</h1>"
-        f"<p class=lead>{escape(comparison.summary)}</p><nav>{contents}</nav></header><main>{body}</main>"
+        f"<p class=lead>{escape(lead)}</p><nav>{contents}</nav></header><main>{body}</main>"
         f"<footer>cotenant {escape(origin.cotenant)}, sources {escape(origin.sources)}</footer>"
         f'<script type="application/json" id="report-data">{embedded}</script>{library}'
         f"<script>{_asset('report.js')}</script></body></html>\n"
@@ -109,20 +127,20 @@ def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure
 
 def _sections(
     comparison: Comparison, origin: Provenance, pictures: tuple[list[Figure], list[Figure], list[Figure]]
-) -> list[_Section]:
+) -> list[Section]:
     load, shape, place = pictures
     return [
-        _Section("run", "What was run", _what_was_run(comparison, origin)),
-        _Section("says", "What these figures say", _says(comparison)),
-        _Section("summary", "Summary", _summary(comparison)),
-        _Section("paired", f"Against {comparison.ours}, seed by seed", _paired(comparison)),
-        _Section("load", "Load", tables_and_pictures(tables.sustained(comparison), load)),
-        _Section("shape", "Distributions", tables_and_pictures("", shape)),
-        _Section("machines", "Machines", tables_and_pictures("", place)),
-        _Section("classes-table", "Further figures", tables.by_class(comparison)),
-        _Section("policies", "Policies", tables.policies(comparison)),
-        _Section("definitions", "Definitions", tables.definitions(comparison)),
-        _Section("notes", "Notes", _notes(comparison)),
+        Section("run", "What was run", _what_was_run(comparison, origin)),
+        Section("says", "What these figures say", _says(comparison)),
+        Section("summary", "Summary", _summary(comparison)),
+        Section("paired", f"Against {comparison.ours}, seed by seed", _paired(comparison)),
+        Section("load", "Load", tables_and_pictures(tables.sustained(comparison), load)),
+        Section("shape", "Distributions", tables_and_pictures("", shape)),
+        Section("machines", "Machines", tables_and_pictures("", place)),
+        Section("classes-table", "Further figures", tables.by_class(comparison)),
+        Section("policies", "Policies", tables.policies(comparison)),
+        Section("definitions", "Definitions", tables.definitions(comparison)),
+        Section("notes", "Notes", _notes(comparison)),
     ]
 
 

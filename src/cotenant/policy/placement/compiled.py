@@ -175,10 +175,10 @@ def score_rows(
             out[n] = paragon_like_at(nodes, n, shapes, k, knobs)
     elif score == _FOUNDING:
         for n in rows:
-            out[n] = founding_at(nodes, n, shapes, k, now_s, False)
+            out[n] = founding_at(nodes, n, shapes, k, now_s, False, knobs)
     elif score == _FOUNDING_LEDGER:
         for n in rows:
-            out[n] = founding_at(nodes, n, shapes, k, now_s, True)
+            out[n] = founding_at(nodes, n, shapes, k, now_s, True, knobs)
     elif score == _KUBE_DEFAULT:
         for n in rows:
             out[n] = kube_default_at(nodes, n, shapes, k)
@@ -330,7 +330,7 @@ def plain_scores(
     if score == Score.PARAGON_LIKE:
         return paragon_like(nodes, shapes, k, rows, knobs)
     if score in (Score.FOUNDING, Score.FOUNDING_LEDGER):
-        return founding(nodes, shapes, k, rows, now_s, score == Score.FOUNDING_LEDGER)
+        return founding(nodes, shapes, k, rows, now_s, score == Score.FOUNDING_LEDGER, knobs)
     by_requests = {
         Score.NONE: _no_score,
         Score.KUBE_DEFAULT: kube_default,

@@ -50,6 +50,13 @@ class Knobs:
     # queue
     slack_margin: float = 1.17  # factor on the estimated path when slack is computed
     hopeless_penalty_s: float = 1e5  # jobs that cannot meet their deadline wait behind all others, with aging
+    # weights of the founding score, as published (see scores/founding.py)
+    founding_base: float = 35.0  # base by priority; moves a score only where it is clamped to 0..100
+    founding_capacity: float = 40.0
+    founding_fairness: float = 15.0
+    founding_latency: float = 20.0
+    founding_dominant: float = 15.0  # subtracted
+    founding_violations: float = 20.0  # subtracted
 
     def array(self) -> Float:
         """The knobs as `float64[number of knobs]`, in the order of the fields."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.compiled import Fit
+from cotenant.policy.placement.profile_file import is_profile_file, parse_profile
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.kube_process.identity import lease_name
 
@@ -38,11 +40,20 @@ def read_names(written: Sequence[str], profile: PlacementProfile) -> dict[str, P
 
 
 def profile_by_requests(flag: str, name: str) -> PlacementProfile:
-    """The profile of this name by which requests fit (docs/adr/0012). Raises `InvalidInput` with the flag and the known names."""
+    """The built-in profile of this name, or that of a profile file, by which requests fit (docs/adr/0012). Raises `InvalidInput` with the flag or the file."""
     fitting = {each.name: each for each in PROFILES if each.fit is Fit.REQUESTS}
+    known = ", ".join(fitting)
+    if is_profile_file(name):
+        try:
+            text = Path(name).read_bytes()
+        except OSError as error:
+            raise InvalidInput(flag, name, "a readable profile file", error.strerror or "") from error
+        read = parse_profile(text, name)
+        if read.fit is not Fit.REQUESTS:
+            raise InvalidInput(f"{name}: profile", read.name, f"a profile by which requests fit: {known}")
+        return read
     if name not in fitting:
-        known = ", ".join(fitting)
-        raise InvalidInput(flag, name, "a placement profile by which requests fit", f"one of {known}")
+        raise InvalidInput(flag, name, "a placement profile by which requests fit", f"one of {known}, or FILE.yaml")
     return fitting[name]
 
 

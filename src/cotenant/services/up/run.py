@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from time import perf_counter
 
+from cotenant.services.scheduler.names import profile_by_requests
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
 from cotenant.services.up.warming import is_warm, warm_apart
@@ -30,9 +31,10 @@ async def _run(config: UpConfig, say: Say) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    if not config.is_bare and not is_warm(config.profile):
+    profile = profile_by_requests("--profile", config.profile).name  # of a profile file, the built-in one's
+    if not config.is_bare and not is_warm(profile):
         say("compiling, once for this version: about half a minute")
-        compiling, stopping = asyncio.create_task(warm_apart(config.profile)), asyncio.create_task(stop.wait())
+        compiling, stopping = asyncio.create_task(warm_apart(profile)), asyncio.create_task(stop.wait())
         await asyncio.wait({compiling, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not compiling.done():
             compiling.cancel()

@@ -5,6 +5,7 @@ import pytest
 
 from cotenant.engine.state.ledger import empty_nodes
 from cotenant.model.arrays import Param, Report, ShapeArrays, Sum
+from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.scores.founding import founding
 from cotenant.policy.placement.scores.kube import kube_default
 
@@ -74,3 +75,19 @@ def test_the_score_is_clamped_and_absurd_latency_costs_at_most_its_weight() -> N
 def test_kube_default_truncates_each_plugin(requested: tuple[int, int], expected: int) -> None:
     nodes, shapes = cluster(requested=requested)
     assert kube_default(nodes, shapes, 0, np.array([0]))[0] == expected
+
+
+def test_the_weights_are_knobs_whose_defaults_are_the_published_ones() -> None:
+    nodes, shapes = cluster(report=FULL)
+
+    def weighted(**changed: float) -> float:
+        knobs = Knobs().with_values(tuple(changed.items())).array()
+        return float(founding(nodes, shapes, 0, np.array([0]), 0.0, False, knobs)[0])
+
+    assert weighted() == 57.0  # of 57.5
+    assert weighted(founding_base=28.0) == 50.0
+    assert weighted(founding_capacity=60.0) == 65.0
+    assert weighted(founding_fairness=5.0) == 49.0
+    assert weighted(founding_latency=0.0) == 47.0
+    assert weighted(founding_dominant=0.0) == 68.0
+    assert weighted(founding_violations=40.0) == 52.0

@@ -1,0 +1,189 @@
+"""The page of a tuning: the Pareto front as a picture and a table, and the judgement on held-out seeds.
+
+Problem: three objectives do not fit one plane, and a front on tuning seeds is no result. Choice: two planes with the violation on both vertical axes, every trial drawn, the front as
+a line; the judgement on held-out seeds is a table of its own, before the front. Limits: one front; knobs are columns, so that wide spaces scroll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from math import isnan
+from pathlib import Path
+
+from cotenant.lab import storage
+from cotenant.lab.provenance import Provenance
+from cotenant.lab.report.drawing import LINE_HEIGHT, Figure, Trace
+from cotenant.lab.report.page import Section, document, tables_and_pictures
+from cotenant.lab.statistics import Interval
+from cotenant.lab.tuning.judging import Judged, Tuned
+from cotenant.lab.tuning.objectives import OBJECTIVES, Objective
+from cotenant.lab.tuning.search import Trial
+
+_COLOURS = {"trials": "#8a8f98", "front": "#3b7dd8", "defaults": "#1b1f27", "selected": "#e0245e"}
+_VERDICTS = {"better": "better", "worse": "worse", "trade-off": "", "not separated": "", "defaults": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class TuningFacts:
+    """What the page says was run."""
+
+    workload: str
+    policy: str
+    seeds: str
+    held_out: str
+    load: str
+    defaults: tuple[tuple[str, float], ...]  # of the tuned knobs
+    origin: Provenance
+
+
+def write_tuning_page(path: Path, tuned: Tuned, facts: TuningFacts) -> None:
+    """Write the page, or leave the earlier one. Raises `Permanent`, e.g. on a full disk."""
+    page = render(tuned, facts).encode()
+    storage.write_atomic(path, lambda file: file.write(page))
+
+
+def render(tuned: Tuned, facts: TuningFacts) -> str:
+    """The page as text."""
+    figures = [_plane(tuned, 0), _plane(tuned, 1)]
+    sections = [
+        Section("run", "What was run", _what_was_run(tuned, facts)),
+        Section("held-out", "Judged on held-out seeds", _held_out(tuned)),
+        Section("front", "Front on the tuning seeds", tables_and_pictures(_front_table(tuned, facts), figures)),
+        Section("objectives", "Definitions", _definitions()),
+    ]
+    name = f"{facts.policy} tuned on {facts.workload}"
+    return document(name, name, sentence(tuned), sections, figures, _COLOURS, facts.origin)
+
+
+def sentence(tuned: Tuned) -> str:
+    """The result in one sentence."""
+    members = len(tuned.front)
+    on_front = f"{len(tuned.found.trials)} trials, {members} on the front, {'with' if 0 in tuned.front else 'without'} the defaults."
+    if tuned.recommended:
+        return f"{on_front} Trial {tuned.recommended} is better than the defaults on held-out seeds."
+    if tuned.selected:
+        return f"{on_front} Trial {tuned.selected}, selected on the tuning seeds, is not shown to be better on held-out seeds: the defaults stay."
+    return f"{on_front} No trial has less violation without being worse elsewhere: the defaults stay."
+
+
+def shown(objective: Objective, figure: Interval) -> str:
+    """A mean with half of its interval, in the objective's display unit."""
+    places = 3 if objective.scale == 1.0 else 2
+    half = "" if isnan(figure.half_width) else f" ±{figure.half_width * objective.scale:.{places}f}"
+    return f"{figure.mean * objective.scale:.{places}f}{half}"
+
+
+def _plane(tuned: Tuned, across: int) -> Figure:
+    x, y = OBJECTIVES[across], OBJECTIVES[-1]
+    trials = tuned.found.trials
+    by_number = {each.number: each for each in trials}
+    members = sorted((by_number[number] for number in tuned.front), key=lambda each: each.figures[across])
+
+    def points(name: str, of: Sequence[Trial], mode: str, size: int, symbol: str = "circle") -> Trace:
+        return {
+            "type": "scatter",
+            "name": name,
+            "mode": mode,
+            "x": [each.figures[across] * x.scale for each in of],
+            "y": [each.figures[-1] * y.scale for each in of],
+            "text": [f"trial {each.number}" for each in of],
+            "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>",
+            "marker": {"color": _COLOURS[name], "size": size, "symbol": symbol},
+            "line": {"color": _COLOURS[name], "dash": "dot", "width": 1},
+        }
+
+    data = [
+        points("trials", trials, "markers", 6),
+        points("front", members, "markers", 9),
+        points("defaults", trials[:1], "markers", 13, "diamond"),
+    ]
+    if tuned.selected:
+        data.append(points("selected", [by_number[tuned.selected]], "markers", 13, "star"))
+    unit = f", {x.unit}" if x.unit else ""
+    layout = {
+        "height": LINE_HEIGHT,
+        "xaxis": {"title": {"text": f"{x.title}{unit}, more is better"}},
+        "yaxis": {"title": {"text": f"{y.title}, {y.unit}, less is better"}, "rangemode": "tozero"},
+    }
+    caption = "Means over the tuning seeds. The front has three objectives, so that its members need not lie on a curve of this plane."
+    return Figure(f"plane-{x.name}", f"{y.title} against {x.title.lower()}", caption, data, layout)
+
+
+def _what_was_run(tuned: Tuned, facts: TuningFacts) -> str:
+    said = [
+        ("workload", facts.workload),
+        ("policy", facts.policy),
+        ("load", facts.load),
+        ("tuning seeds", facts.seeds),
+        ("held-out seeds", facts.held_out),
+        ("defaults", ", ".join(f"{name} {value:g}" for name, value in facts.defaults)),
+        ("search", f"{len(tuned.found.trials)} trials, Optuna {tuned.found.optuna}, multi-objective TPE"),
+        ("software", ", ".join((f"cotenant {facts.origin.cotenant}", f"Python {facts.origin.python}", *facts.origin.libraries))),
+        ("machine", f"{facts.origin.machine}, {facts.origin.cores} cores, {facts.origin.jobs} runs side by side"),
+    ]  # fmt: skip
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said)
+    command = escape(facts.origin.command)
+    return (
+        f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p><div class=command><code>{command}</code>"
+        "<button type=button data-copy>copy</button></div>"
+    )
+
+
+def _held_out(tuned: Tuned) -> str:
+    words = (
+        "<p>Means with half of the 95 % interval; in brackets the paired difference from the defaults. <b class=better>Better</b>: no objective is worse and at least one is better, "
+        "with an interval that excludes zero. Only the selected trial was chosen before these seeds were run; verdicts on the others are several comparisons at once.</p>"
+    )
+    heads = "".join(f"<th>{escape(o.title)}{f', {o.unit}' if o.unit else ''}</th>" for o in OBJECTIVES)
+    rows = "".join(_held_out_row(tuned, each) for each in tuned.judged)
+    return f"{words}<div class=scroll><table><thead><tr><th class=name>trial</th>{heads}<th class=words>verdict</th></tr></thead><tbody>{rows}</tbody></table></div>"
+
+
+def _held_out_row(tuned: Tuned, each: Judged) -> str:
+    cells = "".join(
+        f"<td>{shown(o, mean)}{'' if each.verdict == 'defaults' else f' ({shown(o, difference)})'}</td>"
+        for o, mean, difference in zip(OBJECTIVES, each.means, each.differences, strict=True)
+    )
+    colour = _VERDICTS[each.verdict]
+    verdict = f"<b class={colour}>{each.verdict}</b>" if colour else each.verdict
+    return f"<tr><td class=name>{escape(label(tuned, each.trial))}</td>{cells}<td class=words>{verdict}</td></tr>"
+
+
+def label(tuned: Tuned, trial: Trial) -> str:
+    """A trial's name in tables."""
+    if not trial.number:
+        return "defaults"
+    return f"trial {trial.number}{', selected' if trial.number == tuned.selected else ''}"
+
+
+def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
+    names = [name for name, _ in facts.defaults]
+    heads = "".join(f"<th>{escape(o.title)}</th>" for o in OBJECTIVES) + "".join(f"<th>{escape(n)}</th>" for n in names)
+    by_number = {each.number: each for each in tuned.found.trials}
+    rows = []
+    for number in dict.fromkeys((0, *tuned.front)):
+        if number not in by_number:
+            continue
+        trial = by_number[number]
+        knobs = dict(facts.defaults) | dict(trial.knobs)
+        figures = "".join(
+            f"<td>{value * o.scale:.{3 if o.scale == 1.0 else 2}f}</td>"
+            for o, value in zip(OBJECTIVES, trial.figures, strict=True)
+        )
+        values = "".join(f"<td>{knobs[name]:g}</td>" for name in names)
+        rows.append(f"<tr><td class=name>{escape(label(tuned, trial))}</td>{figures}{values}</tr>")
+    return (
+        f'<div class=scroll><table class="sortable"><thead><tr><th class=name>trial</th>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _definitions() -> str:
+    rows = "".join(
+        f"<dt>{escape(o.title)}</dt><dd>{escape(o.definition)} {'More' if o.sign > 0 else 'Less'} is better; "
+        f"differences below {o.resolution * o.scale:g}{f' {o.unit}' if o.unit else ''} count as none on the front.</dd>"
+        for o in OBJECTIVES
+    )
+    return f"<dl>{rows}</dl>"
