@@ -11,6 +11,7 @@ from cotenant.policy.placement.gpu.tuning import (
     BALANCE_RAMP,
     BALANCED,
     SCARCE_CPU,
+    SHORTAGE_ALONE,
     SURPLUS_RAMP,
     cpu_per_gpu,
     weights_for,
@@ -57,7 +58,9 @@ def test_the_weights_change_on_ramps_and_not_at_a_step() -> None:
     full, none = SURPLUS_RAMP
     assert weights_at(full) == BALANCED
     assert weights_at((full + none) / 2).surplus == pytest.approx(BALANCED.surplus / 2)
-    assert weights_at(none)._replace(surplus=0.0) == pytest.approx(BALANCED._replace(surplus=0.0))
+    assert weights_at(none)._replace(surplus=0.0) == pytest.approx(
+        BALANCED._replace(surplus=0.0, shortage=SHORTAGE_ALONE)
+    )
     assert weights_at(none).surplus == pytest.approx(0.0)
     assert weights_at(0.998).surplus == 0.0
     assert weights_at(sum(BALANCE_RAMP) / 2).hole == pytest.approx(BALANCED.hole / 2)
