@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from random import Random
 
 from tests.fakes.agent_world import CONFIG, World
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.messages import Application
+from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
+from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.http import app as apiserver
 from cotenant.local.apiserver.http.auth import Credentials
 from cotenant.local.apiserver.http.server import ApiServer
 from cotenant.local.apiserver.storage.store import Store
+from cotenant.model.groups.quota import Quota
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.main import http_server
 from cotenant.services.extender import process as extender
@@ -29,6 +34,10 @@ from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.traces import process as traces
+from cotenant.services.webhook import app as webhook
+from cotenant.services.webhook.facts import Facts as WebhookFacts
+from cotenant.services.webhook.metrics import WebhookMetrics
+from cotenant.services.webhook.reviewer import Reviewer, Rules
 
 LOOPBACK = Address("127.0.0.1", 0)
 TOKEN = "token-of-the-tests"
@@ -48,6 +57,7 @@ SERVERS = {
     "scheduler": Facts("/healthz", "/metrics/report", 64 << 10),
     "extender": Facts("/healthz", "/prioritize", 1 << 20),
     "agent": Facts("/healthz", "/v1/latency", 16 << 10),
+    "webhook": Facts("/healthz", "/mutate-pod", 1 << 20),
     "traces": Facts("/healthz", "/v1/traces", 1 << 20),
 }
 
@@ -61,6 +71,7 @@ async def serving(name: str, limits: ServerLimits, tls: Tls | None = None) -> As
         "scheduler": _scheduler,
         "extender": _extender,
         "agent": _agent,
+        "webhook": _webhook,
         "traces": _traces,
     }[name]
     async with starting(limits, tls) as address:
@@ -131,6 +142,20 @@ async def _traces(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Addres
     finally:
         stop.set()
         await running
+
+
+@asynccontextmanager
+async def _webhook(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
+    facts, registry = WebhookFacts(time.monotonic), MetricsRegistry()
+    metrics = WebhookMetrics(registry, facts, dict, float, dict)
+    reviewer = Reviewer(facts, Rules(), _no_pods, Random(0))
+    app = webhook.Application(reviewer, metrics, HealthPages(registry.page))
+    async with _running(HttpServer(app, LOOPBACK, limits=limits), app, limits, tls) as address:
+        yield address
+
+
+async def _no_pods(_: Quota) -> bool:
+    return False
 
 
 @asynccontextmanager
