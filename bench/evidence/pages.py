@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.evidence.experiments import BY_NAME, OPENB_LISTS
 from bench.evidence.summaries import Summary, read_summary
-from bench.evidence.tables import founding_in_brief, made_by, openb_lists, section
+from bench.evidence.tables import founding_in_brief, openb_lists, section
 from cotenant.lab.storage import write_atomic
 from cotenant.model.errors import InvalidInput
 
@@ -54,7 +54,12 @@ def _policies(found: Summary) -> int:
 def _openb_lists(root: Path) -> list[str]:
     names = {"default": "openb"} | {name: f"openb-{name}" for name in OPENB_LISTS}
     found = {name: read_summary(root, stored) for name, stored in names.items()}
-    made = made_by(found[OPENB_LISTS[0]]).replace(f"openb:{OPENB_LISTS[0]}", "openb:LIST")
+    commits = ", ".join(dict.fromkeys(each.commit for each in found.values()))
+    seeds = ", ".join(dict.fromkeys(str(each.seeds) for each in found.values()))
+    made = (
+        f"`{found[OPENB_LISTS[0]].command.replace(f'openb:{OPENB_LISTS[0]}', 'openb:LIST')}` ({seeds} seeds), "
+        f"made with {found['default'].version} at commit {commits}. Three figures: ours / FGD / FGD with all classes and our ties."
+    )
     return [made, "", *openb_lists(found, PUBLISHED_FGD)]
 
 
