@@ -37,7 +37,7 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
-from cotenant.engine.state.measurements import Measurements
+from cotenant.engine.state.measurements import Measurements, signal
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
@@ -200,7 +200,7 @@ class Cluster:
     def wants_measurements(self) -> bool:
         """Whether the policy reads the measured use or latency of pods."""
         profile = self.profile
-        return profile.measures_use or profile.weighs_slack or profile.learns_interference or profile.moves_victims
+        return profile.reads_metrics or profile.weighs_slack or profile.moves_victims
 
     def number_of(self, uid: str) -> int:
         """The engine's number of a pod, used by measurements: stable while the pod is known, -1 for an unknown pod."""
@@ -209,17 +209,23 @@ class Cluster:
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """The NodeMetric of a node. Estimates are corrected by all of them together, once a minute, before a round."""
-        if self.profile.measures_use:
+        if self.profile.reads_metrics:
             self._measurements.note(metric, self._pods.by_key)
 
     def _correct_estimates(self, now_s: float) -> None:
         """Correct estimates by the measurements since the last correction, and the remaining slack."""
-        if not (self.profile.measures_use or self.profile.weighs_slack) or not self._measurements.is_due(now_s):
+        if not (self.profile.reads_metrics or self.profile.weighs_slack) or not self._measurements.is_due(now_s):
             return
         taken = self._measurements.take()
         numbers = np.array([self.number_of(uid) for uid in taken], dtype=np.int64)
-        cpu = np.array([use.cpu_m / 1000.0 for use in taken.values()], dtype=np.float64)
-        memory = np.array([use.memory_bytes for use in taken.values()], dtype=np.float64)
+        cpu = np.array([each.use.cpu_m / 1000.0 for each in taken.values()], dtype=np.float64)
+        memory = np.array([each.use.memory_bytes for each in taken.values()], dtype=np.float64)
+        if self.profile.learns_interference:
+            known = self._pods.by_uid
+            signals = [
+                signal(each.signals, known[uid].seen.pod) if uid in known else np.nan for uid, each in taken.items()
+            ]
+            self.interference_measured(numbers, cpu, np.array(signals, dtype=np.float64), now_s)
         self.usage_measured(numbers, cpu, memory, now_s)
 
     def usage_measured(self, numbers: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
@@ -228,7 +234,7 @@ class Cluster:
         Corrects the estimates of their shapes where the profile asks for it.
         """
         profile, assignments = self.profile, self._components.assignments
-        if not (profile.measures_use or profile.weighs_slack or profile.learns_interference):
+        if not (profile.reads_metrics or profile.weighs_slack):
             return
         self._measurements.corrected(now_s)
         assignments.write()

@@ -61,7 +61,7 @@ class Judging:
             plugin.join(access)
         self._with = {hook: overriding(components.plugins, hook) for hook in _HOOKS}
         self._woken_s = 0.0
-        self._corrects = profile.measures_use or profile.weighs_slack or profile.learns_interference
+        self._corrects = profile.reads_metrics or profile.weighs_slack
         self._placed: set[int] = set()  # shapes placed in this round, if the profile weighs slack
         self.judged = 0  # pods, in all rounds
 

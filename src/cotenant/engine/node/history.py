@@ -26,7 +26,8 @@ from cotenant.engine.node.series import Key, SeriesStore
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent
-from cotenant.model.machine.node_state import GroupUse, NodeState, ServiceHealth
+from cotenant.model.machine.node_metric import PodSignals
+from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse, ServiceHealth
 
 _NODE, _SYSTEM = "", "/"  # no group has these paths
 _CPU, _MEMORY, _WAIT = "cpu", "memory", "wait"
@@ -132,6 +133,7 @@ class NodeHistory:
                 entry.pod,
                 self._series.average((entry.pod.group, _CPU), since),
                 self._series.average((entry.pod.group, _MEMORY), since),
+                self._signals(entry, since),
             )
             for entry in state.pods
         ]
@@ -145,6 +147,17 @@ class NodeHistory:
             system=self._aggregates(_SYSTEM, windows_us, state.at_us),
             pods=tuple(usage for usage in pods if not usage.pod.host_application),
             applications=tuple(usage for usage in pods if usage.pod.host_application),
+        )
+
+    def _signals(self, entry: PodUse, since_us: int) -> PodSignals:
+        """What the pod suffers from its neighbours: the last report of its service, and averages."""
+        cpu = self._series.average((entry.pod.group, _CPU), since_us)
+        wait = self._series.average((entry.pod.group, _WAIT), since_us)
+        health, cpi = entry.health, entry.use.cpi_milli
+        return PodSignals(
+            health.p99_us / 1000 if health is not None and health.requests > 0 and health.p99_us > 0 else None,
+            cpi / 1000 if cpi else None,
+            round(wait / cpu, 4) if wait is not None and cpu else None,
         )
 
     def _aggregates(self, group: str, windows_us: Sequence[int], now_us: int) -> tuple[Aggregate, ...]:

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.engine.node.series import Summary
+from cotenant.model.machine.node_metric import NO_SIGNALS, PodSignals
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import ServiceHealth
 
@@ -42,6 +43,7 @@ class PodUsage:
     pod: NodePod
     cpu_m: int | None
     memory_bytes: int | None
+    signals: PodSignals = NO_SIGNALS
 
 
 @dataclass(frozen=True, slots=True)

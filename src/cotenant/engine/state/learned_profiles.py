@@ -83,9 +83,9 @@ class ProfileStore:
         estimate = shape.estimate
         declared = estimate is not None and (estimate.sensitivity > 0 or estimate.pressure > 0)
         if estimate is not None and declared:
-            model.start(table, row, self.settings, estimate.sensitivity, estimate.pressure)
+            model.start(table, row, self.settings, estimate.sensitivity, estimate.pressure, shape.is_service)
         else:
-            model.start(table, row, self.settings)
+            model.start(table, row, self.settings, queues=shape.is_service)
 
     def take_dropped(self) -> list[Shape]:
         """Applications that were dropped since the last call: their rows belong to others now."""

@@ -8,18 +8,19 @@ meanwhile is left out when the correction takes place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
+from math import inf, nan
 
-from cotenant.model.machine.node_metric import NodeMetric, Use
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals
 
 CORRECTION_EVERY_S = 60.0
 
 
 class Measurements:
-    """The last use of each pod, by UID."""
+    """The last measurement of each pod, by UID."""
 
     def __init__(self) -> None:
-        self._use: dict[str, Use] = {}
+        self._measured: dict[str, MeasuredPod] = {}
         self._corrected_s = -inf
 
     def note(self, metric: NodeMetric, uids: Mapping[str, str]) -> None:
@@ -29,7 +30,7 @@ class Measurements:
         for key, measured in (metric.pods or {}).items():
             uid = uids.get(key)
             if uid is not None:
-                self._use[uid] = measured.use
+                self._measured[uid] = measured
 
     def is_due(self, now_s: float) -> bool:
         """Whether estimates were last corrected long enough ago."""
@@ -39,7 +40,20 @@ class Measurements:
         """Estimates were corrected now."""
         self._corrected_s = now_s
 
-    def take(self) -> dict[str, Use]:
-        """The use of each pod that was reported since the last time."""
-        taken, self._use = self._use, {}
+    def take(self) -> dict[str, MeasuredPod]:
+        """The last measurement of each pod that was reported since the last time."""
+        taken, self._measured = self._measured, {}
         return taken
+
+
+def signal(signals: PodSignals, pod: Pod) -> float:
+    """What learned interference reads of a pod (`Cluster.interference_measured`); NaN where nothing was measured.
+
+    For a service p99 over its objective. For another pod cycles per instruction, else time per CPU time (use and wait).
+    """
+    if pod.is_service:
+        p99_ms, objective_ms = signals.latency_p99_ms, pod.objective_p99_ms
+        return p99_ms / objective_ms if p99_ms is not None and objective_ms is not None else nan
+    if signals.cycles_per_instruction is not None:
+        return signals.cycles_per_instruction
+    return 1.0 + signals.wait_per_cpu if signals.wait_per_cpu is not None else nan

@@ -57,11 +57,24 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class PodSignals:
+    """What a pod suffers from its neighbours, as far as its agent can measure it; None where it cannot. Only this project's agent reports it."""
+
+    latency_p99_ms: float | None = None  # of its requests, as the service reports it
+    cycles_per_instruction: float | None = None  # where there is a PMU
+    wait_per_cpu: float | None = None  # time waited for a CPU per CPU time used
+
+
+NO_SIGNALS = PodSignals()
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredPod:
     """Use of one pod. The class is the one that the agent reports; NONE = not reported."""
 
     use: Use
     priority_class: PriorityClass = PriorityClass.NONE
+    signals: PodSignals = NO_SIGNALS
 
 
 @dataclass(frozen=True, slots=True)

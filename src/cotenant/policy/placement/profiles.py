@@ -30,6 +30,11 @@ class PlacementProfile:
     moves_victims: bool = False  # replicas that repeatedly miss their objective are moved
     knobs: Knobs = field(default_factory=Knobs)
 
+    @property
+    def reads_metrics(self) -> bool:
+        """Whether estimates follow what agents measure of pods."""
+        return self.measures_use or self.learns_interference
+
     def with_values(self, overrides: tuple[tuple[str, float], ...]) -> PlacementProfile:
         """A copy with some knobs changed (ablation, tuning)."""
         return replace(self, knobs=self.knobs.with_values(overrides))

@@ -91,7 +91,7 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
 def _metrics(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
     """NodeMetrics are watched where the load of nodes counts, or the profile corrects estimates by what pods are measured to use."""
     load = cluster.plugins.load_aware
-    if not (load.is_on or cluster.profile.measures_use):
+    if not (load.is_on or cluster.profile.reads_metrics):
         return ()
 
     def seen(metric: NodeMetric, now_s: float) -> None:

@@ -15,6 +15,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, Pod
 from cotenant.model.cluster.workload_profile import WorkloadProfile
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 
@@ -150,6 +151,39 @@ def test_a_declared_profile_is_the_prior_and_a_declared_allowance_is_kept() -> N
     world.measure({one: (1.0, 0.6)}, 60.0)
     assert world.param(one, Param.ALLOWANCE) == 0.4
     assert world.of(one).allowance == 0.4
+
+
+def test_node_metrics_of_a_cluster_feed_the_same_learning() -> None:
+    world = World()
+    victim, neighbour = world.pod("a", "a"), world.pod("b", "b", service=False)
+    by_lab, theirs = World(), []
+    theirs = [by_lab.pod("a", "a"), by_lab.pod("b", "b", service=False)]
+    for minute in range(10):
+        now_s = 60.0 * minute
+        p99_ms, wait = (9.0, 0.4) if minute % 2 else (5.0, 0.1)
+        pods = {
+            "default/a": MeasuredPod(Use(1000, GIB), signals=PodSignals(latency_p99_ms=p99_ms)),
+            "default/b": MeasuredPod(Use(3000, GIB), signals=PodSignals(wait_per_cpu=wait)),
+            "default/unknown": MeasuredPod(Use(3000, GIB), signals=PodSignals(latency_p99_ms=1.0)),
+        }
+        world.engine.metric_seen(NodeMetric("n0", 5.0, use=Use(4000, GIB), pods=pods), now_s)
+        world.engine.decide(now_s)
+        by_lab.measure({theirs[0]: (1.0, p99_ms / 10.0), theirs[1]: (3.0, 1.0 + wait)}, now_s)
+    assert world.of(victim).windows == world.of(neighbour).windows == 10
+    assert world.of(victim) == by_lab.of(theirs[0])
+    assert world.of(neighbour) == by_lab.of(theirs[1])
+
+
+def test_a_stale_metric_or_one_without_signals_teaches_nothing_about_sensitivity() -> None:
+    world = World()
+    victim = world.pod("a", "a")
+    pods = {"default/a": MeasuredPod(Use(1000, GIB), signals=PodSignals(latency_p99_ms=9.0))}
+    world.engine.metric_seen(NodeMetric("n0", 900.0, pods=pods), 60.0)
+    world.engine.decide(60.0)
+    world.engine.metric_seen(NodeMetric("n0", 5.0, pods={"default/a": MeasuredPod(Use(1000, GIB))}), 120.0)
+    world.engine.decide(120.0)
+    assert world.store.windows == 0
+    assert not world.of(victim).is_learned
 
 
 def test_a_rebuild_keeps_what_was_learned() -> None:

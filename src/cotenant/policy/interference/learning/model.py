@@ -54,9 +54,11 @@ class Column(IntEnum):
     PRIOR_PRESSURE = 21
     PRIOR_PRESSURE_VARIANCE = 22
     DECLARED = 23  # 1 or 0
+    PRIOR_LEVEL = 24
+    PRIOR_LEVEL_VARIANCE = 25
 
 
-COLUMNS = 24
+COLUMNS = len(Column) + 8  # the covariance has nine
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,10 @@ class LearningSettings:
     pressure_sd: float = 0.3
     declared_sd: float = 0.3  # of a declared value, relative to it ...
     declared_least_sd: float = 0.05  # ... and at least this
-    level: float = -0.7  # objectives are customarily about twice the p99 alone
+    level: float = -0.7  # of p99 over objective: objectives are customarily about twice the p99 alone
     level_sd: float = 0.5
+    other_level: float = 0.0  # of the signals of pods without requests, in a unit of their own
+    other_level_sd: float = 0.7
     queue: float = 1.0
     queue_sd: float = 0.5
     sibling: float = 0.4
@@ -85,7 +89,7 @@ class LearningSettings:
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            if not isfinite(value) or (value <= 0 and name != "level"):
+            if not isfinite(value) or (value <= 0 and name not in ("level", "other_level")):
                 raise InvalidInput(f"learning.{name}", value, "a finite number above 0")
 
     def array(self) -> Float:
@@ -97,8 +101,6 @@ class LearningSettings:
                 self.most_load,
                 self.memory_s,
                 self.longest_step_s,
-                self.level,
-                self.level_sd**2,
                 self.queue,
                 self.queue_sd**2,
                 self.load_weight,
@@ -107,20 +109,27 @@ class LearningSettings:
 
 
 def start(
-    table: Float, row: int, settings: LearningSettings, sensitivity: float | None = None, pressure: float | None = None
+    table: Float,
+    row: int,
+    settings: LearningSettings,
+    sensitivity: float | None = None,
+    pressure: float | None = None,
+    queues: bool = True,
 ) -> None:
-    """Set a row to the prior, in place. A declared value is the mean of its prior, None = not declared."""
+    """Set a row to the prior, in place. A declared value is the mean of its prior, None = not declared. `queues`: its signal is a latency."""
+    level, level_sd = (settings.level, settings.level_sd) if queues else (settings.other_level, settings.other_level_sd)
     line = table[row]
     line[:] = 0.0
     a, a_sd = _prior(sensitivity, settings.sensitivity, settings.sensitivity_sd, settings)
     b, b_sd = _prior(pressure, settings.pressure, settings.pressure_sd, settings)
-    line[Column.LEVEL], line[Column.QUEUE], line[Column.SENSITIVITY] = settings.level, settings.queue, a
-    for i, sd in enumerate((settings.level_sd, settings.queue_sd, a_sd)):
+    line[Column.LEVEL], line[Column.QUEUE], line[Column.SENSITIVITY] = level, settings.queue, a
+    for i, sd in enumerate((level_sd, settings.queue_sd, a_sd)):
         line[Column.COVARIANCE + 4 * i] = sd * sd
     line[Column.PRESSURE], line[Column.PRESSURE_VARIANCE] = b, b_sd * b_sd
     line[Column.LOAD] = line[Column.SEEN_S] = np.nan
     line[Column.PRIOR_SENSITIVITY], line[Column.PRIOR_SENSITIVITY_VARIANCE] = a, a_sd * a_sd
     line[Column.PRIOR_PRESSURE], line[Column.PRIOR_PRESSURE_VARIANCE] = b, b_sd * b_sd
+    line[Column.PRIOR_LEVEL], line[Column.PRIOR_LEVEL_VARIANCE] = level, level_sd * level_sd
     line[Column.DECLARED] = float(sensitivity is not None or pressure is not None)
 
 

@@ -21,10 +21,11 @@ _PRESSURE, _PRESSURE_VARIANCE = int(Column.PRESSURE), int(Column.PRESSURE_VARIAN
 _LOAD, _PEAK, _SEEN = int(Column.LOAD), int(Column.PEAK), int(Column.SEEN_S)
 _WINDOWS, _NEIGHBOUR_WINDOWS = int(Column.WINDOWS), int(Column.NEIGHBOUR_WINDOWS)
 _A0, _VA0 = int(Column.PRIOR_SENSITIVITY), int(Column.PRIOR_SENSITIVITY_VARIANCE)
+_LEVEL0, _VLEVEL0 = int(Column.PRIOR_LEVEL), int(Column.PRIOR_LEVEL_VARIANCE)
 _B0, _VB0 = int(Column.PRIOR_PRESSURE), int(Column.PRIOR_PRESSURE_VARIANCE)
 
 # columns of `LearningSettings.array()`
-_NOISE, _OUTLIER, _MOST_LOAD, _MEMORY, _LONGEST, _LEVEL0, _VLEVEL0, _QUEUE0, _VQUEUE0, _LOAD_WEIGHT = range(10)
+_NOISE, _OUTLIER, _MOST_LOAD, _MEMORY, _LONGEST, _QUEUE0, _VQUEUE0, _LOAD_WEIGHT = range(8)
 _MOST_RATIO = 0.97
 
 
@@ -44,13 +45,13 @@ def forget(table: Float, row: int, now_s: float, settings: Float) -> None:
     if isnan(before) or now_s <= before:
         return
     keep = exp(-min(now_s - before, settings[_LONGEST]) / settings[_MEMORY])
-    table[row, _LEVEL] = settings[_LEVEL0] + keep * (table[row, _LEVEL] - settings[_LEVEL0])
+    table[row, _LEVEL] = table[row, _LEVEL0] + keep * (table[row, _LEVEL] - table[row, _LEVEL0])
     table[row, _LEVEL + 1] = settings[_QUEUE0] + keep * (table[row, _LEVEL + 1] - settings[_QUEUE0])
     table[row, _SENSITIVITY] = table[row, _A0] + keep * (table[row, _SENSITIVITY] - table[row, _A0])
     for i in range(9):
         table[row, _COVARIANCE + i] *= keep * keep
     grown = 1.0 - keep * keep
-    table[row, _COVARIANCE] += grown * settings[_VLEVEL0]
+    table[row, _COVARIANCE] += grown * table[row, _VLEVEL0]
     table[row, _COVARIANCE + 4] += grown * settings[_VQUEUE0]
     table[row, _COVARIANCE + 8] += grown * table[row, _VA0]
     table[row, _PRESSURE] = table[row, _B0] + keep * (table[row, _PRESSURE] - table[row, _B0])

@@ -18,16 +18,19 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
     OWN_NODE_METRICS,
     AggregatedUsage,
     CollectPolicy,
+    Extensions,
     HostApplicationMetricInfo,
     NodeMetricInfo,
     NodeMetricStatus,
     OwnNodeMetric,
     PodMetricInfo,
+    PodSignalsInfo,
     ResourceMap,
 )
 from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
+from cotenant.model.machine.node_metric import NO_SIGNALS, PodSignals
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.services.agent.reports.object_writer import ObjectWriter
 
@@ -117,6 +120,7 @@ def status_of(usage: NodeUsage, wall_s: float) -> NodeMetricStatus:
                 pod_usage=_resources(each.cpu_m, each.memory_bytes),
                 priority=each.pod.priority_class.label,
                 qos=each.pod.qos.value,
+                extensions=_extensions(each.signals),
             )
             for each in usage.pods
             if _is_known(each)
@@ -132,6 +136,12 @@ def status_of(usage: NodeUsage, wall_s: float) -> NodeMetricStatus:
             if _is_known(each)
         ),
     )
+
+
+def _extensions(signals: PodSignals) -> Extensions | None:
+    if signals == NO_SIGNALS:
+        return None
+    return Extensions(PodSignalsInfo(signals.latency_p99_ms, signals.cycles_per_instruction, signals.wait_per_cpu))
 
 
 def _is_known(each: PodUsage) -> bool:

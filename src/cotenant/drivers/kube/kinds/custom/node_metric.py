@@ -21,10 +21,12 @@ from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.cluster.qos import class_of_label
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import (
+    NO_SIGNALS,
     REPORT_INTERVAL_S,
     HostApplication,
     MeasuredPod,
     NodeMetric,
+    PodSignals,
     Statistic,
     Use,
     Window,
@@ -55,6 +57,20 @@ class NodePart(ApiStruct, frozen=True):
     system_usage: MeasuredResources | None = None
 
 
+class SignalsPart(ApiStruct, frozen=True):
+    """What this project's agent adds: see `model.machine.node_metric.PodSignals`."""
+
+    latency_p99_ms: float | None = field(default=None, name="latencyP99Ms")
+    cycles_per_instruction: float | None = None
+    wait_per_cpu: float | None = None
+
+
+class ExtensionsPart(ApiStruct, frozen=True):
+    """ExtensionsMap: free-form; other extensions are ignored."""
+
+    cotenant: SignalsPart | None = None
+
+
 class PodPart(ApiStruct, frozen=True):
     """PodMetricInfo."""
 
@@ -62,6 +78,7 @@ class PodPart(ApiStruct, frozen=True):
     namespace: str = ""
     pod_usage: MeasuredResources | None = None
     priority: str | None = None
+    extensions: ExtensionsPart | None = None
 
 
 class ApplicationPart(ApiStruct, frozen=True):
@@ -131,7 +148,7 @@ def read_node_metric(obj: NodeMetricObject, wall: Callable[[], float] = time.tim
             for i, each in enumerate(part.aggregated_node_usages or ())
         ),
         pods={
-            f"{each.namespace}/{each.name}": MeasuredPod(use, class_of_label(each.priority))
+            f"{each.namespace}/{each.name}": MeasuredPod(use, class_of_label(each.priority), _signals(each.extensions))
             for i, each in enumerate(status.pods_metric or ())
             if (use := _use(each.pod_usage, f"{where}: podsMetric[{i}]")) is not None
         },
@@ -154,6 +171,13 @@ def collect_policy(obj: NodeMetricObject) -> dict[str, object] | None:
     policy = obj.spec.metric_collect_policy if obj.spec is not None else None
     found: dict[str, object] | None = None if policy is None else to_builtins(policy)
     return found
+
+
+def _signals(written: ExtensionsPart | None) -> PodSignals:
+    found = written.cotenant if written is not None else None
+    if found is None:
+        return NO_SIGNALS
+    return PodSignals(found.latency_p99_ms, found.cycles_per_instruction, found.wait_per_cpu)
 
 
 def _window(written: Aggregated, where: str) -> Window:

@@ -35,6 +35,20 @@ class NodeMetricInfo(ApiStruct, frozen=True, omit_defaults=False):
     aggregated_system_usages: tuple[AggregatedUsage, ...] = ()
 
 
+class PodSignalsInfo(ApiStruct, frozen=True):
+    """What the pod suffers from its neighbours; read back by this project's scheduler (node_metric.py)."""
+
+    latency_p99_ms: float | None = field(default=None, name="latencyP99Ms")
+    cycles_per_instruction: float | None = None
+    wait_per_cpu: float | None = None
+
+
+class Extensions(ApiStruct, frozen=True):
+    """ExtensionsMap: by the name of who extends."""
+
+    cotenant: PodSignalsInfo
+
+
 class PodMetricInfo(ApiStruct, frozen=True):
     """One pod."""
 
@@ -43,6 +57,7 @@ class PodMetricInfo(ApiStruct, frozen=True):
     pod_usage: ResourceMap
     priority: str = ""  # koord-prod, koord-mid, koord-batch, koord-free
     qos: str = ""
+    extensions: Extensions | None = None
 
 
 class HostApplicationMetricInfo(ApiStruct, frozen=True):

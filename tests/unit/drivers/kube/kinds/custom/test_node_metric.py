@@ -16,7 +16,7 @@ from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE, USAGE_THRESHOLDS
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_metric import MeasuredPod, Statistic, Use, Window
+from cotenant.model.machine.node_metric import MeasuredPod, PodSignals, Statistic, Use, Window
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.reports.nodemetric import status_of
 
@@ -88,7 +88,7 @@ def test_what_our_own_agent_writes_is_read() -> None:
         system_memory_bytes=None,
         node=tuple(Aggregate(s * 1_000_000, Summary(1500, 1400, 1800, 1900, 2500), None) for s in (300, 300, 600)),
         system=tuple(Aggregate(s * 1_000_000, None, None) for s in (300, 300, 600)),
-        pods=(PodUsage(pod, 900, 1 << 30),),
+        pods=(PodUsage(pod, 900, 1 << 30, PodSignals(12.5, None, 0.25)),),
         applications=(),
     )
     written = msgspec.json.decode(msgspec.json.encode(status_of(usage, AT_S)))
@@ -96,7 +96,22 @@ def test_what_our_own_agent_writes_is_read() -> None:
     assert (found.age_s, found.use) == (1.0, Use(1500, 3 << 30))
     assert [window.seconds for window in found.windows] == [300, 600]
     assert found.windows[0].use[Statistic.P95] == Use(1900, 0)
-    assert found.pods == {"shop/web": MeasuredPod(Use(900, 1 << 30), PriorityClass.PROD)}
+    signals = PodSignals(12.5, None, 0.25)
+    assert found.pods == {"shop/web": MeasuredPod(Use(900, 1 << 30), PriorityClass.PROD, signals)}
+    assert written["podsMetric"][0]["extensions"] == {"cotenant": {"latencyP99Ms": 12.5, "waitPerCpu": 0.25}}
+
+
+def test_extensions_of_others_are_ignored() -> None:
+    pods = [
+        {
+            "name": "a",
+            "namespace": "d",
+            "podUsage": {"resources": {"cpu": "1"}},
+            "extensions": {"other": {"deep": [1]}, "cotenant": {"cyclesPerInstruction": 1.5, "new": "field"}},
+        }
+    ]
+    found = read_node_metric(metric({**STATUS, "podsMetric": pods})).pods
+    assert found == {"d/a": MeasuredPod(Use(1000, 0), signals=PodSignals(cycles_per_instruction=1.5))}
 
 
 def a_pod(*containers: Any, **spec: Any) -> Any:
