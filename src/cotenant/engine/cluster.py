@@ -13,7 +13,7 @@ was seen on a node is considered on it until its deletion).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, nan
 
 import numpy as np
 
@@ -217,13 +217,14 @@ class Cluster:
         if not (self.profile.reads_metrics or self.profile.weighs_slack) or not self._measurements.is_due(now_s):
             return
         taken = self._measurements.take()
-        numbers = np.array([self.number_of(uid) for uid in taken], dtype=np.int64)
+        entries = [self._pods.by_uid.get(uid) for uid in taken]
+        numbers = np.array([-1 if entry is None else entry.number for entry in entries], dtype=np.int64)
         cpu = np.array([each.use.cpu_m / 1000.0 for each in taken.values()], dtype=np.float64)
         memory = np.array([each.use.memory_bytes for each in taken.values()], dtype=np.float64)
         if self.profile.learns_interference:
-            known = self._pods.by_uid
             signals = [
-                signal(each.signals, known[uid].seen.pod) if uid in known else np.nan for uid, each in taken.items()
+                nan if entry is None else signal(each.signals, entry.seen.pod)
+                for entry, each in zip(entries, taken.values(), strict=True)
             ]
             self.interference_measured(numbers, cpu, np.array(signals, dtype=np.float64), now_s)
         self.usage_measured(numbers, cpu, memory, now_s)

@@ -51,9 +51,8 @@ def signal(signals: PodSignals, pod: Pod) -> float:
 
     For a service p99 over its objective. For another pod cycles per instruction, else time per CPU time (use and wait).
     """
-    if pod.is_service:
-        p99_ms, objective_ms = signals.latency_p99_ms, pod.objective_p99_ms
-        return p99_ms / objective_ms if p99_ms is not None and objective_ms is not None else nan
-    if signals.cycles_per_instruction is not None:
-        return signals.cycles_per_instruction
-    return 1.0 + signals.wait_per_cpu if signals.wait_per_cpu is not None else nan
+    if pod.objective_p99_ms is not None:
+        return nan if signals.latency_p99_ms is None else signals.latency_p99_ms / pod.objective_p99_ms
+    if (signals.wait_per_cpu is None and signals.cycles_per_instruction is None) or pod.is_service:
+        return nan
+    return signals.cycles_per_instruction or 1.0 + (signals.wait_per_cpu or 0.0)

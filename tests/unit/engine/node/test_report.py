@@ -115,6 +115,25 @@ def test_usage_by_node_system_pod_and_application() -> None:
     assert (summary.average, summary.p50, summary.p99) == (1500, 1500, 1500)
 
 
+def test_usage_has_the_p99_that_a_service_reported_until_it_is_too_old() -> None:
+    agent = Agent(AgentSettings(health_us=20 * SECOND), "node-1")
+    node = FakeNode(agent, (pod("web", "a"), pod("other", "b")), use={"a": 1000, "b": 100})
+    node.tick()
+    agent.health_reported("default/web", health(90_000), node.now_us)
+    agent.health_reported("default/other", health(0, requests=0), node.now_us)
+
+    def p99_ms() -> list[float | None]:
+        usage = agent.usage([5 * SECOND])
+        assert usage is not None
+        return [one.signals.latency_p99_ms for one in usage.pods]
+
+    node.tick()
+    assert p99_ms() == [None, 90.0]  # in the order of names
+    for _ in range(30):
+        node.tick()
+    assert p99_ms() == [None, None]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [health(-1), health(10**12), health(5, requests=-1), health(5, requests=1, over=2), health(5, age_us=-1)],
