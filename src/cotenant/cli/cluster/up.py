@@ -80,7 +80,7 @@ def up(
     scheduler_name
         A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated. NAME=PROFILE scores its pods by another profile.
     manager
-        Start a manager too: nodes with a NodeMetric offer batch and mid resources by the ConfigMap koordinator-system/slo-controller-config.
+        Start a manager too: nodes offer batch and mid resources by the ConfigMap koordinator-system/slo-controller-config, from what their pods use.
     """
     from cotenant.services.up.config import UpConfig, usual_nodes
     from cotenant.services.up.run import run

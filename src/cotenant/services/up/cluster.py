@@ -46,6 +46,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.explain.client import URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import NODES_FILE, UpConfig
+from cotenant.services.up.node_metrics import SimulatedNodeMetrics
 from cotenant.services.up.reporter import HttpReporter
 from cotenant.services.up.stale_lease import release_stale_lease
 
@@ -196,6 +197,10 @@ class LocalCluster:
         self._app.serve_usage(FleetUsage(self._informers, self.nodes.kubelets))
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
+        if config.has_manager:
+            metrics = SimulatedNodeMetrics(self.api, self._informers, self.nodes.kubelets)
+            await metrics.start()
+            self._stack.push_async_callback(metrics.stop)
         if config.workload:
             self.submitter = Submitter(
                 self._informers, config.workload, config.nodes, fleet.shape, seed=config.seed, speed=config.speed
