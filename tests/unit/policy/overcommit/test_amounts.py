@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
@@ -16,6 +16,8 @@ from cotenant.policy.overcommit.facts import ActivePod, Amount, NodeFacts, Polic
 from cotenant.policy.overcommit.mid import MidRules, mid_amounts
 from cotenant.policy.overcommit.writing import Adjustments, adjusted
 
+# Nodes are drawn slowly on a busy machine.
+BUSY = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SIZE = Use(100_000, 100 << 30)
 PROD, BATCH = PriorityClass.PROD, PriorityClass.BATCH
 ONE = ActivePod("a/one", PROD, Use(10_000, 8 << 30), QoSClass.LS)
@@ -45,6 +47,7 @@ _nodes = st.builds(
 )
 
 
+@BUSY
 @given(
     _nodes,
     st.sampled_from([Policy.USAGE, Policy.MAX_USAGE_REQUEST, Policy.REQUEST]),
@@ -61,6 +64,7 @@ def test_every_amount_is_the_sum_of_its_terms_and_within_the_node(
         assert 0 <= amount.value <= (SIZE.cpu_m if amount.resource.endswith("cpu") else SIZE.memory_bytes)
 
 
+@BUSY
 @given(_nodes, _uses)
 def test_a_further_prod_pod_never_raises_what_is_lent(node: NodeFacts, request: Use) -> None:
     more = NodeFacts(
