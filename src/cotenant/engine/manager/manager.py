@@ -26,7 +26,7 @@ from cotenant.engine.manager.instructions import (
     merge_patch,
 )
 from cotenant.engine.manager.lending import Lending, annotation_of, peak_resources, targets
-from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord
+from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord, SentSpec
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, Phase
@@ -288,9 +288,13 @@ class Manager:
         if stored is not None and not patch:
             return []
         sent = record.specs_sent.get(kind)
-        if sent is not None and sent[0] == wanted and now_s - sent[1] < self.settings.confirm_s:
-            return []
-        record.specs_sent[kind] = (wanted, now_s)
+        tries = 1
+        if sent is not None and sent.spec == wanted:
+            if sent.waits(now_s, self.settings.confirm_s):
+                self._later(record.name, now_s + self.settings.confirm_s)
+                return []
+            tries = sent.tries + 1
+        record.specs_sent[kind] = SentSpec(wanted, now_s, tries)
         self._later(record.name, now_s + self.settings.confirm_s)
         return [WriteSpec(kind, record.name, patch, creates=stored is None)]
 
@@ -300,8 +304,8 @@ class Manager:
         for kind in (_SLO, _METRIC):
             if kind in record.specs:
                 sent = record.specs_sent.get(kind)
-                if sent is None or now_s - sent[1] >= self.settings.confirm_s:
-                    record.specs_sent[kind] = ({}, now_s)
+                if sent is None or now_s - sent.at_s >= self.settings.confirm_s:
+                    record.specs_sent[kind] = SentSpec({}, now_s)
                     found.append(DeleteObject(kind, record.name))
                 self._later(record.name, now_s + self.settings.confirm_s)
         return found

@@ -32,6 +32,19 @@ class Computed:
 UNKNOWN = Computed("unknown", "not computed yet")
 
 
+@dataclass(frozen=True, slots=True)
+class SentSpec:
+    """A spec that was written. A server that drops fields never shows it, so each further try waits twice as long."""
+
+    spec: Mapping[str, object]
+    at_s: float
+    tries: int = 1
+
+    def waits(self, now_s: float, confirm_s: float) -> bool:
+        """Whether it is too early to write the same again."""
+        return now_s - self.at_s < confirm_s * 2 ** min(self.tries - 1, 7)
+
+
 @dataclass(slots=True)
 class NodeRecord:
     """Mutable; owned by the engine."""
@@ -49,7 +62,7 @@ class NodeRecord:
     hour: int = -1  # of the measurements that are being judged
     is_broken: bool = False  # whether use + lent exceeded the capacity within that hour
     specs: dict[str, Mapping[str, object]] = field(default_factory=dict)  # by kind: the specs as stored
-    specs_sent: dict[str, tuple[Mapping[str, object], float]] = field(default_factory=dict)
+    specs_sent: dict[str, SentSpec] = field(default_factory=dict)
     writes: int = 0
     timer_s: float = inf  # when the node is looked at again without an event
 

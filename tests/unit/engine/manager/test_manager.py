@@ -364,3 +364,20 @@ def test_a_node_that_returns_under_its_name_has_no_history() -> None:
     world.node(uid="other")
     record = world.manager._nodes["n"]
     assert record.history == {}
+
+
+def test_a_server_that_drops_fields_is_not_written_to_without_end() -> None:
+    world = _lending()
+    world.configure({**config(), "cpu-burst-config": '{"clusterStrategy": {"unknown": 1}}'})
+    writes = 0
+    for _ in range(120):
+        for each in world.manager.decide(world.now_s):
+            if (
+                isinstance(each, WriteSpec) and each.kind is SLO
+            ):  # the server stores all but the field that it does not know
+                writes += 1
+        world.now_s += 30
+    assert 2 <= writes <= 8
+    world.configure(config())
+    world.step()
+    assert "unknown" not in world.specs[SLO, "n"]["cpuBurstStrategy"]
