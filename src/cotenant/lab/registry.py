@@ -45,6 +45,12 @@ BUILT_IN: tuple[Entry, ...] = (
         loads=(0.70, 0.75, 0.80, 0.85, 0.90, 0.95),
     ),
     Entry(
+        "replay",
+        "an imported trace in the co-located world: its arrivals, sizes and usage; what it does not record is drawn",
+        "cotenant.lab.scenarios.colocation",
+        needs_traces=True,
+    ),
+    Entry(
         "openb",
         "GPU sharing: Alibaba's openb pods arriving up to 130 % on 1,213 nodes",
         "cotenant.lab.scenarios.openb",

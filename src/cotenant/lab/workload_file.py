@@ -4,7 +4,7 @@ Problem: a misspelt field must not be ignored, and an invalid number must be ref
 record read strictly; unknown fields are errors that name the field and the closest known one. Limits: it varies only the co-located
 world; a workload of another kind is a scenario module.
 
-    base: colocation          # founding or colocation: whose defaults apply
+    base: colocation          # founding, colocation or replay: whose defaults apply
     title: a small cluster with more services
     nodes: 100
     load: [0.7, 0.8, 0.9]     # or one number: requested CPU / capacity
@@ -35,7 +35,7 @@ MOST_LOAD = 1.5  # the limit of the co-located world
 class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A workload of the co-located world. None = the base's value. The command line overrides the file."""
 
-    base: Literal["founding", "colocation"]
+    base: Literal["founding", "colocation", "replay"]
     title: str = ""
     nodes: int | None = None
     load: float | tuple[float, ...] | None = None  # requested CPU / capacity, services included

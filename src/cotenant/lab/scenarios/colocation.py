@@ -19,14 +19,18 @@ from cotenant.lab.scenarios.ceiling import most_held
 from cotenant.lab.scenarios.competitors import BOUND, COMPETITORS, competitor
 from cotenant.lab.workload_file import read_workload_file
 from cotenant.lab.workloads.colocation import generate
+from cotenant.lab.workloads.replayed import Replayed
 from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.laws import describe, drawn
-from cotenant.lab.world.offer import without_profiles
+from cotenant.lab.world.offer import Offer, without_profiles
+from cotenant.lab.world.truth import Truth
 from cotenant.lab.world.world import World
 from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
 
+REPLAY = "replay"
+_STRETCHED = "Real v2018 instances last 35 s: 20,000 of them would fill 249 nodes for half a minute. Durations are stretched about 79 times."
 _SAMPLE = 2000  # slowdowns kept per run
 _PLAIN = (  # in the founding table by default, beside ours
     "cotenant", "random", "first-fit", "best-fit", "kube-default", "drf-best-fit", "mesos-offers", "tetris",
@@ -39,6 +43,9 @@ def configuration(spec: RunSpec) -> WorldConfig:
     """The world of a specification, with the values of a user's file applied; a mixed law is drawn from its seed. Raises `InvalidInput`."""
     config = WorldConfig(interference=spec.interference, node_qos=spec.node_qos, failures=spec.failures)
     config = drawn(config, spec.pressure_law, spec.seed)
+    replayed = _replayed(spec)
+    if replayed is not None:
+        config = replayed.configured(config)
     if spec.file is None:
         return config
     own = read_workload_file(spec.file)
@@ -51,6 +58,23 @@ def configuration(spec: RunSpec) -> WorldConfig:
     if own.horizon_h is not None:
         config = replace(config, horizon_s=own.horizon_h * 3600.0)
     return config
+
+
+def workload(spec: RunSpec, config: WorldConfig, error: float) -> tuple[Truth, Offer, tuple[str, ...]]:
+    """The workload of a specification, drawn or replayed from a trace, with notes on where it comes from. Raises `InvalidInput`."""
+    replayed = _replayed(spec)
+    truth, offer = generate(config, spec.seed, spec.load, error, given=replayed)
+    return truth, offer, replayed.notes() if replayed is not None else (_STRETCHED,)
+
+
+def _replayed(spec: RunSpec) -> Replayed | None:
+    if spec.workload != REPLAY:
+        return None
+    if spec.traces is None:
+        raise InvalidInput("traces", "not given", "a folder that `cotenant lab import` wrote, or the published files")
+    from cotenant.lab.workloads.imported import read_imported  # loads polars
+
+    return Replayed(read_imported(spec.traces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +109,7 @@ class CoLocation:
         started = perf_counter()
         if spec.policy == BOUND:
             return self._bound(spec)
-        bridge = self._bridge(spec)
+        bridge, notes = self._built(spec)
         bridge.run()
         account = bridge.world.account()
         return RunResult(
@@ -101,10 +125,7 @@ class CoLocation:
                 ("violation by slowdown", account.violation_slowed),
                 ("unfinished batch pods", float(account.unfinished)),
             ),
-            notes=(
-                "Real v2018 instances last 35 s: 20,000 of them would fill 249 nodes for half a minute. Durations are stretched about 79 times.",
-                describe(bridge.config),
-            ),
+            notes=(*notes, describe(bridge.config)),
         )
 
     def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
@@ -147,7 +168,7 @@ class CoLocation:
     def _bound(self, spec: RunSpec) -> RunResult:
         """The upper bound of what could be held at once, every ten minutes of the averaging window, if every job ran alone on arrival."""
         config = configuration(spec)
-        _, offer = generate(config, spec.seed, spec.load, 0.0)
+        _, offer, _ = workload(spec, config, 0.0)
         times = np.arange(config.averages_from_s, config.horizon_s, 600.0)
         held, demanded = most_held(offer, config, times)
         return RunResult(
@@ -163,16 +184,19 @@ class CoLocation:
         )
 
     def _bridge(self, spec: RunSpec, watched: int = -1) -> Bridge:
+        return self._built(spec, watched)[0]
+
+    def _built(self, spec: RunSpec, watched: int = -1) -> tuple[Bridge, tuple[str, ...]]:
+        """The bridge of a run, and what its notes say of the workload."""
         config = configuration(spec)
         chosen = competitor(spec.policy)
         error = 0.0 if chosen.true_values else spec.estimate_error
-        truth, offer = generate(config, spec.seed, spec.load, error)
+        truth, offer, notes = workload(spec, config, error)
         if not (spec.declared_profiles or chosen.true_values):
             offer = without_profiles(offer)
         world = World(truth, config, spec.seed)
-        return Bridge(
-            world, offer, config, chosen.build(spec.overrides), np.random.default_rng([spec.seed, 7]), watched
-        )
+        policy = chosen.build(spec.overrides)
+        return Bridge(world, offer, config, policy, np.random.default_rng([spec.seed, 7]), watched), notes
 
 
 def _measures(account: RunMetrics, bridge: Bridge, run_s: float) -> Measures:
@@ -253,5 +277,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         headline=(
             "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99", "fragmentation",
         ),
+    ),
+    CoLocation(
+        name=REPLAY,
+        summary="an imported trace in the co-located world: its arrivals, sizes and usage; what it does not record is drawn",
+        default_load=0.85,
+        default_policies=("cotenant", "cotenant-requests", "founding", "kube-default", "edf-best-fit", "edf-least-allocated", "edf-paragon"),
+        headline=(
+            "success", "utilisation", "violation", "violation_service", "violation_batch", "slowdown_p99", "fragmentation",
+        ),
+        provenance="the trace in --traces (pai2020, azure-vm, alibaba2017, swim, dlrm2025, google2019 or generic); the notes say what of it is used",
     ),
 )  # fmt: skip

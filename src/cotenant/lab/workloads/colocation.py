@@ -11,7 +11,7 @@ durations here are stretched about 79 times. Stages of a job are a chain with ba
 from __future__ import annotations
 
 from math import isfinite, log, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,8 +26,8 @@ LOAD_MOST = 1.5
 _DOUBLINGS, _HALVINGS = 16, 24  # of the bracket on the duration scale, in search of the load
 
 
-class _Services(NamedTuple):
-    """[S] each."""
+class Services(NamedTuple):
+    """Services, [S] each."""
 
     cores: Int
     replicas: Int
@@ -43,8 +43,24 @@ class _Services(NamedTuple):
     tenant: Int
 
 
-class _Stages(NamedTuple):
-    """[G] each."""
+class Given(Protocol):
+    """What a trace gives instead of draws; each method may return None: drawn as in the founding workload."""
+
+    def services(self, config: WorldConfig, rng: np.random.Generator) -> tuple[Int, Int, Int] | None:
+        """Cores, replicas and memory in bytes of one replica, [S] each; services beyond the services' share are cut."""
+        ...
+
+    def stages(self, config: WorldConfig, rng: np.random.Generator, pods: int) -> tuple[Stages, Int] | None:
+        """At most `pods` pods of batch, and the jobs' tenants."""
+        ...
+
+    def arrivals(self, config: WorldConfig, rng: np.random.Generator, jobs: int) -> Float | None:
+        """Seconds in [0, horizon), [J]."""
+        ...
+
+
+class Stages(NamedTuple):
+    """Stages of batch jobs, [G] each."""
 
     job: Int
     level: Int
@@ -65,6 +81,7 @@ def generate(
     load: float,
     estimate_error: float | None = None,
     duration_error: float | None = None,
+    given: Given | None = None,
 ) -> tuple[Truth, Offer]:
     """A workload of `config.pods` pods that requests `load` (fraction of the cluster's CPU, time mean over [1 h, horizon]).
 
@@ -85,29 +102,32 @@ def generate(
         raise InvalidInput("seed", seed, "0 or more")
 
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)]
-    services = _draw_services(config, streams[0])
+    services = _draw_services(config, streams[0], given)
     resident = int(services.replicas.sum())
     if resident >= config.pods:
         raise InvalidInput("pods", config.pods, f"more than the {resident} replicas that fill the services' share")
     batch_share = load - float((services.cores * services.replicas).sum()) / (config.nodes * config.node_cores)
-    stages, job_tenant = _draw_stages(config, streams[1], config.pods - resident)
-    schedule = _draw_schedule(config, streams[2], stages, load, batch_share)
+    taken = given.stages(config, streams[1], config.pods - resident) if given else None
+    stages, job_tenant = taken or _draw_stages(config, streams[1], config.pods - resident)
+    arrivals = given.arrivals(config, streams[2], len(job_tenant)) if given else None
+    schedule = _draw_schedule(config, streams[2], stages, load, batch_share, arrivals)
     return _assemble(config, services, stages, job_tenant, schedule, streams[3], error, error_s)
 
 
-def _profile(config: WorldConfig, rng: np.random.Generator, size: int) -> tuple[Float, Float]:
+def profile_pairs(config: WorldConfig, rng: np.random.Generator, size: int) -> tuple[Float, Float]:
     """Sensitivity a and pressure b, heavy-tailed and independent."""
     a = np.minimum(config.sensitivity_most, rng.lognormal(log(config.sensitivity_median), config.profile_log_sd, size))
     b = np.minimum(config.pressure_most, rng.lognormal(log(config.pressure_median), config.profile_log_sd, size))
     return a, b
 
 
-def _tenants(config: WorldConfig, rng: np.random.Generator, size: int) -> Int:
+def drawn_tenants(config: WorldConfig, rng: np.random.Generator, size: int) -> Int:
+    """A tenant for each of `size` services or jobs, by Zipf's law."""
     weight = np.arange(1, config.tenants + 1) ** -config.tenant_zipf
     return rng.choice(config.tenants, size, p=weight / weight.sum()).astype(np.int64)
 
 
-def _draw_services(config: WorldConfig, rng: np.random.Generator) -> _Services:
+def _draw_services(config: WorldConfig, rng: np.random.Generator, given: Given | None) -> Services:
     """Services until their replicas request `service_share` of the cluster; the last one is cut to fit."""
     room = int(config.service_share * config.nodes * config.node_cores)
     size = room // min(config.replica_cores) + 1  # enough even if all are of the smallest size
@@ -115,6 +135,9 @@ def _draw_services(config: WorldConfig, rng: np.random.Generator) -> _Services:
     most = min(config.replicas_most, config.replicas_per_node * config.nodes)
     drawn = np.rint(rng.lognormal(log(config.replicas_median), config.replicas_log_sd, size))
     replicas = np.clip(drawn, 1, most).astype(np.int64)
+    taken = given.services(config, rng) if given else None
+    if taken is not None:
+        cores, replicas, size = taken[0], taken[1], len(taken[0])
     before = np.cumsum(cores * replicas) - cores * replicas
     replicas = np.minimum(replicas, (room - before) // cores)
     n = int(np.argmin(replicas > 0)) if np.any(replicas <= 0) else size
@@ -122,13 +145,14 @@ def _draw_services(config: WorldConfig, rng: np.random.Generator) -> _Services:
 
     spread = rng.lognormal(config.replica_memory_log_mean, config.replica_memory_log_sd, n)
     share = np.minimum(config.replica_memory_most, cores * config.replica_memory_per_core * spread)
-    a, b = _profile(config, rng, n)
+    a, b = profile_pairs(config, rng, n)
+    memory = np.rint(share * config.node_memory_bytes).astype(np.int64) if taken is None else taken[2][:n]
     peak = rng.uniform(config.peak_load_low, config.peak_load_high, n) * cores
     objective = rng.uniform(config.objective_low, config.objective_high, n) * p99_alone(cores, peak)
-    return _Services(
+    return Services(
         cores=cores,
         replicas=replicas,
-        memory_bytes=np.rint(share * config.node_memory_bytes).astype(np.int64),
+        memory_bytes=memory,
         peak=peak,
         time_s=rng.lognormal(log(config.service_time_median_s), config.service_time_log_sd, n),
         objective=objective,
@@ -137,11 +161,11 @@ def _draw_services(config: WorldConfig, rng: np.random.Generator) -> _Services:
         phase=rng.normal(0.0, config.day_phase_sd, n),
         sensitivity=a,
         pressure=b,
-        tenant=_tenants(config, rng, n),
+        tenant=drawn_tenants(config, rng, n),
     )
 
 
-def _draw_stages(config: WorldConfig, rng: np.random.Generator, pods: int) -> tuple[_Stages, Int]:
+def _draw_stages(config: WorldConfig, rng: np.random.Generator, pods: int) -> tuple[Stages, Int]:
     """Jobs until they have `pods` pods, the last one cut to fit; and the jobs' tenants."""
     jobs = pods  # upper bound: each job has at least one pod
     chain = 1 + rng.choice(len(config.stages_p), jobs, p=np.array(config.stages_p)).astype(np.int64)
@@ -166,13 +190,13 @@ def _draw_stages(config: WorldConfig, rng: np.random.Generator, pods: int) -> tu
         width * rng.choice(np.array(config.plan_memory), g, p=np.array(config.plan_memory_p)) * config.plan_memory_scale
     )
     memory = np.minimum(config.plan_memory_most, plan) * config.node_memory_bytes
-    a, b = _profile(config, rng, g)
+    a, b = profile_pairs(config, rng, g)
     duration = rng.lognormal(0.0, config.duration_job_log_sd, jobs)[job] * rng.lognormal(
         0.0, config.duration_stage_log_sd, g
     )
     real = np.minimum(config.real_cpu_most, rng.lognormal(log(config.real_cpu_median), config.real_cpu_log_sd, g))
     real_memory = rng.lognormal(log(config.real_memory_median), config.real_memory_log_sd, g)
-    stages = _Stages(
+    stages = Stages(
         job=job,
         level=level,
         chain=chain[job],
@@ -185,7 +209,7 @@ def _draw_stages(config: WorldConfig, rng: np.random.Generator, pods: int) -> tu
         sensitivity=a,
         pressure=b,
     )
-    return stages, _tenants(config, rng, jobs)
+    return stages, drawn_tenants(config, rng, jobs)
 
 
 class _Schedule(NamedTuple):
@@ -199,7 +223,12 @@ class _Schedule(NamedTuple):
 
 
 def _draw_schedule(
-    config: WorldConfig, rng: np.random.Generator, stages: _Stages, load: float, batch_share: float
+    config: WorldConfig,
+    rng: np.random.Generator,
+    stages: Stages,
+    load: float,
+    batch_share: float,
+    arrivals: Float | None,
 ) -> _Schedule:
     """Arrivals, and durations scaled so that batch requests `batch_share` of the cluster's CPU."""
     jobs = int(stages.job[-1]) + 1
@@ -209,6 +238,8 @@ def _draw_schedule(
     burst = (rng.random(jobs) < config.burst_jobs) & ~warm
     starts = np.floor(rng.uniform(0.0, horizon, jobs) / config.burst_every_s) * config.burst_every_s
     arrival = np.where(burst, starts + rng.uniform(0.0, config.burst_length_s, jobs), arrival)
+    if arrivals is not None:
+        arrival, warm = arrivals, np.zeros(jobs, dtype=np.bool_)
     residual = np.where(warm, rng.uniform(0.2, 1.0, jobs), 1.0)[stages.job]
 
     pod_stage = np.repeat(np.arange(len(stages.pods)), stages.pods)
@@ -263,8 +294,8 @@ def _draw_schedule(
 
 def _assemble(
     config: WorldConfig,
-    services: _Services,
-    stages: _Stages,
+    services: Services,
+    stages: Stages,
     job_tenant: Int,
     schedule: _Schedule,
     rng: np.random.Generator,

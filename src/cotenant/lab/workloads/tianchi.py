@@ -23,6 +23,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.topology.group_antiaffinity import GroupRules, group_rules
 
 FOLDER = "alibaba2018-tianchi-containers"
+_TABLES = ("app_resources", "instance_deploy", "machine_resources", "app_interference")
 DISK = 3  # column after CPU, MEMORY, PODS
 RESOURCES = ("cpu", "memory", "pods", "disk")
 MACHINES_OF_A_KIND = 125
@@ -62,9 +63,13 @@ def find_folder(traces: Path | None) -> Path:
         raise InvalidInput(
             "--traces", "not given", "a folder with real traces", f"--traces DIR, with DIR/{FOLDER} inside"
         )
-    for folder in (traces / FOLDER, traces):
+    places = (traces / FOLDER, traces)
+    for folder in places:
         if any(folder.glob("app_resources.*")):
             return folder
+    for folder in places:
+        if (folder.name == FOLDER and folder.is_dir()) or any(table_file(folder, name) for name in _TABLES):
+            _file(folder, "app_resources")  # says which table the set lacks
     raise InvalidInput(
         "--traces", str(traces), f"a folder that holds {FOLDER}", "--traces DIR names the folder of all traces"
     )
