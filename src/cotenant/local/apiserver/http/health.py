@@ -97,10 +97,10 @@ class ApiServerMetrics:
 
     def read_ignored_webhooks(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
         """Add the calls of webhooks that failed and were ignored, by (webhook, admit or validating)."""
-        from prometheus_client.core import CounterMetricFamily
+        from prometheus_client.core import GaugeMetricFamily
 
         self.registry.read(
-            CounterMetricFamily,
+            GaugeMetricFamily,  # a counter would be exported with the suffix _total, which kube-apiserver's lacks
             "apiserver_admission_webhook_fail_open_count",
             "Calls of admission webhooks that failed and were ignored, by webhook and type",
             ("name", "type"),
