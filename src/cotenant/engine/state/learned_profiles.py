@@ -230,15 +230,16 @@ class LearnedProfiles:
             self._row_of = np.concatenate([self._row_of, np.full(more, _UNKNOWN, dtype=np.int64)])
 
     def _prior_of(self, k: int) -> Float:
-        """The store's row of a shape that was not looked up, or its prior."""
+        """The store's row of a shape that was not looked up, or its prior: kept, since hashing a shape costs more than the rest."""
+        line = self._prior.get(k)
+        if line is not None:
+            return line
         shape = self._encoder.shape(k)
         row = self.store.row(shape)
         if row >= 0:
             self._row_of[k] = row
             return self.store.table[row].copy()
-        line = self._prior.get(k)
-        if line is None:
-            one = np.zeros((1, model.COLUMNS))
-            self.store.begin(one, 0, shape)
-            line = self._prior[k] = one[0]
-        return line
+        one = np.zeros((1, model.COLUMNS))
+        self.store.begin(one, 0, shape)
+        self._prior[k] = one[0]
+        return one[0]
