@@ -245,6 +245,7 @@ class Cluster:
             known = assignments.on_nodes(numbers)
             estimates.measured(numbers[known], cpu_cores[known], memory_bytes[known])
             estimates.correct_use()
+            self._components.placing.lend(estimates.trust)
         if profile.weighs_slack:
             estimates.correct_slack(estimates.batch_of(assigned), now_s)
         estimates.correct_profiles(assigned)

@@ -277,3 +277,34 @@ def test_shapes_that_are_not_corrected_again_would_not_change(shapes_in_all: int
         estimates = assignments.estimates
         estimates._settled.clear()
         assert len(estimates.correct_waiting(shapes, now, slack=True, use=True)) == 0
+
+
+@pytest.mark.parametrize(("error_sd", "low", "high"), [(0.05, 1.4, 1.57), (2.0, 0.9, 1.1)])
+def test_requests_exceed_a_node_only_as_far_as_declared_use_has_been_right(
+    error_sd: float, low: float, high: float
+) -> None:
+    """With declarations that are wrong by a factor of seven, scores are too, and batch crowded on few nodes until they were full by use."""
+    rng = np.random.default_rng(5)
+    engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(most_pods=1000))
+
+    def add(i: int, use: float, memory: float, node: str = "") -> None:
+        declared = Estimate(
+            use * rng.lognormal(0.0, error_sd), memory * rng.lognormal(0.0, error_sd), 0.1, 0.1, 1.0, 1e4
+        )
+        amounts = Amounts.of({"cpu": 4000, "memory": 4 * GIB})
+        pod = Pod(f"q{i}", requests=amounts, tenant=f"t{i}", estimate=declared)
+        engine.pod_seen(ObservedPod(pod, pod.name, "cotenant", 0.0, node=node), 0.0)
+
+    for i in range(2):
+        engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 96_000, "memory": 640 * GIB, "pods": 200})))
+    real, used_memory = rng.lognormal(np.log(0.8), 0.3, 24), GIB * rng.lognormal(0.0, 0.3, 24)
+    for i in range(24):
+        add(i, real[i], used_memory[i], "n0")
+    numbers = np.array([engine.number_of(f"q{i}") for i in range(24)])
+    engine.usage_measured(numbers, real, used_memory, 60.0)
+    for i in range(24, 150):
+        add(i, 0.8, float(GIB))
+    engine.decide(61.0)
+    nodes = engine._components.assignments.ledger.nodes
+    assert low < (nodes.requested[:, 0] / nodes.capacity[:, 0]).max() <= high
+    engine.validate()

@@ -34,9 +34,14 @@ from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.decisions.reasons import Rejection
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
+from cotenant.policy.overcommit.prediction import lent_cap
 from cotenant.policy.placement.compiled import FILTERS, Reject, commit, reject_rows, sample_size
+from cotenant.policy.placement.knobs import column
 from cotenant.policy.placement.preference import sampled, scaled
 from cotenant.policy.placement.profiles import PlacementProfile
+
+_REQUEST_CAP = column("request_cap")
+
 
 # Filters whose verdict on a node depends on its row alone; NodeUnschedulable is counted apart from TaintToleration, and devices are columns of the row.
 ROW_LOCAL = frozenset({each.plugin for each in FILTERS.values()} | {"NodeUnschedulable", "DeviceShare"})
@@ -83,11 +88,19 @@ class Placing:
         self._assignments = assignments
         self._rng = rng
         self._knobs = self._knobs_of[profile.name]
+        if profile.measures_use:
+            self.lend(0.0)
         self._cursor = np.zeros(1, dtype=np.int64)  # where node sampling continues
         self._rejector = Rejector(assignments.encoder, assignments.narrowing, profile)
         self.witness: ScoreListener | None = None  # called for every pod; pods are then evaluated one by one
         self._brief: dict[bytes, tuple[tuple[Rejection, ...], frozenset[str]]] = {}  # by the counts of a judgement
         self._calls = 0  # of `place`; no event is processed between a call and the verdicts that follow it
+
+    def lend(self, trust: float) -> None:
+        """Let requests exceed nodes as far as estimates of use are trusted, 0..1; profiles that do not measure use are unchanged."""
+        for each in (self.profile, *self._others.values()):
+            if each.measures_use:
+                self._knobs_of[each.name][_REQUEST_CAP] = lent_cap(each.knobs.request_cap, trust)
 
     def place(self, pods: Sequence[PodInfo], now_s: float, only: Mask = EVERYWHERE) -> list[Judgement]:
         """Place these pods in this order; placed pods are in the ledger and the narrowing. The arrays must be up to date.

@@ -127,6 +127,11 @@ class Estimates:
             shapes.params[service, param] = np.maximum(peak, measured[service])
         self._unpredicted[:] = False
 
+    @property
+    def trust(self) -> float:
+        """How far declared use of batch is believed, 0..1: the smaller weight of CPU and memory, 0 before the first shape is measured."""
+        return min(each.trust if each.shapes else 0.0 for each in self._calibrations)
+
     def _predict_new(self, shapes: Int) -> None:
         """Write predicted use into those of these shapes that arrived since the last correction."""
         rows = shapes[self._unpredicted[shapes]]

@@ -3,7 +3,7 @@
 Problem: fitting by estimates lends idle capacity, but with inaccurate estimates it overfills nodes and all pods slow down. Choice: requests count until enough
 shapes have been measured. Then empirical Bayes in logarithms: the measured shapes show how use relates to requests (a prior with mean and spread) and how far
 estimates deviate (a bias and a spread); an unmeasured shape's use is a quantile of the posterior between its estimate and the prior, so accurate estimates have a
-high weight and inaccurate ones a low weight. The quantile states the risk: with `caution` c a shape uses more than is predicted with probability 1 - Phi(c + sd / 2),
+high weight and inaccurate ones a low weight, and requests may exceed a node in proportion to that weight (`lent_cap`). The quantile states the risk: with `caution` c a shape uses more than is predicted with probability 1 - Phi(c + sd / 2),
 at most 1 - Phi(c), 40 % for the default 0.25; the sd / 2 makes the sum over many shapes unbiased at c = 0. Limits: log-normal errors, equal for all shapes; a measured
 shape uses its measurement.
 """
@@ -39,6 +39,14 @@ class Calibration:
         """Weight of an estimate against the prior, 0..1."""
         prior, error = self.prior_sd**2, self.error_sd**2
         return prior / (prior + error) if prior + error > 0 else 1.0
+
+
+def lent_cap(cap: float, trust: float) -> float:
+    """The largest requested share of a node when estimates have this trust: lending beyond the node's capacity grows with it, from 1 (requests must fit) to `cap`.
+
+    Scores use estimates too; where those are wrong, nothing but the requests keeps batch from crowding on nodes that only look calm.
+    """
+    return 1.0 + (cap - 1.0) * trust
 
 
 UNCALIBRATED = Calibration(0.0, 0.0, 0.0, 0.0, 0)

@@ -5,7 +5,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from cotenant.policy.overcommit.prediction import ENOUGH_SHAPES, UNCALIBRATED, calibrate, predict, shrink
+from cotenant.policy.overcommit.prediction import ENOUGH_SHAPES, UNCALIBRATED, calibrate, lent_cap, predict, shrink
 
 
 def world(error_sd: float, shapes: int = 4000, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -98,3 +98,16 @@ def test_zero_estimates_stay_zero() -> None:
     request, use, estimate = world(0.5)
     calibration = calibrate(request, estimate, use)
     assert predict(np.array([1.0, 0.0]), np.array([0.0, 2.0]), calibration, 0.0).tolist() == [0.0, 2.0]
+
+
+def test_lending_grows_from_none_to_the_cap_with_the_trust_in_estimates() -> None:
+    assert (lent_cap(1.57, 0.0), lent_cap(1.57, 1.0)) == (1.0, pytest.approx(1.57))
+    assert lent_cap(1.57, 0.5) == pytest.approx(1.285)
+    request, use, _ = world(0.2)
+    trusts = []
+    for error in (0.05, 0.2, 0.5, 1.0, 2.0):
+        estimate = use * np.random.default_rng(9).lognormal(0.0, error, len(use))
+        trusts.append(calibrate(request, estimate, use).trust)
+    assert trusts == sorted(trusts, reverse=True)
+    assert trusts[0] > 0.95
+    assert trusts[-1] < 0.05
