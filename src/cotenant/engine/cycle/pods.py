@@ -53,7 +53,9 @@ class Pods:
         """Process a pod's current object; repeated events have no effect."""
         entry = self.by_uid.get(seen.uid)
         if entry is not None:
-            if seen != entry.seen:
+            if bool(seen.reservation) != bool(entry.seen.reservation):
+                self._outbox.count("the uid of a pod is that of a reservation")  # never from a sound API server
+            elif seen != entry.seen:
                 self._changed(entry, seen, now_s)
             return
         counts = bool(seen.node)
