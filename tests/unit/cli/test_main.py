@@ -253,7 +253,10 @@ def test_an_interrupt_ends_the_worker_processes(tmp_path: Path, capsys: pytest.C
         ),
         (("--workload", "openb", "--load", "99"), "--load: 99.0: expected"),
         (("--workload", "openb", "--set", "cotenant.sprad=1"), "--set: cotenant.sprad: expected a knob of cotenant: "),
-        (("--workload", "openb", "--set", "cotenant.unit=0"), "--set: cotenant.unit=0: expected 1..1000"),
+        (
+            ("--workload", "openb", "--set", "cotenant.unit=0"),
+            "--set: cotenant.unit=0: expected a whole number 1..1000",
+        ),
         (("--workload", "openb"), "--traces: "),
         (("--workload", "openb", "--policies", "magic"), "--policies: magic: expected"),
         (("--workload", "tianchi", "--load", "9"), "--load: 9.0: expected"),

@@ -48,20 +48,43 @@ class TraceMetrics(Collector):
 
     def _own(self) -> Iterator[Metric]:
         counts, engine = self._engine.counts, self._engine
-        for name, text, value in (
-            ("requests", "Export requests that were taken.", counts.batches),
-            ("requests_refused", "Export requests that were refused for want of room.", counts.refused_batches),
-            ("spans", "Spans that were taken.", counts.spans),
-            ("spans_rejected", "Invalid spans.", counts.rejected),
-            ("spans_late", "Spans that arrived after their trace was finished; they are counted, not shown.", counts.late),
-            ("spans_dropped", "Spans left out of their trace: doubled, or beyond its bound.", counts.dropped),
-            ("spans_other", "Spans counted under _other because there are too many operations.", engine.operations.overflowed),
-            ("finished", "Finished traces.", counts.finished),
-            ("partial", "Finished traces with a missing parent or several roots.", counts.partial),
-            ("attributes_dropped", "Requests whose attributes were dropped before their traces were finished.", engine.bodies.dropped),
-            ("skew_ignored", "Calls whose estimated clock skew is beyond the bound.", engine.skews.ignored),
-        ):  # fmt: skip
-            yield CounterMetricFamily(f"cotenant_traces_{name}", text, value=value)
+        yield _counter("cotenant_traces_requests", "Export requests that were taken.", counts.batches)
+        yield _counter(
+            "cotenant_traces_requests_refused",
+            "Export requests that were refused for want of room.",
+            counts.refused_batches,
+        )
+        yield _counter("cotenant_traces_spans", "Spans that were taken.", counts.spans)
+        yield _counter("cotenant_traces_spans_rejected", "Invalid spans.", counts.rejected)
+        yield _counter(
+            "cotenant_traces_spans_late",
+            "Spans that arrived after their trace was finished; they are counted, not shown.",
+            counts.late,
+        )
+        yield _counter(
+            "cotenant_traces_spans_dropped",
+            "Spans left out of their trace: doubled, or beyond its bound.",
+            counts.dropped,
+        )
+        yield _counter(
+            "cotenant_traces_spans_other",
+            "Spans counted under _other because there are too many operations.",
+            engine.operations.overflowed,
+        )
+        yield _counter("cotenant_traces_finished", "Finished traces.", counts.finished)
+        yield _counter(
+            "cotenant_traces_partial", "Finished traces with a missing parent or several roots.", counts.partial
+        )
+        yield _counter(
+            "cotenant_traces_attributes_dropped",
+            "Requests whose attributes were dropped before their traces were finished.",
+            engine.bodies.dropped,
+        )
+        yield _counter(
+            "cotenant_traces_skew_ignored",
+            "Calls whose estimated clock skew is beyond the bound.",
+            engine.skews.ignored,
+        )
         yield GaugeMetricFamily(
             "cotenant_traces_open_spans", "Spans whose traces are not finished.", value=engine.open_spans
         )
@@ -99,6 +122,10 @@ class TraceMetrics(Collector):
             for family, durations in ((client, figures.client), (server, figures.server)):
                 family.add_metric(labels, _buckets(durations), durations.total_s)
         yield from (calls, failed, client, server)
+
+
+def _counter(name: str, text: str, value: int) -> CounterMetricFamily:
+    return CounterMetricFamily(name, text, value=value)
 
 
 def _buckets(durations: CallDurations) -> list[tuple[str, float]]:
