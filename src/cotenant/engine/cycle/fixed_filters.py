@@ -49,7 +49,7 @@ def fixed_filters(encoder: Encoder, k: int) -> Iterator[FixedFilter]:
 
 def passing(encoder: Encoder, k: int) -> Mask:
     """`bool[N]`: rows that pass all of these filters."""
-    left = np.ones(len(encoder.nodes().ready), dtype=np.bool_)
+    left = np.ones(encoder.all_rows, dtype=np.bool_)
     for each in fixed_filters(encoder, k):
         left &= ~each.fails
     return left

@@ -147,7 +147,7 @@ class Rejector:
 
     def check(self, k: int, number: int, rows: Int | None = None) -> Checked:
         """The results of all filters on every node (those of `rows`, or all) for a pod with shape k; number -1 = row-local filters only."""
-        here = np.zeros(len(self._encoder.nodes().ready), dtype=np.bool_)
+        here = np.zeros(self._encoder.all_rows, dtype=np.bool_)
         here[list(self._encoder.node_rows.values()) if rows is None else rows] = True
         checks = tuple(self._checks(k, number))
         misses = np.zeros(len(here), dtype=np.int64)

@@ -82,6 +82,11 @@ class Encoder:
         """The resources and their columns."""
         return self._arrays.axis
 
+    @property
+    def all_rows(self) -> int:
+        """Rows of nodes: in use, and free."""
+        return len(self._arrays.row_nodes)
+
     def nodes(self) -> NodeArrays:
         """One row per node, in the order of `node_rows`; the row of a removed node is not ready."""
         return NodeArrays._make(column[: len(self._arrays.row_nodes)] for column in self._arrays.nodes)

@@ -135,7 +135,7 @@ class AttachLimits:
         )
 
     def _of(self, driver: str) -> tuple[Int, Int]:
-        size = len(self._encoder.nodes().ready)
+        size = self._encoder.all_rows
         if self._revision != self._encoder.labels_revision:
             self._revision = self._encoder.labels_revision
             self._counts.clear()

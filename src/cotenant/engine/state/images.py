@@ -65,7 +65,7 @@ class NodeImages:
 
     def _computed(self, wanted: tuple[str, ...]) -> Float | None:
         rows = self._encoder.node_rows
-        scaled = np.zeros(len(self._encoder.nodes().ready))
+        scaled = np.zeros(self._encoder.all_rows)
         for image in wanted:
             sizes = {rows[name]: size for name, size in self._sizes.get(image, {}).items() if name in rows}
             share = len(sizes) / len(rows) if rows else 0.0

@@ -30,7 +30,7 @@ class Regions:
 
     def size(self) -> int:
         """The number of rows, with and without a node."""
-        return len(self._encoder.nodes().ready)
+        return self._encoder.all_rows
 
     def known(self) -> Mask:
         """`bool[N]`: rows that have a node."""

@@ -256,7 +256,7 @@ class Mirror:
 
     def _add(self, node: Node) -> int:
         row = self._encoder.add_node(node)
-        size = len(self._encoder.nodes().ready)
+        size = self._encoder.all_rows
         if size > len(self.listed):
             longer = 2 * size
             unknown = np.full((longer - len(self.offered), 2), np.nan)

@@ -133,7 +133,7 @@ class CpuNodes:
     def sync(self) -> None:
         """Bring the rows up to date with the encoder."""
         encoder = self.encoder
-        size = len(encoder.nodes().ready)
+        size = encoder.all_rows
         if size > len(self.versions):
             more = np.zeros(size - len(self.versions), dtype=np.int64)
             self.versions = np.concatenate([self.versions, more])

@@ -203,7 +203,7 @@ class DeviceNodes:
     def _lay_out(self, encoder: Encoder) -> None:
         """Recompute the row of every node: nodes were added or removed, or labels changed."""
         self._revision = encoder.labels_revision
-        self._rows = np.zeros(len(encoder.nodes().ready), dtype=np.int64)
+        self._rows = np.zeros(encoder.all_rows, dtype=np.int64)
         for node in self.by_name.values():
             node.row = encoder.node_rows.get(node.name, -1)
             if node.row < 0:

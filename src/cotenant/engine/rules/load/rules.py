@@ -318,7 +318,7 @@ class LoadAware:
         if encoder.revision != self._revision:
             self._stale.update(encoder.changed_since(self._revision))
             self._revision = encoder.revision
-            size = len(encoder.nodes().ready)
+            size = encoder.all_rows
             self._rows.grow(size)
             self._names += [""] * (size - len(self._names))
             self._due_s += [inf] * (size - len(self._due_s))
