@@ -17,7 +17,7 @@ setup: $(STAMP) ## make .venv with everything the lab and the tests need
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,node,traces,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,node,traces,tune,dev]'
 	$(BIN)/cotenant warm
 	@touch $@
 
