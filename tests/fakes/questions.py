@@ -58,9 +58,8 @@ def carry_out(c: Cluster, instructions: tuple[Instruction, ...], now_s: float) -
 class Watching:
     """Keeps the ranking of every pod that is judged."""
 
-    def __init__(self, c: Cluster) -> None:
-        self._cluster = c
+    def __init__(self) -> None:
         self.seen: dict[str, tuple[Candidate, ...]] = {}
 
     def judging(self, seen: Seen) -> None:
-        self.seen[seen.pod] = table(seen, self._cluster.profile).best(1000)
+        self.seen[seen.pod] = table(seen).best(1000)

@@ -117,6 +117,10 @@ SPECS: dict[str, dict[str, Any]] = {
             "nodeAggregatePolicy": {"durations": ["5m0s"]},
         }
     },
+    "nodeslos": {
+        "resourceUsedThresholdWithBE": {"enable": True, "cpuSuppressThresholdPercent": 65},
+        "cpuBurstStrategy": {"policy": "auto", "cpuBurstPercent": 1000},
+    },
     "podgroups": {"minMember": 3, "minResources": AMOUNTS, "scheduleTimeoutSeconds": 10},
     "podgroups.scheduling.x-k8s.io": {"minMember": 3, "minResources": AMOUNTS, "scheduleTimeoutSeconds": 10},
     "elasticquotas.scheduling.x-k8s.io": {"min": AMOUNTS, "max": AMOUNTS},

@@ -156,7 +156,7 @@ def test_a_question_changes_no_bit_and_no_later_decision(seed: int, name: str) -
 @settings(deadline=None, max_examples=30)
 def test_recording_changes_no_placement_and_lists_the_chosen_node_first(seed: int, name: str) -> None:
     watched, left_alone = World(seed, name), World(seed, name)
-    watching = Watching(watched.c)
+    watching = Watching()
     watched.c.observe(watching)
     for _ in range(6):
         watching.seen.clear()
