@@ -124,7 +124,13 @@ class _Collected(Watches):
         self.collected: dict[str, Deliver[Any]] = {}
 
     def deliver(
-        self, kind: Kind[Any], deliver: Deliver[Any], *, field_selector: str = "", optional: bool = False
+        self,
+        kind: Kind[Any],
+        deliver: Deliver[Any],
+        *,
+        namespace: str = "",
+        field_selector: str = "",
+        optional: bool = False,
     ) -> Reflector[Any]:
         self.collected[kind.name] = deliver
         return cast(Reflector[Any], None)

@@ -142,7 +142,7 @@ def test_preferences_decide_and_are_recorded_by_part() -> None:
 
     class Listener:
         def judging(self, seen: Seen) -> None:
-            tables.append(table(seen, cluster.engine.profile))
+            tables.append(table(seen))
 
     cluster.engine.observe(Listener())
     assert cluster.decide(1.0) == {"web-1": "n2"}  # in the zone, not on the host
