@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from cotenant.drivers.kubelet.extended import EXTENDED_SPEC, ContainerAmounts, pod_amounts, read_annotation
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import (
@@ -27,7 +28,7 @@ from cotenant.model.cluster.qos import (
 )
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
 
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"  # annotation: JSON with the pod's assigned CPUs
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -43,6 +44,8 @@ class DeclaredContainer:
     cpu_limit_m: int | None = None
     memory_request_bytes: int | None = None
     memory_limit_bytes: int | None = None
+    extended_cpu: bool = False
+    extended_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class DeclaredPod:
     containers: tuple[DeclaredContainer, ...] = ()
     phase: Phase | None = None
     addresses: tuple[str, ...] = ()  # its own IPs
+    extended: ExtendedAmounts | None = None  # None: where there is an annotation with batch amounts, those apply
 
 
 def join(found: Iterable[NodePod], declared: Sequence[DeclaredPod]) -> tuple[NodePod, ...]:
@@ -88,6 +92,12 @@ def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
     qos = effective_qos(declared_qos, kubernetes)
     priority = declared.priority if declared.priority is not None else (pod.priority or None)
     band = effective_class(raw_class(labels.get(PRIORITY_CLASS), priority), qos)
+    containers = _containers(pod.containers, declared.containers)
+    extended = declared.extended
+    if extended is None:
+        annotated = read_annotation(annotations.get(EXTENDED_SPEC))
+        containers = tuple(_annotated(one, annotated.get(one.name)) for one in containers)
+        extended = pod_amounts(annotated.values()) if annotated else pod.extended
     return replace(
         pod,
         namespace=namespace,
@@ -99,12 +109,13 @@ def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
         sub_priority=_sub_priority(labels.get(SUB_PRIORITY)),
         tenant=annotations.get(TENANT) or declared.tenant or pod.tenant or namespace,
         objective_p99_us=objective_us(annotations.get(OBJECTIVE_P99_MS)),
-        containers=_containers(pod.containers, declared.containers),
+        containers=containers,
         labels=labels,
         annotations=annotations,
         phase=declared.phase or pod.phase,
         addresses=declared.addresses or pod.addresses,
         own_cpus=_own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else (),
+        extended=extended,
     )
 
 
@@ -138,7 +149,20 @@ def _container(found: NodeContainer, declared: DeclaredContainer | None) -> Node
         cpu_limit_m=chosen(declared.cpu_limit_m, found.cpu_limit_m),
         memory_request_bytes=chosen(declared.memory_request_bytes, found.memory_request_bytes),
         memory_limit_bytes=chosen(declared.memory_limit_bytes, found.memory_limit_bytes),
+        extended_cpu=declared.extended_cpu,
+        extended_memory=declared.extended_memory,
     )
+
+
+def _annotated(found: NodeContainer, amounts: ContainerAmounts | None) -> NodeContainer:
+    """The container with the batch amounts of the pod's annotation."""
+    if amounts is None:
+        return found
+    if amounts.extended_cpu:
+        found = replace(found, cpu_request_m=amounts.cpu_request_m, cpu_limit_m=amounts.cpu_limit_m, extended_cpu=True)
+    if amounts.extended_memory:
+        found = replace(found, memory_limit_bytes=amounts.memory_limit_bytes, extended_memory=True)
+    return found
 
 
 def _sub_priority(text: str | None) -> int:

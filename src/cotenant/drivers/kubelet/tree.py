@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
-from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_max_of, memory_max_of
+from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_max_of, memory_max_of, shares_of
 from cotenant.drivers.kubelet.names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
 from cotenant.model.cluster.qos import QoSClass, effective_class, effective_qos, raw_class
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
@@ -196,7 +196,10 @@ class KubepodsTree:
         with suppress(OSError, InvalidInput, ValueError):
             limit = self._cpu_max(group).cpu_m or 0
         with suppress(OSError, InvalidInput, ValueError):
-            if self._layout.version("memory") == 1:
+            before = self._before.get(Target(group, Knob.MEMORY_MAX))
+            if before:
+                text = before
+            elif self._layout.version("memory") == 1:
                 text = memory_max_of(self._text("memory", group, "memory.limit_in_bytes"))
             else:
                 text = self._text("memory", group, "memory.max")
@@ -205,8 +208,8 @@ class KubepodsTree:
 
     def _shares(self, group: str) -> int:
         before = self._before.get(Target(group, Knob.CPU_WEIGHT))
-        if not before and self._layout.version("cpu") == 1:
-            return int(self._text("cpu", group, "cpu.shares"))
+        if self._layout.version("cpu") == 1:
+            return shares_of(int(before)) if before else int(self._text("cpu", group, "cpu.shares"))
         weight = int(before or self._text("cpu", group, "cpu.weight"))
         return LEAST_SHARES + (weight - 1) * (MOST_SHARES - LEAST_SHARES) // (_MOST_WEIGHT - 1)
 

@@ -4,7 +4,7 @@ Problem: the kernel checks knobs against one another: a burst above its quota, a
 outside its parent's (v1) and a weight while the group is idle are all refused. A restore that is refused leaves a wrong value behind. Choice:
 one pure order for writing and for restoring. Writes that release others come first: idle off; then decreasing bursts, decreasing quotas
 (children first), increasing quotas (parents first), increasing bursts; CPU sets widen from the top, then narrow from the bottom; memory limits
-so that the softer one is reached first; weights; idle on; reclaim last. A CPU set that neither contains the old one nor is contained in it,
+so that the softer one is reached first, in the order of quotas; weights; idle on; reclaim last. A CPU set that neither contains the old one nor is contained in it,
 and whose relatives change too, is first set to the union of both. Limits: a value that a group outside the batch forbids is still refused by
 the kernel. The empty CPU set counts as no CPU (v1); on v2, where it means the parent's, no order is wrong.
 
@@ -22,6 +22,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import UNLIMITED, Knob, SetKnob, Target
 
 _MEMORY = (Knob.MEMORY_MAX, Knob.MEMORY_HIGH)
+_MOST_DEPTH = 4096  # of a group: a path has at most that many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ def _rank(write: PlannedWrite) -> tuple[int, int]:
         case Knob.CPU_MAX:
             return (3, depth) if rises else (2, -depth)
         case Knob.MEMORY_MAX | Knob.MEMORY_HIGH as knob:
-            at = _MEMORY.index(knob)
-            return (7, at) if rises else (8, -at)
+            at = _MEMORY.index(knob) * _MOST_DEPTH
+            return (7, at + depth) if rises else (8, -at - depth)
         case Knob.MEMORY_RECLAIM:
             return (12, 0)
         case _:

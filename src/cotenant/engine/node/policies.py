@@ -4,7 +4,7 @@ Problem: policies are separate modules, and the agent, the lab and the command l
 entries; a policy is a pure `decide` with its settings and its first memory; settings of None switch it off. Limits: the order here is the order in which
 ties are resolved and evictions are taken.
 
-Source of the defaults: Koordinator's gates (suppress and burst on, evictions off); what its defaults leave off is off here.
+Source of the defaults: Koordinator's gates (suppress, burst and batch resources on, evictions off); what its defaults leave off is off here.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cotenant.model.machine.node_state import NodeState
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.interference import antagonist
 from cotenant.policy.interference import settings as interference
+from cotenant.policy.nodeqos import batch_resources
 from cotenant.policy.nodeqos.burst import config as burst_config
 from cotenant.policy.nodeqos.burst import policy as burst
 from cotenant.policy.nodeqos.cpu import best_effort as best_effort_cpu
@@ -34,6 +35,7 @@ SECOND_US = 1_000_000
 _BURST = burst_config.BurstConfig()  # pods may ask for more by annotation
 _SUPPRESS_AND_GUARD = best_effort_cpu.BestEffortCpuConfig()
 _OWN_CPUS = own_cpus.OwnCpusConfig()
+_BATCH = batch_resources.BatchResourcesConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class PolicySettings:
 
     best_effort_cpu: best_effort_cpu.BestEffortCpuConfig | None = _SUPPRESS_AND_GUARD
     own_cpus: own_cpus.OwnCpusConfig | None = _OWN_CPUS  # no effect where no pod has own CPUs
+    batch_resources: batch_resources.BatchResourcesConfig | None = _BATCH  # no effect where no pod requests them
     burst: burst_config.BurstConfig | None = _BURST
     interference: interference.InterferenceSettings | None = None
     antagonists_leave: bool = False  # evict repeat offenders
@@ -104,6 +107,13 @@ def enabled_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             own_cpus.OwnCpusMemory(),
             "the pod leaves, or is given other CPUs; the shared pool when no pod has CPUs of its own",
             own_cpus.reads,
+        ),
+        NodePolicy(
+            "batch-resources",
+            batch_resources.decide,
+            settings.batch_resources,
+            batch_resources.BatchResourcesMemory(),
+            "the pod ends, or no longer has batch or mid resources",
         ),
         NodePolicy(
             "interference",

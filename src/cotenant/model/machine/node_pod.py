@@ -1,8 +1,9 @@
 """Workloads of one node as its agent sees them: pods, containers, and programs outside Kubernetes, with their cgroups.
 
 Problem: the same policies must apply to a kubelet's pods, to the founding document's pod directories and to plain cgroups on a machine without
-Kubernetes. Choice: all three become `NodePod`; what a source does not provide has the default. Limits: amounts are what the node enforces; batch
-resources (kubernetes.io/batch-cpu, -memory) use the same fields, since the node does not distinguish them.
+Kubernetes. Choice: all three become `NodePod`; what a source does not provide has the default. Amounts of batch and mid resources
+(kubernetes.io/batch-cpu, mid-memory, ...) use the same fields as native ones and are marked, since a kubelet enforces native ones only. Limits: amounts are
+those of the specification, whatever the groups have.
 """
 
 from __future__ import annotations
@@ -33,6 +34,20 @@ class NodeContainer:
     cpu_limit_m: int = 0
     memory_request_bytes: int = 0
     memory_limit_bytes: int = 0
+    extended_cpu: bool = False  # its CPU amounts are of batch-cpu or mid-cpu: no kubelet enforces them
+    extended_memory: bool = False  # its memory amounts are of batch-memory or mid-memory
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedAmounts:
+    """What the group of a pod with batch or mid resources should have, native amounts, sidecars and overhead included. None = leave it as it is."""
+
+    cpu_request_m: int | None = None  # None: no container has batch or mid CPU
+    cpu_limit_m: int | None = None  # None: as above, or a container has no CPU limit
+    memory_limit_bytes: int | None = None  # None: no container has batch or mid memory, or one has no memory limit
+
+
+NOT_EXTENDED = ExtendedAmounts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,7 @@ class NodePod:
     host_application: bool = False
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively
+    extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
 
     @property
     def key(self) -> str:

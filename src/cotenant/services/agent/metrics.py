@@ -237,6 +237,7 @@ _KNOBS = (
     (Knob.CPU_IDLE, "cotenant_knob_cpu_idle", "1 where a group is held idle"),
     (Knob.CPU_WEIGHT, "cotenant_knob_cpu_weight", "A held weight, 1 to 10000"),
     (Knob.MEMORY_HIGH, "cotenant_knob_memory_high_bytes", "A held memory.high; +Inf: no limit"),
+    (Knob.MEMORY_MAX, "cotenant_knob_memory_max_bytes", "A held memory.max; +Inf: no limit"),
 )
 
 

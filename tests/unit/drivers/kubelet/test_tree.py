@@ -69,14 +69,20 @@ def test_a_knob_held_by_an_earlier_agent_is_not_the_containers_limit(tmp_path: P
         make(tmp_path, version, group, V1 if version == 1 else V2)
     tree = KubepodsTree(layout(tmp_path, version))
     assert [c.cpu_limit_m for c in tree.read()[0].containers] == [1500, 1500]  # it is told later than it reads
-    held = {Target(groups[0], Knob.CPU_MAX): "100000 100000", Target(groups[0], Knob.CPU_WEIGHT): "39"}
+    weight = "100" if version == 1 else "39"  # one CPU: 1024 shares, which runc makes a weight of 39 on v2
+    held = {
+        Target(groups[0], Knob.CPU_MAX): "100000 100000",
+        Target(groups[0], Knob.CPU_WEIGHT): weight,
+        Target(groups[0], Knob.MEMORY_MAX): "77",
+    }
     told = [
         KnobLease(target, "raw", "held", Reason("r", "t"), LeaseState.HELD, 0.0, 5, before=held[target])
         for target in held
     ]
     tree.held(told)
     assert [c.cpu_limit_m for c in tree.read()[0].containers] == [1000, 1500]
-    assert [c.cpu_request_m // 100 for c in tree.read()[0].containers] == [9, 5 if version == 1 else 4]
+    assert [c.cpu_request_m // 100 for c in tree.read()[0].containers] == ([10, 5] if version == 1 else [9, 4])
+    assert tree.read()[0].containers[0].memory_limit_bytes == 77
     tree.held(())
     assert tree.read()[0].containers[0].cpu_limit_m == 1000  # what is known of a group stays
 

@@ -136,3 +136,31 @@ def test_roots_apply_to_cgroups_only() -> None:
 )
 def test_within(group: str, roots: tuple[str, ...], inside: bool) -> None:
     assert within(group, roots) is inside
+
+
+V1 = ALL - {Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_RECLAIM}
+
+
+@pytest.mark.parametrize(
+    ("supported", "pod", "main"), [(V1, "50000 100000", "50000 100000"), (ALL, "150000 100000", "100000 100000")]
+)
+def test_on_v1_a_quota_is_not_above_the_one_of_a_group_that_contains_it(
+    supported: frozenset[Knob], pod: str, main: str
+) -> None:
+    wanted = (
+        (Target("pods/be/a", Knob.CPU_MAX), "150000 100000"),
+        (Target("pods/be/a/main", Knob.CPU_MAX), "100000 100000"),
+        (Target("pods/be/a/log", Knob.CPU_MAX), "5000 100000"),
+        (Target("pods/web", Knob.CPU_MAX), "150000 100000"),
+    )
+    plan = resolve([("guard", verdict((BE, "50000 100000"))), ("limits", verdict(*wanted))], ("pods",), supported)
+    found = {target.group: desired.request.value for target, desired in plan.desired.items()}
+    assert found == {
+        "pods/be": "50000 100000",
+        "pods/be/a": pod,
+        "pods/be/a/main": main,
+        "pods/be/a/log": "5000 100000",
+        "pods/web": "150000 100000",
+    }
+    lowered = plan.desired[Target("pods/be/a/main", Knob.CPU_MAX)].request.reason.text
+    assert ("lowered to the quota of /pods/be/a" in lowered) == (supported is V1)

@@ -71,7 +71,9 @@ print([name for name in {HEAVY!r} if name in sys.modules])
         (replace(CONFIG, mode=Mode.OBSERVE, writable=("elsewhere",)), "outside the groups that the agent may write"),
         (
             replace(
-                CONFIG, mode=Mode.OBSERVE, policies=PolicySettings(best_effort_cpu=None, own_cpus=None, burst=None)
+                CONFIG,
+                mode=Mode.OBSERVE,
+                policies=PolicySettings(best_effort_cpu=None, own_cpus=None, batch_resources=None, burst=None),
             ),
             "no policy is on",
         ),

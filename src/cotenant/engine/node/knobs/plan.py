@@ -3,17 +3,20 @@
 Problem: several policies want the same knob, some want knobs that the agent may not write or that this machine lacks, and a value may be malformed.
 Choice: a desired value must pass four checks (below an allowed root, a knob that the machine has, a value that the knob accepts, not the weight of a
 group that is to be idle, which the kernel refuses); of those that pass, the most restrictive wins (`restrictiveness.py`), and of equal ones the policy
-that is first in the list; the overruled ones are kept with the winner. Limits: one value per knob; nothing here knows what is held.
+that is first in the list; the overruled ones are kept with the winner. On cgroup v1 the kernel refuses a quota above the parent's, and a parent's below a child's,
+so a quota above the one of a group that contains it becomes that one; on v2 the kernel takes the smaller by itself. Limits: one value per knob; nothing here knows what
+is held, and a quota that no policy wants is not considered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cotenant.engine.node.knobs.restrictiveness import Rank, restrictiveness
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
+from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.verdict import Verdict
 
 
@@ -91,6 +94,8 @@ def resolve(verdicts: Sequence[tuple[str, Verdict]], roots: Sequence[str], suppo
             ]
         else:
             desired[target] = _winner(requests[target])
+    if Knob.MEMORY_LOW not in supported:  # cgroup v1
+        _bound_quotas(desired)
     rejected.sort(key=lambda entry: (_place(entry.request.target), entry.policy, entry.request.value))
     return Plan(desired, tuple(rejected))
 
@@ -109,6 +114,28 @@ def _winner(requests: list[tuple[Rank, int, str, SetKnob]]) -> Desired:
         agreed=tuple(other for _, _, other, request in others if request.value == best.value and other != policy),
         tied=any(at == rank and request.value != best.value for at, _, _, request in others),
     )
+
+
+def _bound_quotas(desired: dict[Target, Desired]) -> None:
+    """Lower each quota to the smallest of those of the groups that contain it. `desired` is sorted, parents first."""
+    for target, own in desired.items():
+        above = target.group.rpartition("/")[0] if target.knob is Knob.CPU_MAX else ""
+        while above:
+            containing = desired.get(Target(above, Knob.CPU_MAX))
+            if containing is not None:  # it is bound by those above it already
+                desired[target] = _bound(own, containing, above)
+                break
+            above = above.rpartition("/")[0]
+
+
+def _bound(own: Desired, containing: Desired, above: str) -> Desired:
+    value = containing.request.value
+    mine, bound = restrictiveness(Knob.CPU_MAX, own.request.value), restrictiveness(Knob.CPU_MAX, value)
+    if mine is None or bound is None or mine[0] <= bound[0]:
+        return own
+    text = f"{own.request.reason.text}; lowered to the quota of /{above}, above which cgroup v1 accepts none"
+    reason = Reason(own.request.reason.rule, text, own.request.reason.terms)
+    return replace(own, request=replace(own.request, value=value, reason=reason))
 
 
 def _sets_idle(requests: list[tuple[Rank, int, str, SetKnob]] | None) -> bool:

@@ -4,10 +4,10 @@ Problem: a scheduler's allocation is not enforced until a cpuset is set, and CPU
 group and its containers' groups get the CPUs of its annotation; other services get all CPUs that are neither owned nor reserved (the shared
 pool), while any pod owns some. Both are restricted to what the ancestor groups allow, as far as that was read, and to online CPUs; where nothing
 would remain, or two pods claim the same CPU, nothing is set and the reason says so. A service whose list another writer has narrowed (the kubelet's
-static policy) is left alone. Best-effort work is handled by best_effort.py. Limits: the list of a sandbox's group is not set; on cgroup v1 it
+static policy) is left alone. A pod on CPUs of its own has no quota: its list is the limit already, and a quota of as many CPUs throttles bursts. Best-effort work is handled by best_effort.py. Limits: the list of a sandbox's group is not set; on cgroup v1 it
 keeps its pod's group as wide as before, while the containers' lists are still set.
 
-Source: Koordinator, koordlet's cpuset hook and its CPU shared pool.
+Source: Koordinator, koordlet's cpuset hook (cpuset, and the quota of bound pods) and its CPU shared pool.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import CpuMax
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import NodeState
@@ -29,9 +30,10 @@ _RULE = "own-cpus"
 
 @dataclass(frozen=True, slots=True)
 class OwnCpusConfig:
-    """`shared_pool`: whether services without own CPUs are kept off CPUs that others own."""
+    """`shared_pool`: whether services without own CPUs are kept off CPUs that others own. `lift_quota`: whether pods on own CPUs lose their quota."""
 
     shared_pool: bool = True
+    lift_quota: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
         terms = (Term("allocated", len(pod.own_cpus), "CPU"), Term("not allowed", -lost, "CPU"))
         reason = Reason(_RULE, text, terms)
         desired += [SetKnob(Target(group, Knob.CPUSET_CPUS), format_cpus(cpus), reason) for group in _groups(pod)]
+        if config.lift_quota and Knob.CPU_MAX in state.supported:
+            desired += _lifted(pod, len(cpus))
         reasons.append(reason)
     if config.shared_pool:
         pool = online - taken - frozenset(state.reserved_cpus)
@@ -91,6 +95,20 @@ def reads(state: NodeState) -> tuple[Target, ...]:
         return ()
     groups = {group for entry in state.services() for each in _groups(entry.pod) for group in (each, *_above(each))}
     return tuple(Target(group, Knob.CPUSET_CPUS) for group in sorted(groups))
+
+
+def _lifted(pod: NodePod, cpus: int) -> list[SetKnob]:
+    """No quota for the pod and its limited containers; none is lifted where the list allows more than the limits."""
+    limits = [container.cpu_limit_m for container in pod.containers]
+    if not any(limits) or cpus * 1000 > sum(limits):
+        return []
+    reason = Reason(_RULE, f"{pod.key} has {cpus} CPUs of its own and needs no quota besides")
+    limited = [container.group for container in pod.containers if container.cpu_limit_m and container.group]
+    return [
+        SetKnob(Target(group, Knob.CPU_MAX), str(CpuMax(None)), reason)
+        for group in dict.fromkeys((pod.group, *limited))
+        if group
+    ]
 
 
 def _shared(

@@ -2,8 +2,8 @@
 
 Problem: a node's strategies have been tuned for years under Koordinator's names, and retyping them makes mistakes. Choice: a pure function from the
 document to `PolicySettings`; absent settings take Koordinator's own defaults, and settings without a counterpart here are listed, so that they are not believed to be in force.
-Limits: strategies of single nodes (nodeStrategies) and host applications are not taken; kernel features of other distributions (group identity,
-core scheduling, memory watermarks, memory reaping) have no counterpart.
+A negative group identity of best-effort work becomes the idle class, its nearest counterpart of the mainline kernel. Limits: strategies of single nodes (nodeStrategies) and host
+applications are not taken; other group identities, core scheduling, memory watermarks and memory reaping, features of other kernels, have no counterpart.
 
     threshold   -> best_effort_cpu.suppress, cpu_eviction, memory_eviction       resource-threshold-config
     memory QoS  -> memory;  resctrl QoS -> cache;  cpu QoS -> best_effort_cpu.idle   resource-qos-config
@@ -190,8 +190,11 @@ def policies_of(slo: NodeSlo, base: PolicySettings = DEFAULT_POLICIES) -> Policy
         )
     if slo.qos is not None:
         best_effort = slo.qos.be_class or ClassQos()
-        if best_effort.cpu is not None and best_effort.cpu.sched_idle is not None:
-            cpu = replace(cpu, idle=bool(best_effort.cpu.enable) and best_effort.cpu.sched_idle == 1)
+        given = best_effort.cpu
+        if given is not None and (given.sched_idle is not None or given.group_identity is not None):
+            # On other kernels the idle class is what the group identity of best-effort work is for.
+            yields = given.sched_idle == 1 or (given.group_identity or 0) < 0
+            cpu = replace(cpu, idle=bool(given.enable) and yields)
         found = replace(found, memory=_memory(slo.qos), cache=_cache(slo.qos, found.cache), io=_io(slo.qos, found.io))
     if slo.burst is not None:
         found = replace(found, burst=_burst(slo.burst))
@@ -340,7 +343,7 @@ def _not_taken(slo: NodeSlo) -> Iterator[str]:
         where = f"resourceQOSStrategy.{name}"
         is_ours = name in ("lsrClass", "lsClass", "beClass")
         if part.cpu is not None and part.cpu.enable:
-            if part.cpu.group_identity:
+            if part.cpu.group_identity and not (name == "beClass" and part.cpu.group_identity < 0):
                 yield f"{where}.cpuQOS.groupIdentity"
             if part.cpu.core_expeller:
                 yield f"{where}.cpuQOS.coreExpeller"

@@ -47,6 +47,19 @@ def test_the_owner_runs_on_its_cpus_and_services_on_the_others() -> None:
     assert verdict.reasons[0].text == "ns/own has own CPUs 2-3"
 
 
+def test_a_pod_on_its_own_cpus_has_no_quota() -> None:
+    limited = container("main", 2000, "pods/own/main")
+    own = owner("own", 2, 3, containers=(limited, container("log", 0, "pods/own/log")))
+
+    def quotas(seen: NodeState, config: OwnCpusConfig | None = None) -> dict[str, str]:
+        return {k.target.group: k.value for k in first(seen, config).knobs if k.target.knob is Knob.CPU_MAX}
+
+    assert quotas(state(own)) == {"pods/own": "max 100000", "pods/own/main": "max 100000"}
+    assert quotas(state(own), OwnCpusConfig(lift_quota=False)) == {}
+    assert quotas(state(owner("own", 1, 2, 3, containers=(limited,)))) == {}  # the limit is below the list
+    assert quotas(state(own, supported=frozenset(Knob) - {Knob.CPU_MAX})) == {}
+
+
 def test_without_own_cpus_nothing_is_set_or_read() -> None:
     seen = state(WEB, BATCH)
     assert (first(seen).knobs, reads(seen)) == ((), ())

@@ -79,7 +79,6 @@ def test_what_has_no_counterpart_is_named() -> None:
         "systemStrategy",
         "resourceQOSStrategy.lsClass.cpuQOS.groupIdentity",
         "resourceQOSStrategy.lsClass.memoryQOS.wmark",
-        "resourceQOSStrategy.beClass.cpuQOS.groupIdentity",
         "resourceQOSStrategy.beClass.networkQOS",
         "resourceQOSStrategy.beClass.blkioQOS.blocks[vda]",
     )
@@ -105,6 +104,25 @@ def test_absent_settings_are_kept() -> None:
     idle_off = policies_of(read_node_slo({"resourceQOSStrategy": {"beClass": {"cpuQOS": {"schedIdle": 0}}}}))
     assert idle_off.best_effort_cpu is not None
     assert not idle_off.best_effort_cpu.idle
+
+
+@pytest.mark.parametrize(
+    ("given", "idle"),
+    [
+        ({"enable": True, "groupIdentity": -1}, True),  # upstream's default for best-effort work
+        ({"enable": True, "groupIdentity": -1, "schedIdle": 0}, True),
+        ({"enable": True, "groupIdentity": 0, "schedIdle": 1}, True),
+        ({"enable": True, "groupIdentity": 2}, False),
+        ({"enable": False, "groupIdentity": -1}, False),
+    ],
+)
+def test_a_negative_group_identity_is_the_idle_class(given: dict[str, object], idle: bool) -> None:
+    slo = read_node_slo({"resourceQOSStrategy": {"beClass": {"cpuQOS": given}}})
+    found = policies_of(slo).best_effort_cpu
+    assert found is not None
+    assert found.idle is idle
+    taken = given.get("groupIdentity", 0) <= 0 or not given["enable"]  # type: ignore[operator]
+    assert not_taken(slo) == (() if taken else ("resourceQOSStrategy.beClass.cpuQOS.groupIdentity",))
 
 
 @pytest.mark.parametrize(

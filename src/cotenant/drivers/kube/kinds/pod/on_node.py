@@ -2,8 +2,7 @@
 
 Problem: requests, priorities, labels and annotations of a pod are known to the API server only, and an agent wants those of its own node, all
 annotations among them. Choice: structs of their own beside the scheduler's, read into `DeclaredPod`, which is laid over the groups that are found. Amounts
-of batch and mid resources are the node's CPU and memory as well. Limits: what cannot be read counts as absent. Init containers and overhead are not
-counted: the limits in force on the node are read from its cgroups.
+of batch and mid resources are the node's CPU and memory as well, and are marked: no kubelet enforces them. Limits: what cannot be read counts as absent.
 Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's batch and mid resources
 (batch-cpu and mid-cpu are in milli-CPU).
 """
@@ -17,6 +16,7 @@ from msgspec import field
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
+from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, is_extended, pod_amounts
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import InvalidInput
@@ -46,6 +46,7 @@ class NodeContainerSpec(ApiStruct, frozen=True):
 
     name: str = ""
     resources: Resources | None = None
+    restart_policy: Text = None  # of an init container: "Always" makes it a sidecar
 
 
 class NodePodSpec(ApiStruct, frozen=True):
@@ -54,6 +55,8 @@ class NodePodSpec(ApiStruct, frozen=True):
     priority: int | None = None
     host_network: bool | None = None
     containers: tuple[NodeContainerSpec, ...] | None = None
+    init_containers: tuple[NodeContainerSpec, ...] | None = None
+    overhead: Quantities = None
 
 
 class NodeContainerStatus(ApiStruct, frozen=True):
@@ -76,6 +79,7 @@ class NodePodStatus(ApiStruct, frozen=True):
     pod_ips: tuple[PodAddress, ...] | None = field(default=None, name="podIPs")
     qos_class: Text = None
     container_statuses: tuple[NodeContainerStatus, ...] | None = None
+    init_container_statuses: tuple[NodeContainerStatus, ...] | None = None
 
 
 class NodePodObject(ApiStruct, frozen=True):
@@ -93,7 +97,11 @@ def declared(obj: NodePodObject) -> DeclaredPod:
     """A pod as the API server declares it."""
     meta, spec, status = obj.metadata, obj.spec or NodePodSpec(), obj.status or NodePodStatus()
     annotations = meta.annotations or {}
-    ids = {each.name: (each.container_id or "").rpartition("//")[2] for each in status.container_statuses or ()}
+    statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    ids = {each.name: (each.container_id or "").rpartition("//")[2] for each in statuses}
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    roles = [_role(each) for each in spec.init_containers or ()] + [Role.CONTAINER] * len(spec.containers or ())
+    read = tuple(_container(each, ids.get(each.name, "")) for each in containers)
     return DeclaredPod(
         uid=annotations.get(CONFIG_HASH) or meta.uid or "",
         namespace=meta.namespace or "",
@@ -102,10 +110,14 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         annotations=Labels.of(annotations),
         priority=spec.priority,
         kubernetes_qos=_KUBERNETES_QOS.get(status.qos_class or ""),
-        containers=tuple(_container(each, ids.get(each.name, "")) for each in spec.containers or ()),
+        containers=read,
         phase=_phase(obj),
         # in the host's network its address is the node's
         addresses=() if spec.host_network else tuple(each.ip for each in status.pod_ips or () if each.ip),
+        extended=pod_amounts(
+            (_amounts(each, role) for each, role in zip(read, roles, strict=True)),
+            _amounts(_container(NodeContainerSpec(resources=Resources(spec.overhead, spec.overhead)), "")),
+        ),
     )
 
 
@@ -129,6 +141,23 @@ def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
         cpu_limit_m=_amount(limits, _CPU) or 0,
         memory_request_bytes=_amount(requests, _MEMORY) or 0,
         memory_limit_bytes=_amount(limits, _MEMORY) or 0,
+        extended_cpu=is_extended(requests, "cpu"),
+        extended_memory=is_extended(requests, "memory"),
+    )
+
+
+def _role(init: NodeContainerSpec) -> Role:
+    return Role.SIDECAR if init.restart_policy == "Always" else Role.INIT
+
+
+def _amounts(each: DeclaredContainer, role: Role = Role.CONTAINER) -> ContainerAmounts:
+    return ContainerAmounts(
+        role,
+        each.cpu_request_m or 0,
+        each.cpu_limit_m or 0,
+        each.memory_limit_bytes or 0,
+        each.extended_cpu,
+        each.extended_memory,
     )
 
 

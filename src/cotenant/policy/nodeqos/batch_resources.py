@@ -1,0 +1,125 @@
+"""Weights, quotas and memory limits of pods with batch or mid resources.
+
+Problem: a kubelet computes groups from native requests and limits. A pod that requests batch-cpu and batch-memory has none: its groups get the least weight, no quota
+and no memory limit, so batch pods share CPU equally whatever they requested, and one that leaks memory takes it from others. Choice: what the kubelet would write
+if the amounts were native, on the pod's group and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on the pod only where every
+container has a limit. Containers with native amounts keep the kubelet's values. Limits: on cgroup v2 older runtimes convert shares to smaller weights than the
+kernel does, so a pod with native and batch CPU has more weight than native pods beside it. A container that already uses more memory than its limit
+is reclaimed from, and killed by the kernel where that is not enough, as with a limit from the start.
+
+Source: Koordinator, pkg/koordlet/runtimehooks/hooks/batchresource (BE pods and batch resources only); kubelet, MilliCPUToQuota; kernel/sched/core.c
+(cpu.weight 100 is 1024 shares, those of one CPU).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import CpuMax
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NOT_EXTENDED, NodePod, Phase
+from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.nodeqos.available import available
+from cotenant.policy.nodeqos.wording import cpu, size
+
+RULE = "batch-resources"
+LEAST_QUOTA_US = 1000  # the kernel's minimum
+LEAST_WEIGHT, MOST_WEIGHT, WEIGHT_PER_CPU = 1, 10_000, 100
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResourcesConfig:
+    """Which of the knobs are set."""
+
+    weight: bool = True
+    quota: bool = True
+    memory: bool = True
+    period_us: int = 100_000
+    page_bytes: int = 4096
+
+    def __post_init__(self) -> None:
+        if not 1000 <= self.period_us <= 1_000_000:
+            raise InvalidInput("period_us", self.period_us, "1000 to 1000000")
+        if self.page_bytes <= 0:
+            raise InvalidInput("page size", self.page_bytes, "a number of bytes above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResourcesMemory:
+    """The desired values by pod: they change only when the pod does."""
+
+    of_pod: Mapping[str, tuple[NodePod, tuple[SetKnob, ...]]] = field(default_factory=dict)
+
+
+def decide(
+    state: NodeState, config: BatchResourcesConfig, memory: BatchResourcesMemory
+) -> tuple[Verdict, BatchResourcesMemory]:
+    """The desired values of all pods with batch or mid resources."""
+    found: dict[str, tuple[NodePod, tuple[SetKnob, ...]]] = {}
+    for entry in state.pods:
+        pod = entry.pod
+        if pod.extended == NOT_EXTENDED or pod.phase is Phase.OVER or not pod.group:
+            continue
+        kept = memory.of_pod.get(pod.uid)
+        found[pod.uid] = kept if kept is not None and kept[0] == pod else (pod, tuple(desired(pod, config)))
+    kept_knobs, lacking = available(state, RULE, [knob for _, knobs in found.values() for knob in knobs])
+    text = f"{len(found)} pods have batch or mid resources" if found else "no pod has batch or mid resources"
+    return Verdict((Reason(RULE, text), *lacking), kept_knobs), BatchResourcesMemory(found)
+
+
+def desired(pod: NodePod, config: BatchResourcesConfig) -> list[SetKnob]:
+    """The values of one pod: its own group's, then its containers'."""
+    whole = pod.extended
+    knobs = _group(pod.group, pod.key, config, whole.cpu_request_m, whole.cpu_limit_m, whole.memory_limit_bytes)
+    for container in pod.containers:
+        if container.group and container.group != pod.group:
+            knobs += _group(
+                container.group,
+                f"{pod.key}/{container.name}",
+                config,
+                container.cpu_request_m if container.extended_cpu else None,
+                container.cpu_limit_m or None if container.extended_cpu else None,
+                container.memory_limit_bytes or None if container.extended_memory else None,
+            )
+    return knobs
+
+
+def weight_of(cpu_m: int) -> int:
+    """cpu.weight for a request in milli-CPU."""
+    return min(MOST_WEIGHT, max(LEAST_WEIGHT, (cpu_m * WEIGHT_PER_CPU + 500) // 1000))
+
+
+def quota_of(cpu_m: int, period_us: int) -> int:
+    """The quota per period for a limit in milli-CPU, microseconds."""
+    return max(LEAST_QUOTA_US, cpu_m * period_us // 1000)
+
+
+def _group(
+    group: str,
+    of: str,
+    config: BatchResourcesConfig,
+    request_m: int | None,
+    limit_m: int | None,
+    memory_bytes: int | None,
+) -> list[SetKnob]:
+    knobs: list[SetKnob] = []
+    if config.weight and request_m is not None:
+        weight = weight_of(request_m)
+        text = f"weight {weight} of {of}, which requests {cpu(request_m)} of batch or mid resources"
+        terms = (Term("request", request_m, "mCPU"), Term(Knob.CPU_WEIGHT, weight))
+        knobs.append(SetKnob(Target(group, Knob.CPU_WEIGHT), str(weight), Reason(RULE, text, terms)))
+    if config.quota and limit_m is not None:
+        quota = quota_of(limit_m, config.period_us)
+        text = f"{of} is limited to {cpu(limit_m)} of batch or mid resources"
+        reason = Reason(RULE, text, (Term("limit", limit_m, "mCPU"),))
+        knobs.append(SetKnob(Target(group, Knob.CPU_MAX), str(CpuMax(quota, config.period_us)), reason))
+    if config.memory and memory_bytes is not None:
+        pages = max(1, memory_bytes // config.page_bytes)
+        text = f"{of} is limited to {size(memory_bytes)} of batch or mid memory"
+        reason = Reason(RULE, text, (Term("limit", memory_bytes, "bytes"),))
+        knobs.append(SetKnob(Target(group, Knob.MEMORY_MAX), str(pages * config.page_bytes), reason))
+    return knobs

@@ -1,0 +1,105 @@
+"""Weights, quotas and memory limits from batch and mid resources."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.fakes.node_pods import GB, node, using
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob
+from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
+from cotenant.policy.nodeqos.batch_resources import (
+    BatchResourcesConfig,
+    BatchResourcesMemory,
+    decide,
+    quota_of,
+    weight_of,
+)
+
+CONFIG = BatchResourcesConfig()
+BATCH = NodePod(
+    "u",
+    "jobs",
+    "sort",
+    "be/sort",
+    containers=(
+        NodeContainer("map", "be/sort/map", "", 500, 1500, GB, 2 * GB, extended_cpu=True, extended_memory=True),
+        NodeContainer("log", "be/sort/log", "", 100, 100, GB, GB),
+    ),
+    extended=ExtendedAmounts(600, 1600, 3 * GB),
+)
+
+
+def desired(pod: NodePod, config: BatchResourcesConfig = CONFIG) -> dict[str, str]:
+    verdict, _ = decide(node([using(pod)]), config, BatchResourcesMemory())
+    return {f"{knob.target.group} {knob.target.knob}": knob.value for knob in verdict.knobs}
+
+
+def pages(count: int) -> str:
+    return str(count // 4096 * 4096)
+
+
+def test_a_batch_pod_gets_what_a_kubelet_would_write_for_native_amounts() -> None:
+    assert desired(BATCH) == {
+        "be/sort cpu.weight": "60",
+        "be/sort cpu.max": "160000 100000",
+        "be/sort memory.max": pages(3 * GB),
+        "be/sort/map cpu.weight": "50",
+        "be/sort/map cpu.max": "150000 100000",
+        "be/sort/map memory.max": pages(2 * GB),
+    }
+
+
+def test_without_a_limit_there_is_no_quota() -> None:
+    (mapper, log) = BATCH.containers
+    unlimited = replace(
+        BATCH, containers=(replace(mapper, cpu_limit_m=0), log), extended=ExtendedAmounts(600, None, 3 * GB)
+    )
+    assert [name for name in desired(unlimited) if "cpu.max" in name] == []
+
+
+def test_native_pods_and_ended_ones_are_left_alone() -> None:
+    assert desired(replace(BATCH, phase=Phase.OVER)) == {}
+    native = replace(BATCH, extended=ExtendedAmounts(), containers=BATCH.containers[1:])
+    assert desired(native) == {}
+
+
+def test_each_part_can_be_switched_off() -> None:
+    assert {name.split()[1] for name in desired(BATCH, BatchResourcesConfig(quota=False, memory=False))} == {
+        "cpu.weight"
+    }
+    assert "be/sort cpu.weight" not in desired(BATCH, BatchResourcesConfig(weight=False))
+
+
+@pytest.mark.parametrize(("cpu_m", "weight"), [(0, 1), (4, 1), (5, 1), (1000, 100), (1024, 102), (400_000, 10_000)])
+def test_the_weight_is_the_kernels_share_of_the_request(cpu_m: int, weight: int) -> None:
+    assert weight_of(cpu_m) == weight
+
+
+def test_a_quota_is_never_below_the_kernels_minimum() -> None:
+    assert quota_of(3, 100_000) == 1000
+    assert quota_of(2500, 50_000) == 125_000
+
+
+def test_a_knob_that_the_machine_lacks_is_named_once() -> None:
+    state = node([using(BATCH)])
+    state = replace(state, supported=frozenset(Knob) - {Knob.MEMORY_MAX})
+    verdict, _ = decide(state, BatchResourcesConfig(), BatchResourcesMemory())
+    assert Knob.MEMORY_MAX not in {knob.target.knob for knob in verdict.knobs}
+    assert any("memory.max is desired for 2 groups" in reason.text for reason in verdict.reasons)
+
+
+def test_the_same_pod_is_computed_once() -> None:
+    state = node([using(BATCH)])
+    first, memory = decide(state, BatchResourcesConfig(), BatchResourcesMemory())
+    second, _ = decide(state, BatchResourcesConfig(), memory)
+    assert all(a is b for a, b in zip(first.knobs, second.knobs, strict=True))
+
+
+def test_what_cannot_be_meant_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        BatchResourcesConfig(period_us=10)
+    with pytest.raises(InvalidInput):
+        BatchResourcesConfig(page_bytes=0)
