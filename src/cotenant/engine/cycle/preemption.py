@@ -65,6 +65,9 @@ class Budgets:
     def __init__(self, budgets: Iterable[DisruptionBudget] = ()) -> None:
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
         self._covered: dict[tuple[str, LabelSelector], dict[PodKind, bool]] = {}
+        # One preemption follows another with the same kinds of candidates.
+        self._kinds: list[PodKind] = []
+        self._columns: dict[tuple[str, LabelSelector], Mask] = {}  # for these kinds
         for budget in budgets:
             self.set(budget)
 
@@ -93,6 +96,10 @@ class Budgets:
         kinds, group = _grouped(narrowing, pods)
         if len(self._covered) > 2 * len(self._budgets) + 16:
             self._covered.clear()
+            self._columns.clear()
+        if kinds != self._kinds:
+            self._kinds = kinds
+            self._columns.clear()
         columns: list[Mask] = []
         bears: list[int] = []
         exempt: dict[int, list[int]] = {}  # pod -> budgets that count it as disrupted already
@@ -116,9 +123,13 @@ class Budgets:
         return group, np.ascontiguousarray(covered), np.array(bears, dtype=np.int64)
 
     def _covers(self, budget: DisruptionBudget, kinds: list[PodKind]) -> Mask:
-        covers = np.zeros(len(kinds), dtype=np.bool_)
+        """`bool[K]`, not to be changed."""
         if budget.selector is None:
+            return np.zeros(len(kinds), dtype=np.bool_)
+        covers = self._columns.get((budget.namespace, budget.selector))
+        if covers is not None:
             return covers
+        covers = self._columns[budget.namespace, budget.selector] = np.zeros(len(kinds), dtype=np.bool_)
         known = self._covered.setdefault((budget.namespace, budget.selector), {})
         if len(known) > 4 * len(kinds) + 1024:
             known.clear()  # removed kinds

@@ -83,8 +83,10 @@ class Candidates(NamedTuple):
 
 def importance(priority: Int, sub_priority: Int) -> Int:
     """Priority and, within it, sub-priority in one number; sub-priorities beyond 15 bits count as the nearest one."""
-    within = np.clip(sub_priority, -_SUB_PRIORITIES, _SUB_PRIORITIES - 1) + _SUB_PRIORITIES
-    return priority * (2 * _SUB_PRIORITIES) + within
+    base = priority * (2 * _SUB_PRIORITIES) + _SUB_PRIORITIES
+    if not sub_priority.any():
+        return base
+    return base + np.clip(sub_priority, -_SUB_PRIORITIES, _SUB_PRIORITIES - 1)
 
 
 Exact = Callable[[int], Vacate | None]  # by row; None: on that row the columns decide
