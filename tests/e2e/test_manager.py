@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,20 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with Up(tmp_path_factory.mktemp("managed") / "up", "--nodes", 2, "--ephemeral", "--manager") as running:
         running.ready()
         yield running
+
+
+def test_a_workload_is_lent_from_the_start(tmp_path: Path) -> None:
+    options = ("--nodes", 5, "--ephemeral", "--manager", "--lend", "peak", "--workload", "founding", "--speed", 600)
+    with Up(tmp_path / "up", *options) as running:
+        running.ready()
+        api = Client(running.kubeconfig)
+
+        def lent() -> list[str]:
+            pods = api.items("/api/v1/namespaces/founding/pods")
+            batch = [each for each in pods if BATCH in each["spec"]["containers"][0]["resources"]["requests"]]
+            return [each["spec"]["nodeName"] for each in batch if each["spec"].get("nodeName")]
+
+        eventually("batch pods take what is lent", lent, 60.0)
 
 
 def _offers(api: Client, node: str) -> int:

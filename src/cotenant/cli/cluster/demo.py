@@ -16,6 +16,7 @@ def demo(
     profile: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     nodes: int = 100,
     workload: str = "founding",
+    load: float = 1.2,
     seconds: float = 35.0,
     seed: int = 1,
     out: Path = Path("runs/demo"),
@@ -29,11 +30,13 @@ def demo(
     Parameters
     ----------
     profile
-        Placement profiles to show, one after another. Default: kube-default, founding, cotenant-requests.
+        Placement profiles to show, one after another. PROFILE+POLICY adds a manager, which lends by peak or usage what services leave idle. Default: kube-default, kube-default+usage, cotenant-requests+peak.
     nodes
         Simulated nodes.
     workload
-        founding (77 % of the CPU requested over the day) or colocation (85 %).
+        founding or colocation.
+    load
+        Share of the nodes' CPU that the workload requests over the day, 0.3 to 2.
     seconds
         Wall time for each profile.
     seed
@@ -48,9 +51,11 @@ def demo(
     from cotenant.cli import tables
     from cotenant.model.errors import InvalidInput
     from cotenant.services.demo import page
-    from cotenant.services.demo.run import PROFILES_SHOWN, DemoConfig, run
+    from cotenant.services.demo.run import SHOWN, DemoConfig, run
 
-    config = DemoConfig(profiles=profile or PROFILES_SHOWN, nodes=nodes, workload=workload, seconds=seconds, seed=seed)
+    config = DemoConfig(
+        profiles=profile or SHOWN, nodes=nodes, workload=workload, load=load, seconds=seconds, seed=seed
+    )
     if out.exists() and not out.is_dir():
         raise InvalidInput("--out", str(out), "a folder", "a file of that name is in the way")
     outcomes = run(config, _ticker())

@@ -38,6 +38,7 @@ def up(
     default_scheduler: bool = True,
     scheduler_name: tuple[str, ...] = (),
     manager: Flag = False,
+    lend: str = "",
 ) -> int:
     """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -81,6 +82,8 @@ def up(
         A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated. NAME=PROFILE scores its pods by another profile.
     manager
         Start a manager too: nodes offer batch and mid resources by the ConfigMap koordinator-system/slo-controller-config, from what their pods use.
+    lend
+        With --manager: lend from the start, by peak (ours, at 1 % risk), usage or maxUsageRequest; the workload's batch jobs then request batch-cpu and batch-memory.
     """
     from cotenant.services.up.config import UpConfig, usual_nodes
     from cotenant.services.up.run import run
@@ -108,5 +111,6 @@ def up(
         is_default_scheduler=default_scheduler,
         more_names=scheduler_name,
         has_manager=manager,
+        lend=lend,
     )
     return run(config, lambda line: print(line, flush=True))

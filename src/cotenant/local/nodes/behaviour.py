@@ -3,7 +3,7 @@
 Problem: a manifest says what a pod requests, not what it uses, how long it runs or how neighbours slow it. Choice: one JSON annotation
 (`cotenant.io/simulated`) with the lab's terms, written by `--workload`; two plain ones for any pod (`cotenant.io/run-seconds`,
 `cotenant.io/exit-code`). A pod without any is a quiet service: it uses a third of the CPU and half of the memory that it requests, is
-moderately sensitive, has no objective and never ends. Limits: an annotation that cannot be parsed is ignored and counted, because a node
+moderately sensitive, has no objective and never ends. Requests of batch resources count as CPU and memory: the pod uses the same machine. Limits: an annotation that cannot be parsed is ignored and counted, because a node
 cannot reject it at admission; schedulers never read these.
 """
 
@@ -17,7 +17,15 @@ import msgspec
 from cotenant.local.controllers.views.core import Pod
 from cotenant.model.cluster.annotations import EXIT_CODE, OBJECTIVE_P99_MS, RUN_SECONDS, SIMULATED, TENANT
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, ContainerAmounts, pod_requests
+from cotenant.model.resources import (
+    BATCH_CPU,
+    BATCH_MEMORY,
+    CPU_NAME,
+    MEMORY_NAME,
+    Amounts,
+    ContainerAmounts,
+    pod_requests,
+)
 
 NO_OBJECTIVE = 1e9  # in service times: never missed
 ORDINARY_CPU, ORDINARY_MEMORY = 1 / 3, 1 / 2
@@ -85,7 +93,8 @@ def _amounts(
 def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, bool]:
     """The pod's behaviour, and whether its annotations could be parsed."""
     annotations = pod.metadata.annotations
-    cpu, memory = requests.get(CPU_NAME), requests.get(MEMORY_NAME)
+    cpu = requests.get(CPU_NAME) + requests.get(BATCH_CPU)
+    memory = requests.get(MEMORY_NAME) + requests.get(BATCH_MEMORY)
     tenant = annotations.get(TENANT) or pod.metadata.namespace
     parsed = True
     try:

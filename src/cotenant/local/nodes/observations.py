@@ -53,6 +53,9 @@ class Snapshot:
     services: tuple[ServiceView, ...]
     victims: tuple[PodUsage, ...]  # replicas that missed their objective
     pods: int
+    batch_pace: float = (
+        0.0  # CPU time a second that batch pods' progress is worth, alone on their nodes; share of the nodes' cores
+    )
 
     @property
     def violation(self) -> float:

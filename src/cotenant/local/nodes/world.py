@@ -369,4 +369,11 @@ class LiveWorld:
             ),
             victims=tuple(u for u in with_objective if u.violated),
             pods=len(self._pod_row),
+            batch_pace=self._batch_pace() / (ups * config.node_cores),
         )
+
+    def _batch_pace(self) -> float:
+        """Cores: each running batch pod's use alone on its node, times its speed."""
+        pods = self._state.pods
+        running = pods[(pods.status == RUNNING) & (pods.service < 0)]
+        return float((running.use_cores * running.speed).sum())

@@ -4,7 +4,7 @@ Problem: the lab's generator gives arrays for a world that it owns; a cluster ne
 Choice: a pure translation. What a scheduler may know (noisy estimates, objectives, deadlines) goes into the annotations that it reads; the
 true behaviour goes into the annotation that only simulated nodes read. Priorities and classes are Koordinator's. Limits: all pods of a
 stage are identical (their mean), so the lab's stragglers are not reproduced; a stage that is evicted starts again as Kubernetes Jobs do,
-without the lab's hold.
+without the lab's hold. With `is_lent`, jobs request what a manager lends (batch-cpu, batch-memory) instead of cpu and memory.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import format_bytes, format_milli
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY
 
 LOADS = {"founding": 0.77, "colocation": 0.85}  # share of the cluster's CPU, as in the lab's scenarios of these names
 PODS_PER_CORE = 80 / 96  # 20,000 pods on 249 nodes of 96 cores
@@ -173,7 +174,9 @@ def _service(truth: Truth, offer: Offer, k: int, namespace: str, scheduler: str)
     labels = {"app": name}
     pod = {
         "metadata": {"labels": {**labels, **_classes(QoSClass.LS, PriorityClass.PROD)}, "annotations": annotations},
-        "spec": _pod_spec(int(offer.cpu_milli[k]), int(offer.memory_bytes[k]), PriorityClass.PROD, scheduler, "Always"),
+        "spec": _pod_spec(
+            _requests(int(offer.cpu_milli[k]), int(offer.memory_bytes[k])), PriorityClass.PROD, scheduler, "Always"
+        ),
     }
     return {
         "apiVersion": "apps/v1",
@@ -215,7 +218,9 @@ def _stage(truth: Truth, offer: Offer, k: int, name: str) -> Stage:
     )
 
 
-def job_manifest(stage: Stage, namespace: str, scheduler: str, deadline_at_s: float, speed: float) -> Manifest:
+def job_manifest(
+    stage: Stage, namespace: str, scheduler: str, deadline_at_s: float, speed: float, is_lent: bool = False
+) -> Manifest:
     """A stage as a Job. `deadline_at_s`: Unix time; the estimated duration is converted to real seconds."""
     estimate = dict(stage.estimate)
     if "duration_s" in estimate:
@@ -238,7 +243,12 @@ def job_manifest(stage: Stage, namespace: str, scheduler: str, deadline_at_s: fl
             "ttlSecondsAfterFinished": TTL_S,
             "template": {
                 "metadata": {"labels": labels, "annotations": annotations},
-                "spec": _pod_spec(stage.cpu_milli, stage.memory_bytes, PriorityClass.BATCH, scheduler, "Never"),
+                "spec": _pod_spec(
+                    _lent(stage) if is_lent else _requests(stage.cpu_milli, stage.memory_bytes),
+                    PriorityClass.BATCH,
+                    scheduler,
+                    "Never",
+                ),
             },
         },
     }
@@ -261,14 +271,23 @@ def priority_classes() -> tuple[Manifest, ...]:
     )
 
 
-def _pod_spec(cpu_milli: int, memory_bytes: int, kind: PriorityClass, scheduler: str, restart: str) -> Manifest:
-    requests = {"cpu": format_milli(cpu_milli), "memory": format_bytes(memory_bytes)}
+def _requests(cpu_milli: int, memory_bytes: int) -> Manifest:
+    return {"requests": {"cpu": format_milli(cpu_milli), "memory": format_bytes(memory_bytes)}}
+
+
+def _lent(stage: Stage) -> Manifest:
+    """Kubernetes wants requests equal to limits for resources of this kind."""
+    amounts = {BATCH_CPU: str(stage.cpu_milli), BATCH_MEMORY: str(stage.memory_bytes)}
+    return {"requests": amounts, "limits": amounts}
+
+
+def _pod_spec(resources: Manifest, kind: PriorityClass, scheduler: str, restart: str) -> Manifest:
     return {
         "schedulerName": scheduler,
         "priorityClassName": kind.label,
         "restartPolicy": restart,
         "terminationGracePeriodSeconds": 5,
-        "containers": [{"name": "main", "image": IMAGE, "resources": {"requests": requests}}],
+        "containers": [{"name": "main", "image": IMAGE, "resources": resources}],
     }
 
 

@@ -62,10 +62,11 @@ class Submitter:
         speed: float = 1.0,
         load: float | None = None,
         scheduler: str = "cotenant",
+        is_lent: bool = False,
         clock: Callable[[], float] = time.time,
         days: int | None = None,
     ) -> None:
-        """`days`: number of simulated days to submit; None means without end. Raises `InvalidInput`."""
+        """`is_lent`: jobs request batch resources. `days`: number of simulated days to submit; None means without end. Raises `InvalidInput`."""
         if not speed > 0:
             raise InvalidInput("speed", speed, "simulated seconds per second, more than 0")
         self._script: Script = script(workload, nodes, shape, seed, load, scheduler)
@@ -74,6 +75,7 @@ class Submitter:
         self._api = informers.api
         self._speed = speed
         self._scheduler = scheduler
+        self._is_lent = is_lent
         self._clock = clock
         self._days = days
         self._chains: dict[str, _Chain] = {}  # by the name of the running stage
@@ -132,7 +134,7 @@ class Submitter:
             return
         stage = chain.job.stages[chain.left.popleft()]
         self._chains[stage.name] = chain
-        obj = job_manifest(stage, self.namespace, self._scheduler, chain.deadline_at_s, self._speed)
+        obj = job_manifest(stage, self.namespace, self._scheduler, chain.deadline_at_s, self._speed, self._is_lent)
         if await self._create("batch", "jobs", self.namespace, obj):
             self.progress.stages += 1
             self.progress.pods += stage.pods

@@ -1,4 +1,4 @@
-"""The demonstration's page: one table, three curves, one file that needs no network."""
+"""The demonstration's page: one table, four curves, one file that needs no network."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ _COLOURS = ("#8a8f98", "#c2703d", "#2f6fde", "#3d8f5f", "#8d5bbf")
 _CURVES = (
     ("violation", "Replicas that miss their objective, %"),
     ("cpu_used", "CPU used, % of the nodes"),
+    ("batch_pace", "Batch work done, % of the nodes' CPU time"),
     ("cpu_requested", "CPU requested, % of the nodes"),
 )
 COLUMNS = (
     "profile",
     "placed",
-    "placed/s",
     "wait p99 ms",
     "CPU req. %",
     "used %",
     "missed %",
     "worst %",
+    "batch work %",
     "stages done",
 )
 
@@ -30,23 +31,22 @@ COLUMNS = (
 def row(outcome: DayOutcome) -> tuple[str, ...]:
     """One line of the table, aligned with `COLUMNS`. A cluster that fell behind the day has counts only."""
     if outcome.behind:
-        unknown = ("–",) * (len(COLUMNS) - 4)
+        unknown = ("–",) * (len(COLUMNS) - 3)
         return (
             f"{outcome.profile} *",
             f"{outcome.placed}",
-            "–",
             *unknown,
             f"{outcome.stages_done} of {outcome.stages}",
         )
     return (
         outcome.profile,
         f"{outcome.placed}",
-        f"{outcome.placed_per_s:.0f}" if outcome.placed_per_s else "–",
         f"{outcome.wait_p99_ms:.0f}",
         f"{outcome.mean('cpu_requested') * 100:.1f}",
         f"{outcome.mean('cpu_used') * 100:.1f}",
         f"{outcome.mean('violation') * 100:.2f}",
         f"{outcome.worst_violation * 100:.1f}",
+        f"{outcome.mean('batch_pace') * 100:.1f}",
         f"{outcome.stages_done} of {outcome.stages}",
     )
 
@@ -64,9 +64,10 @@ def warnings(outcomes: Sequence[DayOutcome]) -> list[str]:
 def explanation(config: DemoConfig) -> str:
     """What the figures mean, in a sentence each."""
     return (
-        f"{config.workload} on {config.nodes} simulated nodes of 32 cores, {config.days:g} of a day in {config.seconds:g} s a profile, seed "
-        f"{config.seed}. Means from hour {SETTLING_HOURS:g} on. missed: replicas above their p99 objective; worst: at one instant. placed/s: while all "
-        "services came up at once. wait: from created to bound. stages: batch jobs' stages completed of those begun."
+        f"{config.workload} at {config.load * 100:g} % of the CPU requested, on {config.nodes} simulated nodes of 32 cores, {config.days:g} of a day in {config.seconds:g} s "
+        f"each, seed {config.seed}. Means from hour {SETTLING_HOURS:g} on. +usage and +peak: a manager lends what services leave idle, by Koordinator's formula or by our prediction, and batch "
+        "requests what is lent. missed: replicas above their p99 objective; worst: at one instant. batch work: CPU time that the progress of batch pods is worth alone on a node. wait: "
+        "from created to bound, while the services came up. stages: batch jobs' stages completed of those begun."
     )
 
 

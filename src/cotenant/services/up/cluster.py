@@ -28,7 +28,7 @@ from cotenant.drivers.http.tokens import new_token, read_token
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.local.apiserver.admission.webhooks import attach
 from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.contract import ApiError, Target
+from cotenant.local.apiserver.contract import ApiError, Manifest, Target
 from cotenant.local.apiserver.custom.serving import CustomKinds
 from cotenant.local.apiserver.http.app import Application
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig
@@ -46,7 +46,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.explain.client import URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
 from cotenant.services.up.config import NODES_FILE, UpConfig
-from cotenant.services.up.node_metrics import SimulatedNodeMetrics
+from cotenant.services.up.lending import config_map
+from cotenant.services.up.node_metrics import SimulatedNodeMetrics, period_s
 from cotenant.services.up.reporter import HttpReporter
 from cotenant.services.up.stale_lease import release_stale_lease
 
@@ -124,6 +125,7 @@ class LocalCluster:
             write_private(path, kubeconfig(url, token, ca_pem=ca_pem))
         self.endpoints = Endpoints(url, path)
         if not self.config.is_bare:
+            await self._lend()
             await self._start_children()
             await self._start_controllers()
             await self._start_nodes()
@@ -133,11 +135,24 @@ class LocalCluster:
         resource = self.api.registry.by_kind("apiextensions.k8s.io", "CustomResourceDefinition")
         assert resource is not None
         for _, text in manifests():
-            try:
-                await self.api.create(Target(resource), msgspec.yaml.decode(text))
-            except ApiError as error:
-                if error.reason != "AlreadyExists":
-                    raise
+            await self._create_missing(Target(resource), msgspec.yaml.decode(text))
+
+    async def _lend(self) -> None:
+        """Write the manager's ConfigMap where there is none."""
+        if not self.config.lend:
+            return
+        config = config_map(self.config.lend)
+        name = config["metadata"]["namespace"]
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self._create_missing(self.api.target("", "namespaces"), namespace)
+        await self._create_missing(self.api.target("", "configmaps", name), config)
+
+    async def _create_missing(self, target: Target, manifest: Manifest) -> None:
+        try:
+            await self.api.create(target, manifest)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
     def _open_directory(self) -> Database | None:
         """Lock the directory and open its database. Raises `InvalidInput` where it cannot be used, `Permanent` where its contents cannot be read."""
@@ -198,12 +213,19 @@ class LocalCluster:
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
         if config.has_manager:
-            metrics = SimulatedNodeMetrics(self.api, self._informers, self.nodes.kubelets)
+            metrics = SimulatedNodeMetrics(self.api, self._informers, self.nodes.kubelets, period_s(config.speed))
             await metrics.start()
             self._stack.push_async_callback(metrics.stop)
         if config.workload:
             self.submitter = Submitter(
-                self._informers, config.workload, config.nodes, fleet.shape, seed=config.seed, speed=config.speed
+                self._informers,
+                config.workload,
+                config.nodes,
+                fleet.shape,
+                seed=config.seed,
+                speed=config.speed,
+                load=config.load,
+                is_lent=bool(config.lend),
             )
 
     async def submit(self) -> None:

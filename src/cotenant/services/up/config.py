@@ -13,6 +13,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.device_settings import STRATEGY, USUAL, device_settings
 from cotenant.services.scheduler.load_aware import read_settings
 from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, profile_by_requests, read_names
+from cotenant.services.up.lending import POLICIES
 
 MOST_NODES = 20_000
 FASTEST = 3600.0
@@ -47,12 +48,16 @@ class UpConfig:
     seed: int = 0
     cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = not reported
     load_aware: Path | None = None  # the scheduler's file of load thresholds
+    load: float | None = None  # of the workload, share of the nodes' CPU; None = the workload's own
     node_grace_s: float = 40.0  # without a heartbeat until a node counts as dead
     device_strategy: str = "binpack"  # the scheduler's
     usual_gpu_pods: str = ""  # the scheduler's, for fragmentation
     more_names: tuple[str, ...] = ()  # further scheduler names to serve, NAME or NAME=PROFILE
     is_default_scheduler: bool = True  # serve pods that name no scheduler
     has_manager: bool = False  # run a manager, which lends by the ConfigMap slo-controller-config
+    lend: str = (
+        ""  # lend from the start by this policy, and the workload's batch requests what is lent; needs the manager
+    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
@@ -87,6 +92,10 @@ class UpConfig:
             )
         if self.is_bare and self.has_manager:
             raise InvalidInput("--manager", "with --bare", "one of them", "--bare starts the API server alone")
+        if self.lend and self.lend not in POLICIES:
+            raise InvalidInput("--lend", self.lend, "one of " + ", ".join(POLICIES))
+        if self.lend and not self.has_manager:
+            raise InvalidInput("--lend", self.lend, "a manager, which lends", "say --manager")
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
 

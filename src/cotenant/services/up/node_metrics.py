@@ -1,7 +1,7 @@
 """NodeMetrics of the simulated nodes, as a node's agent writes them, for the manager of a local cluster.
 
 Problem: a manager lends by what agents measure, and simulated nodes have no agent. Choice: the simulated world's present use of each node and pod, patched into the status of the NodeMetric that the manager has made for
-the node, once a period. Limits: system use is zero, no percentiles; a write that is refused is tried again a period later. Where a manager is not asked for, nothing is written.
+the node, once a period: ten simulated minutes, but between one and ten seconds. Limits: system use is zero, no percentiles; a write that is refused is tried again a period later. Where a manager is not asked for, nothing is written.
 """
 
 from __future__ import annotations
@@ -30,9 +30,14 @@ from cotenant.local.nodes.usage import FleetUsage
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.quantities import format_bytes, format_milli
 
-PERIOD_S = 10.0
+LEAST_PERIOD_S, PERIOD_S, SIMULATED_PERIOD_S = 1.0, 10.0, 600.0
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
+
+
+def period_s(speed: float) -> float:
+    """Seconds between two measurements where `speed` simulated seconds pass a second."""
+    return min(PERIOD_S, max(LEAST_PERIOD_S, SIMULATED_PERIOD_S / speed))
 
 
 class SimulatedNodeMetrics:

@@ -48,6 +48,17 @@ def test_a_neighbour_slows_work_down() -> None:
     assert set(w.advance(14.0).finished) == {"a", "b"}
 
 
+def test_the_pace_of_batch_is_the_work_done_and_not_the_cpu_used() -> None:
+    w = world()
+    w.start("alone", "n1", batch(sensitivity=0.5, pressure=0.5), 0.0)
+    w.advance(1.1)
+    assert w.snapshot().batch_pace == pytest.approx(4.0 / 32.0)
+    w.start("a", "n0", batch(sensitivity=0.5, pressure=0.5), 1.1)
+    w.start("b", "n0", batch(sensitivity=0.5, pressure=0.5), 1.1)
+    w.advance(2.2)
+    assert 8.0 / 32.0 < w.snapshot().batch_pace < 12.0 / 32.0
+
+
 def test_load_rises_from_the_trough_and_the_objective_is_evaluated() -> None:
     w = world(speed=600.0)
     w.start("s", "n0", service(), 0.0)

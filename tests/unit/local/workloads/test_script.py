@@ -35,6 +35,17 @@ def test_services_and_jobs_carry_the_annotations_for_schedulers_and_nodes(worklo
     assert msgspec.json.decode(notes(job)[SIMULATED], type=Simulated).service == ""
 
 
+def test_jobs_may_request_what_a_manager_lends_in_place_of_cpu_and_memory() -> None:
+    stage = script("founding", 20, Shape(), 1).jobs[0].stages[0]
+    job = job_manifest(stage, "founding", "cotenant", 1_800_000_000.0, 60.0, is_lent=True)
+    resources = job["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == resources["limits"]
+    assert resources["requests"] == {
+        "kubernetes.io/batch-cpu": str(stage.cpu_milli),
+        "kubernetes.io/batch-memory": str(stage.memory_bytes),
+    }
+
+
 def test_equal_arguments_give_equal_scripts_and_days_differ_in_their_jobs_only() -> None:
     first, again = script("colocation", 20, Shape(), 1), script("colocation", 20, Shape(), 1)
     assert first == again

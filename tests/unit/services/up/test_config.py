@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.strategy import KEY, read_config
 from cotenant.services.up.config import NODES_FILE, USUAL_NODES, UpConfig, usual_nodes
+from cotenant.services.up.lending import POLICIES, config_map
+from cotenant.services.up.node_metrics import period_s
 
 
 def test_a_new_cluster_has_nodes_and_an_old_one_as_many_as_before(tmp_path: Path) -> None:
@@ -33,3 +36,22 @@ def test_the_scheduler_serves_pods_that_name_no_scheduler_unless_it_is_turned_of
 def test_bad_scheduler_names_are_refused_before_anything_starts(names: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--scheduler-name"):
         UpConfig(tmp_path, more_names=names)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_manager_reads_the_config_map_that_lends_from_the_start(policy: str) -> None:
+    read = read_config(config_map(policy)["data"][KEY])
+    assert (read.cluster.enable, read.cluster.cpu_calculate_policy) == (True, policy)
+
+
+@pytest.mark.parametrize(("lend", "manager"), [("peak", False), ("requests", True)])
+def test_lending_needs_a_manager_and_a_known_policy(lend: str, manager: bool, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--lend"):
+        UpConfig(tmp_path, has_manager=manager, lend=lend)
+
+
+@pytest.mark.parametrize(("speed", "seconds"), [(1.0, 10.0), (60.0, 10.0), (200.0, 3.0), (3600.0, 1.0)])
+def test_simulated_nodes_measure_every_ten_simulated_minutes_within_one_to_ten_seconds(
+    speed: float, seconds: float
+) -> None:
+    assert period_s(speed) == seconds
