@@ -14,12 +14,15 @@ from tests.fakes.cpu_cluster import cpus
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
+from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
 from cotenant.drivers.kubelet.cpu_manager import CpuManager
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.node_decision import EvictPod, Reason
+from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
+from cotenant.policy.overcommit.reclaimable import Reclaimable
 from cotenant.services.agent.actions.evictions import Evictions
 from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
@@ -121,6 +124,22 @@ def test_the_spec_of_a_node_metric_sets_interval_and_windows(kube: Any, node: st
     with_client(kube, scenario)
     assert asked == [(120_000_000, 60_000_000, 3_600_000_000)]
     assert kube.get(f"{METRICS}/{node}")["spec"]["metricCollectPolicy"] == policy
+    kube.delete(f"{METRICS}/{node}")
+
+
+def test_a_prediction_is_written_and_removed_again(kube: Any, node: str, node_metric_kind: None) -> None:
+    found = [Reclaimable(Use(2500, 3 << 30), Use(2500, 9 << 30), Use(9000, 3 << 30), 1, 0), None]
+
+    async def scenario(client: Client) -> None:
+        writer = NodeMetricWriter(client, node, lambda windows_us: USAGE, lambda: 1.7e9, 60.0, lambda: found[0])
+        assert await writer.write(), writer.problem
+        read = read_node_metric(await client.get(NODE_METRICS, "", node), lambda: 1.7e9)
+        assert read.prod_reclaimable == Use(2500, 3 << 30)
+        del found[0]
+        assert await writer.write(), writer.problem
+
+    with_client(kube, scenario)
+    assert "prodReclaimableMetric" not in kube.get(f"{METRICS}/{node}")["status"]
     kube.delete(f"{METRICS}/{node}")
 
 

@@ -36,6 +36,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import EvictPod, Reason
+from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Alarm, Allocatable, NodeState, ServiceHealth
 from cotenant.model.machine.verdict import Verdict
@@ -319,6 +320,16 @@ class Agent:
     def usage(self, windows_us: Sequence[int]) -> NodeUsage | None:
         """The contents of a NodeMetric; averages are over the first window. None before the first sample."""
         return self._history.usage(windows_us)
+
+    def room(self) -> Use | None:
+        """CPU and memory for pods: allocatable as the cluster says, else the capacity less what is reserved. None before the first sample."""
+        known, state = self._view.allocatable, self._state
+        if known is not None:
+            return Use(known.cpu_m, known.memory_bytes)
+        if state is None:
+            return None
+        whole = Use(state.host.capacity_cpu_m, state.host.memory_total_bytes)
+        return whole.beyond(Use(self.settings.reserved_cpu_m, self.settings.reserved_memory_bytes))
 
     def held_knobs(self) -> tuple[HeldKnob, ...]:
         """Every knob that is held, requested, being given back or backing off, sorted by target."""

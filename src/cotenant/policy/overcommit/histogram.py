@@ -2,7 +2,7 @@
 
 Problem: what may be lent depends on the recent distribution of use, of every pod, and keeping samples costs megabytes a pod. Choice: exponential buckets, weights
 that halve every `half_life_s`; a histogram is a value, adding returns a new one. A quantile is the upper edge of its bucket, so it never understates.
-Limits: resolution is one bucket, 10 percent of the value.
+Limits: resolution is one bucket, by default 10 percent of the value; what is beyond the last bucket counts as in it.
 Source: the Vertical Pod Autoscaler's recommender (decaying exponential histograms).
 """
 
@@ -17,7 +17,6 @@ from cotenant.model.arrays import Float
 
 GROWTH = 1.1
 BUCKETS = 112  # of 10 % each: five orders of magnitude
-_LOG_GROWTH = log(GROWTH)
 
 
 def _empty() -> Float:
@@ -26,7 +25,7 @@ def _empty() -> Float:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Decayed counts; bucket 0 holds values up to `least`, bucket i those up to `least` x 1.1^i. Arrays are not changed after construction."""
+    """Decayed counts; bucket 0 holds values up to `least`, bucket i those up to `least` x growth^i. Arrays are not changed after construction."""
 
     least: float  # upper edge of the first bucket, in the unit of the values
     half_life_s: float
@@ -35,6 +34,7 @@ class Histogram:
     weight: float = 0.0
     total: float = 0.0  # sum of values
     squares: float = 0.0
+    growth: float = GROWTH  # of the upper edges; there are as many buckets as counts
 
     def added(self, value: float, now_s: float, count: float = 1.0) -> Histogram:
         """With one more value. Time that goes backwards does not decay."""
@@ -49,6 +49,7 @@ class Histogram:
             self.weight * factor + count,
             self.total * factor + value * count,
             self.squares * factor + value * value * count,
+            self.growth,
         )
 
     def quantile(self, share: float, prior: Histogram | None = None, prior_weight: float = 0.0) -> float:
@@ -60,11 +61,11 @@ class Histogram:
         if cumulated[-1] <= 0:
             return 0.0
         bucket = int(np.searchsorted(cumulated, share * cumulated[-1] * (1 - 1e-12)))
-        return self.edge(min(bucket, BUCKETS - 1))
+        return self.edge(min(bucket, len(counts) - 1))
 
     def edge(self, bucket: int) -> float:
         """The upper edge of a bucket; that of the first is 0 for values that are nothing."""
-        return 0.0 if bucket == 0 else float(self.least * GROWTH**bucket)
+        return 0.0 if bucket == 0 else float(self.least * self.growth**bucket)
 
     @property
     def mean(self) -> float:
@@ -82,4 +83,4 @@ class Histogram:
     def _bucket(self, value: float) -> int:
         if value <= self.least:
             return 0
-        return min(BUCKETS - 1, int(log(value / self.least) / _LOG_GROWTH) + 1)
+        return min(len(self.counts) - 1, int(log(value / self.least) / log(self.growth)) + 1)

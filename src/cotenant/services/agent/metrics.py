@@ -9,7 +9,7 @@ number is that of the pods on a node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from math import inf
 from typing import Protocol
@@ -131,6 +131,7 @@ class _Collector:
             return
         yield from _host(state.host)
         yield from _pods(state.pods)
+        yield from _classes(state.pods)
         yield from _networks(state.pods, view.network)
         if state.best_effort is not None:
             yield _gauge("cotenant_best_effort_cpu_used_cores", "CPU of the best-effort group",
@@ -168,6 +169,7 @@ def _process(view: View) -> Iterator[Metric]:
     if writer is not None:
         yield _counter("cotenant_agent_node_metrics", "Writes of this node's NodeMetric, by outcome", ("outcome",),
                        [(("written",), writer.written), (("failed",), writer.failures)])  # fmt: skip
+    yield from _prediction(view)
     topology = view.writers.node_topology
     if topology is not None:
         yield _counter("cotenant_agent_node_topologies", "Writes of this node's NodeResourceTopology, by outcome", ("outcome",),
@@ -194,6 +196,19 @@ def _process(view: View) -> Iterator[Metric]:
                    [((use.group or "root",), use.total_bytes) for use in uses])  # fmt: skip
     yield _counter("cotenant_agent_placing_failures", "Rounds that could not put programs into their classes", ("what",),
                    [((what,), count) for what, count in view.placing.failures.items()])  # fmt: skip
+
+
+def _prediction(view: View) -> Iterator[Metric]:
+    found = view.writers.prediction.reclaimable() if view.writers.prediction is not None else None
+    if found is None:
+        return
+    sides = (("reported", found.value), ("pods", found.by_pods), ("class", found.by_class))
+    yield _gauge("cotenant_node_prod_reclaimable_cpu_cores", "CPU that prod pods request and are predicted not to use: by pods, by class, as reported", ("by",),
+                 [((by,), _milli(use.cpu_m)) for by, use in sides])  # fmt: skip
+    yield _gauge("cotenant_node_prod_reclaimable_memory_bytes", "Memory that prod pods request and are predicted not to use: by pods, by class, as reported", ("by",),
+                 [((by,), use.memory_bytes) for by, use in sides])  # fmt: skip
+    yield _gauge("cotenant_agent_predicted_pods", "Prod pods that have been observed for the cold start, and that have not", ("state",),
+                 [(("warm",), found.warm), (("cold",), found.cold)])  # fmt: skip
 
 
 def _deliveries(view: View) -> Iterator[Metric]:
@@ -251,6 +266,20 @@ def _amount(hold: HeldKnob) -> float | None:
         return inf if hold.value == UNLIMITED else float(hold.value)
     except (ValueError, CotenantError):
         return None
+
+
+def _classes(pods: Sequence[PodUse]) -> Iterator[Metric]:
+    cpu: dict[str, int] = {}
+    memory: dict[str, int] = {}
+    for entry in pods:
+        of = entry.pod.priority_class.value or "none"
+        used = entry.use.working_set_bytes if entry.use.working_set_bytes is not None else entry.use.memory_bytes
+        cpu[of] = cpu.get(of, 0) + (entry.use.cpu_m or 0)
+        memory[of] = memory.get(of, 0) + (used or 0)
+    yield _gauge("cotenant_class_cpu_used_cores", "CPU of all pods of a priority class", ("class",),
+                 [((of,), _milli(used)) for of, used in cpu.items()])  # fmt: skip
+    yield _gauge("cotenant_class_memory_working_set_bytes", "Working sets of all pods of a priority class", ("class",),
+                 [((of,), used) for of, used in memory.items()])  # fmt: skip
 
 
 def _host(host: HostUse) -> Iterator[Metric]:

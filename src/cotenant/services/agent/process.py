@@ -119,6 +119,8 @@ class AgentProcess:
             pods=lambda: self.pods,
             reserved_cpus=lambda: self.config.settings().reserved_cpus,
             gpus=lambda: self.ticker.last.gpus if self.ticker.last is not None else (),
+            allocatable=lambda: self.agent.room(),
+            monotonic=components.clocks.monotonic,
         )
         self.traffic = Traffic("agent")
         self.metrics.registry.register(self.traffic)

@@ -51,6 +51,7 @@ def test_the_machine_the_pods_and_the_knobs() -> None:
     assert found["cotenant_pod_objective_seconds", web] == 0.005
     assert found["cotenant_node_cpu_capacity_cores", ()] == 4
     assert found["cotenant_node_cpu_used_cores", ()] == 3.9
+    assert found["cotenant_class_cpu_used_cores", (("class", "none"),)] == 3.9
     held = {labels: value for (name, labels), value in found.items() if name == "cotenant_knob_cpu_idle"}
     assert held == {(("group", "top/job"), ("policy", "best-effort-cpu"), ("state", "held")): 1}
     assert found["cotenant_agent_keeper_up", ()] == 1

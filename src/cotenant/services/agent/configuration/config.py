@@ -148,8 +148,16 @@ class ClusterAccess:
     node_topology: bool = True  # report this machine's CPUs in its NodeResourceTopology
     devices: bool = True  # report this machine's GPUs in its Device object, unless another agent does
     node_slo: bool = False  # take the policies from this node's NodeSLO, which `policies` then changes
+    prediction: bool = True  # predict what prod pods will not use of their requests, as part of the NodeMetric
+    prediction_file: Path | None = None  # keeps the prediction over a restart
+    prediction_cold_start_h: float = 24.0  # a pod observed for less keeps its request
+    prediction_margin_percent: int = 10
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.prediction_cold_start_h <= 24 * 30:
+            raise InvalidInput("prediction_cold_start_h", self.prediction_cold_start_h, "hours, 0 to 720")
+        if not 0 <= self.prediction_margin_percent <= 1000:
+            raise InvalidInput("prediction_margin_percent", self.prediction_margin_percent, "0 to 1000")
         if not 5.0 <= self.node_metric_period_s <= 3600.0:
             raise InvalidInput("node_metric_period_s", self.node_metric_period_s, "seconds, 5 to 3600")
 

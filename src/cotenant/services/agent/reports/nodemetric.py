@@ -2,7 +2,7 @@
 
 Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period, and an API server may be unavailable for
 hours. Choice: the object's own spec gives the period and the windows; it is created where it does not exist, and its status is patched. What cannot be written now
-is written a period later, with the figures of then. Limits: no predictions, no devices; where the kind is not installed, that is logged once and retried each
+is written a period later, with the figures of then. Limits: no devices; where the kind is not installed, that is logged once and retried each
 period.
 Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 minutes, every 60 s).
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
@@ -25,14 +26,18 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
     OwnNodeMetric,
     PodMetricInfo,
     PodSignalsInfo,
+    ReclaimableMetric,
     ResourceMap,
 )
 from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
-from cotenant.model.machine.node_metric import NO_SIGNALS, PodSignals
+from cotenant.model.machine.node_metric import NO_SIGNALS, PodSignals, Use
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.services.agent.reports.object_writer import ObjectWriter
+
+if TYPE_CHECKING:  # NumPy comes with it
+    from cotenant.policy.overcommit.reclaimable import Reclaimable
 
 AVERAGE_S = 300
 WINDOWS_S = (300, 600, 1800)
@@ -52,18 +57,21 @@ class NodeMetricWriter(ObjectWriter):
         usage: Callable[[Sequence[int]], NodeUsage | None],
         wall: Callable[[], float],
         period_s: float,
+        reclaimable: Callable[[], Reclaimable | None] = lambda: None,
     ) -> None:
         super().__init__(OWN_NODE_METRICS.name, client, node, period_s)
         self._usage = usage
         self._wall = wall
         self._usual_s = period_s
+        self._reclaimable = reclaimable
 
     async def _update(self) -> bool | None:
         policy = await self._policy()
         usage = self._usage(tuple(window_s * _SECOND_US for window_s in windows_s(policy)))
         if usage is None:
             return None
-        body = {"status": status_of(usage, self._wall())}
+        predicted = self._reclaimable()
+        body = {"status": status_of(usage, self._wall(), None if predicted is None else predicted.value)}
         await self._client.patch(OWN_NODE_METRICS, "", self._node, body, content_type=MERGE_PATCH, subresource="status")
         return True
 
@@ -103,8 +111,8 @@ def duration_s(text: str) -> int:
     return total if total <= LONGEST_WINDOW_S else 0
 
 
-def status_of(usage: NodeUsage, wall_s: float) -> NodeMetricStatus:
-    """The status for what is used."""
+def status_of(usage: NodeUsage, wall_s: float, reclaimable: Use | None = None) -> NodeMetricStatus:
+    """The status for what is used, and what prod pods are predicted not to use of their requests."""
     return NodeMetricStatus(
         update_time=datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         node_metric=NodeMetricInfo(
@@ -135,6 +143,7 @@ def status_of(usage: NodeUsage, wall_s: float) -> NodeMetricStatus:
             for each in usage.applications
             if _is_known(each)
         ),
+        prod_reclaimable_metric=None if reclaimable is None else ReclaimableMetric(_resources(*reclaimable)),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cotenant.engine.node.report import NodeUsage
 from cotenant.model.machine.counters import GpuCounters
+from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.configuration.config import ClusterAccess
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # an HTTP client comes with these
     from cotenant.drivers.kube.client.client import Client
     from cotenant.services.agent.reports.devices import DeviceWriter
     from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
+    from cotenant.services.agent.reports.prediction import Prediction
     from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
 
@@ -30,12 +32,15 @@ class ObjectWriters:
     node_metric: NodeMetricWriter | None = None
     node_topology: NodeTopologyWriter | None = None
     devices: DeviceWriter | None = None
+    prediction: Prediction | None = None  # part of the NodeMetric
 
     def work(self) -> dict[str, Coroutine[object, object, None]]:
         """The loops by the kind of the object."""
         work: dict[str, Coroutine[object, object, None]] = {}
         if self.node_metric is not None:
             work["NodeMetric"] = _write_node_metric(self.node_metric)
+        if self.prediction is not None:
+            work["prediction"] = self.prediction.run()
         if self.node_topology is not None:
             work["NodeResourceTopology"] = _write_node_topology(self.node_topology)
         if self.devices is not None:
@@ -53,6 +58,8 @@ def writers_of(
     pods: Callable[[], Sequence[NodePod]],
     reserved_cpus: Callable[[], Sequence[int]],
     gpus: Callable[[], Sequence[GpuCounters]],
+    allocatable: Callable[[], Use | None],
+    monotonic: Callable[[], float],
 ) -> ObjectWriters:
     """The writers that the configuration asks for. The functions give what the objects are made of, when it is needed."""
     if client is None or cluster is None:
@@ -60,10 +67,14 @@ def writers_of(
     node_metric: NodeMetricWriter | None = None
     node_topology: NodeTopologyWriter | None = None
     devices: DeviceWriter | None = None
+    prediction: Prediction | None = None
     if cluster.node_metric:
         from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
 
-        node_metric = NodeMetricWriter(client, node, usage, wall, cluster.node_metric_period_s)
+        if cluster.prediction:
+            prediction = _prediction(cluster, usage, pods, allocatable, monotonic)
+        reclaimable = prediction.reclaimable if prediction is not None else lambda: None
+        node_metric = NodeMetricWriter(client, node, usage, wall, cluster.node_metric_period_s, reclaimable)
     if cluster.node_topology:
         from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
@@ -72,7 +83,23 @@ def writers_of(
         from cotenant.services.agent.reports.devices import DeviceWriter
 
         devices = DeviceWriter(client, node, gpus)
-    return ObjectWriters(node_metric, node_topology, devices)
+    return ObjectWriters(node_metric, node_topology, devices, prediction)
+
+
+def _prediction(
+    cluster: ClusterAccess,
+    usage: Callable[[Sequence[int]], NodeUsage | None],
+    pods: Callable[[], Sequence[NodePod]],
+    allocatable: Callable[[], Use | None],
+    monotonic: Callable[[], float],
+) -> Prediction:
+    # NumPy comes with these, of some 10 MiB
+    from cotenant.engine.node.prediction import ProdPrediction
+    from cotenant.policy.overcommit.reclaimable import ReclaimableConfig
+    from cotenant.services.agent.reports.prediction import Prediction
+
+    config = ReclaimableConfig(cluster.prediction_cold_start_h * 3600.0, cluster.prediction_margin_percent)
+    return Prediction(ProdPrediction(config), cluster.prediction_file, usage, pods, allocatable, monotonic)
 
 
 async def _write_node_metric(writer: NodeMetricWriter) -> None:

@@ -1,7 +1,7 @@
 """NodeMetric as the node's agent writes it: what the node and its pods use.
 
 Choice: the names and the form that co-location users' tools already read (slo.koordinator.sh/v1alpha1), written as a status patch, so that
-fields of others stay. Limits: only what this agent measures; predictions (prodReclaimableMetric) and devices are left out.
+fields of others stay. Limits: only what this agent measures; devices are left out.
 Source: Koordinator, apis/slo/v1alpha1 (NodeMetric).
 """
 
@@ -69,6 +69,12 @@ class HostApplicationMetricInfo(ApiStruct, frozen=True):
     qos: str = ""
 
 
+class ReclaimableMetric(ApiStruct, frozen=True):
+    """What prod pods are predicted not to use of their requests."""
+
+    resource: ResourceMap
+
+
 class NodeMetricStatus(ApiStruct, frozen=True, omit_defaults=False):
     """What the agent writes; empty lists are written too, so that earlier entries are removed."""
 
@@ -76,6 +82,7 @@ class NodeMetricStatus(ApiStruct, frozen=True, omit_defaults=False):
     node_metric: NodeMetricInfo
     pods_metric: tuple[PodMetricInfo, ...] = ()
     host_application_metric: tuple[HostApplicationMetricInfo, ...] = ()
+    prod_reclaimable_metric: ReclaimableMetric | None = None  # null removes an earlier one
 
 
 class AggregatePolicy(ApiStruct, frozen=True):
