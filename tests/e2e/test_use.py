@@ -61,7 +61,7 @@ def test_a_deployment_becomes_available_is_scaled_and_deleted(up: Up, api: Clien
     assert len(placed) == 3
     for each in placed:
         decision = json.loads(each["metadata"]["annotations"]["cotenant.io/decision"])
-        assert decision["policy"] == "cotenant-requests"
+        assert decision["policy"] == "cotenant"
         assert decision["nodes"] == NODES
         assert each["status"]["podIP"]
     told = eventually("an event for each pod", lambda: _of_all(events(api, namespace, "Scheduled"), placed))

@@ -27,7 +27,7 @@ from cotenant.model.cluster.pod import Estimate, Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.names import profile_by_requests
+from cotenant.services.scheduler.names import by_requests, cluster_profile
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.up.config import UpConfig
@@ -60,13 +60,13 @@ def of_a_scheduler(chosen: PlacementProfile) -> Cluster:
 
 
 def of_cotenant_scheduler(name: str) -> Cluster:
-    return of_a_scheduler(profile_by_requests("--profile", name))
+    return of_a_scheduler(by_requests(cluster_profile("--profile", name)))
 
 
 def of_the_local_cluster(name: str) -> Cluster:
     """As its child process builds it from the options that `up` gives it."""
     given = UpConfig(directory=Path("up"), profile=name).scheduler_options()
-    return of_a_scheduler(profile_by_requests("--profile", given[given.index("--profile") + 1]))
+    return of_a_scheduler(by_requests(cluster_profile("--profile", given[given.index("--profile") + 1])))
 
 
 MAKERS: tuple[Callable[[str], Cluster], ...] = (of_the_lab, of_cotenant_scheduler, of_the_local_cluster)

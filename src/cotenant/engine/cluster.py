@@ -209,8 +209,17 @@ class Cluster:
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """The NodeMetric of a node. Estimates are corrected by all of them together, once a minute, before a round."""
-        if self.profile.reads_metrics:
-            self._measurements.note(metric, self._pods.by_key)
+        if not self.profile.reads_metrics:
+            return
+
+        def uid_of(key: str) -> str | None:
+            """Of the pod with this name on the node, if it was there when the node was measured: a namesake may be elsewhere, or have left."""
+            entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
+            if entry is None or entry.node != metric.node or entry.seen.started_s > now_s - metric.age_s:
+                return None
+            return entry.seen.uid
+
+        self._measurements.note(metric, uid_of)
 
     def _correct_estimates(self, now_s: float) -> None:
         """Correct estimates by the measurements since the last correction, and the remaining slack."""

@@ -1,6 +1,6 @@
 """The plugins and node rules of one engine, in the order in which they are called.
 
-Problem: gangs, quotas, reservations, CPUs, devices and load each have facts of their own, which the process must report to them. Choice: one value with each
+Problem: gangs, quotas, reservations, CPUs, devices, load and predicted use each have facts of their own, which the process must report to them. Choice: one value with each
 by its name and type: the process calls them directly, the engine calls them as `Plugin` and `NodeRules`. Limits: one of each.
 """
 
@@ -19,6 +19,8 @@ from cotenant.engine.rules.devices.gate import DeviceGate
 from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.engine.rules.load.plugin import LoadPlugin
 from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.engine.rules.use.plugin import PredictedUsePlugin
+from cotenant.engine.rules.use.rules import PredictedUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class PluginRegistry:
     quotas: Quotas = field(default_factory=Quotas)
     reservations: Reservations = field(default_factory=Reservations)
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
+    predicted_use: PredictedUse = field(default_factory=PredictedUse)  # off without settings
 
     def capture(self) -> Callable[[], PluginRegistry]:
         """A maker of members with the same facts and no pods, for a copy of the engine; it reads nothing of these members later."""
@@ -40,6 +43,7 @@ class PluginRegistry:
     def in_order(self) -> tuple[Plugin, ...]:
         """The plugins, in the order of their extension points."""
         load = (LoadPlugin(self.load_aware),) if self.load_aware.is_on else ()
+        use = (PredictedUsePlugin(self.predicted_use),) if self.predicted_use.is_on else ()
         return (
             self.gangs,
             self.quotas,
@@ -47,9 +51,11 @@ class PluginRegistry:
             DeviceGate(self.devices),
             self.reservations,
             *load,
+            *use,
         )
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """The node rules, in the order in which they filter."""
         load = (self.load_aware,) if self.load_aware.is_on else ()
-        return (self.cpus, self.devices, *load)
+        use = (self.predicted_use,) if self.predicted_use.is_on else ()
+        return (self.cpus, self.devices, *load, *use)

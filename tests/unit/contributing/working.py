@@ -102,10 +102,10 @@ def profile() -> None:
     """It is listed, and selectable by the scheduler and in the lab."""
     from cotenant.lab.scenarios.competitors import competitor
     from cotenant.policy.placement.profiles import PROFILES
-    from cotenant.services.scheduler.names import profile_by_requests
+    from cotenant.services.scheduler.names import cluster_profile
 
     assert "memory-left" in [each.name for each in PROFILES]
-    assert profile_by_requests("--profile", "memory-left") == competitor("memory-left").build()
+    assert cluster_profile("--profile", "memory-left") == competitor("memory-left").build()
     assert "memory-left" in printed("lab", "policies", "--workload", "founding")
 
 

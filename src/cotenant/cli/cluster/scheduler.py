@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-DEFAULT_PROFILE = "cotenant-requests"
+DEFAULT_PROFILE = "cotenant"
 
 
 def scheduler(
@@ -28,9 +28,13 @@ def scheduler(
     profile: Annotated[
         str,
         Parameter(
-            help="Placement profile that fits by requests, or a profile file (.yaml) such as `cotenant lab tune` writes; an unknown name lists them."
+            help="Placement profile, or a profile file (.yaml) such as `cotenant lab tune` writes; an unknown name lists them. Requests fit under all; under cotenant, batch and mid pods fit by predicted use too."
         ),
     ] = DEFAULT_PROFILE,
+    predicted_use_risk: Annotated[
+        float,
+        Parameter(help="Percent of time in which a pod may use more CPU or memory than it is predicted to."),
+    ] = 1.0,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before binding.")] = True,
     lease_namespace: Annotated[
         str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
@@ -129,6 +133,7 @@ def scheduler(
             report_token_file=report_token_file,
             debug_token_file=debug_token_file,
             load_aware=load_aware,
+            predicted_use_risk_pct=predicted_use_risk,
             device_strategy=device_strategy,
             usual_gpu_pods=usual_gpu_pods,
             default_spread=default_spread,

@@ -26,7 +26,7 @@ def up(
     port: Annotated[int, Parameter(show_default=False)] = 0,
     host: str = "127.0.0.1",
     ephemeral: Flag = False,
-    profile: str = "cotenant-requests",
+    profile: str = "cotenant",
     speed: float = 60.0,
     seed: int = 0,
     cpu_topology: str = "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def warm(*, profile: str = "cotenant-requests") -> int:
+def warm(*, profile: str = "cotenant") -> int:
     """Compile the kernels that a cluster needs, so that the first start is as fast as the next. Done once for each version.
 
     Parameters

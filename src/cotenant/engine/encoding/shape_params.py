@@ -1,7 +1,7 @@
 """What a shape requests and is expected to use, as array rows.
 
 Problem: filters and scores read a pod's requests, estimate and class as numbers. Choice: one row of requests and one of parameters per shape; a pod
-without an estimate is taken to use what it requests. Limits: what a pod adds to its node's sums is computed separately, for many shapes at once.
+without an estimate is taken to use what it requests, lent resources included: they are of the same CPUs and memory. Limits: what a pod adds to its node's sums is computed separately, for many shapes at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from cotenant.model.arrays import CPU, MEMORY, PODS, Param, ShapeArrays
 from cotenant.model.cluster.pod import Estimate, Shape
 from cotenant.model.cluster.qos import PriorityClass
-from cotenant.model.resources import ResourceAxis
+from cotenant.model.resources import LENT_CPU, LENT_MEMORY, ResourceAxis
 
 # The founding score's base by priority: its document gives the maximum of 35; the other bands fall evenly.
 PRIORITY_BASE = {
@@ -26,7 +26,10 @@ def write_shape_params(arrays: ShapeArrays, axis: ResourceAxis, row: int, shape:
     request = axis.row(shape.requests)
     request[PODS] = 1
     arrays.request[row] = request
-    estimate = shape.estimate or Estimate(request[CPU] / 1000.0, request[MEMORY])
+    estimate = shape.estimate
+    if estimate is None:
+        cpu_m = request[CPU] + sum(map(shape.requests.get, LENT_CPU))
+        estimate = Estimate(cpu_m / 1000.0, request[MEMORY] + sum(map(shape.requests.get, LENT_MEMORY)))
     arrays.params[row, Param.USE_CPU] = estimate.use_cpu_cores
     arrays.params[row, Param.USE_MEMORY] = estimate.use_memory_bytes
     arrays.params[row, Param.SENSITIVITY] = estimate.sensitivity

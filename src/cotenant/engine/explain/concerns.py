@@ -19,6 +19,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
 from cotenant.model.resources import Amounts, format_amount
+from cotenant.policy.overcommit.predicted_use import LENT
 
 _MAX_RESERVATIONS = 1000  # searched for a pod
 _MEMBERS_SHOWN = 8
@@ -221,3 +222,29 @@ def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
     state = load.describe(entry.node) if load is not None and load.is_on and entry.node else None
     if state is not None:
         yield Concern("load", entry.node, False, state.sentence())
+
+
+def lent_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
+    """What is lent on the pod's node, by whom, and which pods hold it; and what the pods there are predicted to use. The pod counts on its node.
+
+    Pending changes must be written to the arrays.
+    """
+    use = plugins.predicted_use
+    view = use.describe(entry.node) if use.is_on and entry.node else None
+    if view is None:
+        return ()
+    found = [
+        Concern(
+            "lent",
+            resource,
+            False,
+            f"it holds {format_amount(resource, amount)}: {view.lent(resource)}",
+            (view.lender(), *view.largest(resource)),
+        )
+        for resource, amount in entry.seen.pod.requests
+        if resource in LENT
+    ]
+    own = use.describe_pod(entry.number)
+    if own is not None:
+        found.append(Concern("predicted use", entry.node, False, own.sentence(), (view.sentence(),)))
+    return tuple(found)

@@ -20,7 +20,7 @@ from cotenant.engine.cycle.ordering import obstacle
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.score_parts import Ranking, ranking
-from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern, quota_room
+from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.evictions import Evictions
 from cotenant.engine.explain.nodes import node_answer
@@ -97,6 +97,8 @@ class Explain:
             raise InvalidInput("--if node", what_if.node, "a node that this scheduler knows", "see kubectl get nodes")
         waits = entry.state not in ASSIGNED
         question = Question(self._placed_answer(entry, what_if, now_s))
+        assignments.write()
+        lent = lent_concerns(self._plugins, entry)  # before the view, in which the pod is on no node
         with viewed(assignments, entry, what_if, self._profile, self._plugins.reservations) as view:
             ranks = self._ranking(view, now_s)
             about = self._about(view, what_if.node, ranks) if what_if.node else None
@@ -110,7 +112,7 @@ class Explain:
                 waiting=waiting,
                 candidates=_shown(entry, ranks),
                 asked_about=about,
-                concerns=held,
+                concerns=(*held, *lent),
             )
             if waiting is None or not self._may_be_tried(entry):
                 draft = replace(draft, candidates=() if waits else draft.candidates)

@@ -58,6 +58,13 @@ PAGES = (
     MemberPage(
         "load_aware", "LoadAwareScheduling", f"node/{NODE}", "load of node", lambda of, names: of.describe(names[0])
     ),
+    MemberPage(
+        "predicted_use",
+        "PredictedUse",
+        f"node/{NODE}",
+        "predicted use of node",
+        lambda of, names: of.describe(names[0]),
+    ),
 )
 
 

@@ -2,7 +2,7 @@
 
 Problem: a pod may lack several resources on one node, devices are not sums, and three pods of a gang need three times the room. Choice: for one pod, the node
 on which it would have to give up the smallest share; for several, the largest amount of each scarce resource of which the nodes together have as many pieces as there
-are pods; in both cases no more than a quota has left. GPUs and other devices are read from the free devices of each node. Limits: this is where to
+are pods; in both cases no more than a quota has left. Lent resources are lowered to what predicted use leaves. GPUs and other devices are read from the free devices of each node. Limits: this is where to
 begin; whether the pods are then placed is found out in a copy of the engine (question.py).
 """
 
@@ -17,6 +17,7 @@ from cotenant.engine.cycle.rejections import FIT
 from cotenant.engine.explain.what_if import View
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.views import DeviceSummary, NodeDeviceSummary
+from cotenant.engine.rules.use.rules import NAME as PREDICTED_USE
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.devices.request import CARDS, RESOURCES, WHOLE, type_of
 from cotenant.model.resources import GPU, GPU_SHARED, PODS_NAME, Amounts, Unit, unit_of
@@ -38,7 +39,7 @@ def lower_requests(view: View, plugins: PluginRegistry, names: list[str], togeth
     checks = view.checked.checks
     others = np.zeros(len(view.checked.here), dtype=np.bool_)
     for check in checks:
-        if (check.plugin != FIT or check.missing is None) and check.plugin != _DEVICES:
+        if (check.plugin != FIT or check.missing is None) and check.plugin not in (_DEVICES, PREDICTED_USE):
             others |= check.fails
     near = view.checked.here & ~others
     if len(view.allowed):
@@ -116,6 +117,8 @@ def _rooms(view: View, plugins: PluginRegistry, names: list[str], rows: Int) -> 
         if check.plugin == FIT and check.missing is not None:
             asked = 1 if check.resource == PODS_NAME else view.pod.requests.get(check.resource)
             rooms[check.resource] = asked - check.missing[rows]
+    for name, room in plugins.predicted_use.room_of(view.pod.requests).items():
+        rooms[name] = np.minimum(rooms.get(name, room[rows]), room[rows])
     refused = _refused_by_devices(view)
     if not refused[rows].any():
         return rooms

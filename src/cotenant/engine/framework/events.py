@@ -43,6 +43,9 @@ _HELPING = {
     ),
     "ElasticQuota": frozenset({Event.QUOTA}),
     "LoadAwareScheduling": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_GONE}),
+    "PredictedUse": frozenset(
+        {Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_CHANGED, Event.POD_GONE}
+    ),
     "Coscheduling": frozenset(),  # members are missing: whoever comes wakes the gang
     "GangTopology": _NODES | {Event.POD_GONE},
     "GangResources": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE}),

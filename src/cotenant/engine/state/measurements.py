@@ -7,7 +7,7 @@ meanwhile is left out when the correction takes place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from math import inf, nan
 
 from cotenant.model.cluster.pod import Pod
@@ -23,12 +23,12 @@ class Measurements:
         self._measured: dict[str, MeasuredPod] = {}
         self._corrected_s = -inf
 
-    def note(self, metric: NodeMetric, uids: Mapping[str, str]) -> None:
-        """One node's metric; `uids` by namespace/name."""
+    def note(self, metric: NodeMetric, uid_of: Callable[[str], str | None]) -> None:
+        """One node's metric; `uid_of` a namespace/name is that of the pod which was on the node when it was measured, else None."""
         if metric.is_empty or metric.age_s > 2 * metric.interval_s:
             return
         for key, measured in (metric.pods or {}).items():
-            uid = uids.get(key)
+            uid = uid_of(key)
             if uid is not None:
                 self._measured[uid] = measured
 

@@ -41,4 +41,11 @@ AMPLIFICATION_RATIO = (
     "node.koordinator.sh/resource-amplification-ratio"  # JSON: {"cpu": 1.5}; also on its NodeResourceTopology
 )
 
-ON_NODES = (USAGE_THRESHOLDS, RAW_ALLOCATABLE, AMPLIFICATION_RATIO)  # the node annotations that a scheduler keeps
+LENT_TERMS = "cotenant.io/lent"  # JSON, by our manager: the amounts that are lent, with their terms
+
+ON_NODES = (
+    USAGE_THRESHOLDS,
+    RAW_ALLOCATABLE,
+    AMPLIFICATION_RATIO,
+    LENT_TERMS,
+)  # the node annotations that a scheduler keeps

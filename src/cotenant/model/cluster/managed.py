@@ -14,7 +14,6 @@ from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_metric import NO_USE, Use
 
-LENT_ANNOTATION = "cotenant.io/lent"  # JSON: the amounts that are lent, with their terms
 RESERVATION_ANNOTATION = "node.koordinator.sh/reservation"
 NORMALIZATION_ANNOTATION = "node.koordinator.sh/cpu-normalization-ratio"
 THIRD_PARTY_ANNOTATION = "node.koordinator.sh/third-party-allocations"

@@ -16,7 +16,7 @@ from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS
 from cotenant.drivers.kube.kinds.managed_node import SHORT
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.engine.manager.instructions import DeleteObject, NodeObjectKind, WriteAmounts, WriteSpec
-from cotenant.model.cluster.managed import LENT_ANNOTATION
+from cotenant.model.cluster.annotations import LENT_TERMS
 from cotenant.services.kube_process.statuses import Writer
 
 
@@ -24,7 +24,7 @@ async def write_amounts(client: Client, write: WriteAmounts) -> None:
     """Set amounts and terms; `Conflict` where the name has another node."""
     amounts = {SHORT[name]: None if amount is None else str(amount) for name, amount in write.amounts.items()}
     body = {
-        "metadata": {"uid": write.uid, "annotations": {LENT_ANNOTATION: write.annotation}},
+        "metadata": {"uid": write.uid, "annotations": {LENT_TERMS: write.annotation}},
         "status": {"capacity": amounts, "allocatable": amounts},
     }
     await client.patch(NODES, "", write.node, body, content_type=MERGE_PATCH, subresource="status")

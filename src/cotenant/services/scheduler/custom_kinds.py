@@ -89,18 +89,20 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
 
 
 def _metrics(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
-    """NodeMetrics are watched where the load of nodes counts, or the profile corrects estimates by what pods are measured to use."""
-    load = cluster.plugins.load_aware
-    if not (load.is_on or cluster.profile.reads_metrics):
+    """NodeMetrics are watched where the load of nodes counts, or estimates or predictions follow what pods are measured to use."""
+    load, use = cluster.plugins.load_aware, cluster.plugins.predicted_use
+    if not (load.is_on or use.is_on or cluster.profile.reads_metrics):
         return ()
 
     def seen(metric: NodeMetric, now_s: float) -> None:
         if load.is_on:
             load.metric_seen(metric, now_s)
+        use.metric_seen(metric, now_s)
         cluster.metric_seen(metric, now_s)
 
     def gone(node: str, now_s: float) -> None:
         if load.is_on:
             load.metric_gone(node, now_s)
+        use.metric_gone(node, now_s)
 
     return (CustomKind(NODE_METRICS, read_node_metric, seen, gone),)

@@ -22,12 +22,13 @@ from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, lease_name, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import profile_by_requests, read_names
+from cotenant.services.scheduler.names import by_requests, cluster_profile, predicts_use, read_names
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
 
@@ -54,6 +55,7 @@ class SchedulerArguments:
     log_level: str
     debug_token_file: Path | None = None
     load_aware: Path | None = None
+    predicted_use_risk_pct: float = 1.0
     quotas: QuotaSettings = QUOTAS_AS_USUAL
     device_strategy: str = "binpack"
     usual_gpu_pods: str = ""
@@ -64,7 +66,8 @@ class SchedulerArguments:
 
 def run(request: SchedulerArguments) -> int:
     """Run until a signal. Raises `InvalidInput`."""
-    profile = profile_by_requests("--profile", request.profile)
+    written = cluster_profile("--profile", request.profile)
+    profile = by_requests(written)
     address = Address.parse("--listen", request.listen)
     if address.path:
         raise InvalidInput("--listen", request.listen, "HOST:PORT")
@@ -77,6 +80,8 @@ def run(request: SchedulerArguments) -> int:
         raise InvalidInput("--qps", request.qps, "a number above 0, or inf")
     if not (request.notices_per_s > 0 and isfinite(request.notices_per_s)):
         raise InvalidInput("--notices-per-s", request.notices_per_s, "a number above 0")
+    if not 0 < request.predicted_use_risk_pct < 50:
+        raise InvalidInput("--predicted-use-risk", request.predicted_use_risk_pct, "percent, above 0 and below 50")
     check_lease_namespace(request.lease_namespace)
     if request.default_spread not in _DEFAULT_SPREADS:
         raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(_DEFAULT_SPREADS)}")
@@ -94,6 +99,9 @@ def run(request: SchedulerArguments) -> int:
         report_token=request.report_token_file,
         debug_token=request.debug_token_file,
         load_aware=read_settings(request.load_aware) if request.load_aware is not None else None,
+        predicted_use=PredictedUseSettings(risk=request.predicted_use_risk_pct / 100.0)
+        if predicts_use(written)
+        else None,
         quotas=request.quotas,
         devices=devices,
         default_spread=_DEFAULT_SPREADS[request.default_spread],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cotenant.model.errors import InvalidInput
@@ -33,28 +34,34 @@ def read_names(written: Sequence[str], profile: PlacementProfile) -> dict[str, P
         _check_name(name)
         if name in found:
             raise InvalidInput(FLAG, each, "each name once")
-        found[name] = profile_by_requests(FLAG, own) if equals else profile
+        found[name] = by_requests(cluster_profile(FLAG, own)) if equals else profile
         if found[name].knobs.pressure_factor != profile.knobs.pressure_factor:
             raise InvalidInput(FLAG, each, f"a profile that estimates pressure as --profile {profile.name} does")
     return found
 
 
-def profile_by_requests(flag: str, name: str) -> PlacementProfile:
-    """The built-in profile of this name, or that of a profile file, by which requests fit (docs/adr/0012). Raises `InvalidInput` with the flag or the file."""
-    fitting = {each.name: each for each in PROFILES if each.fit is Fit.REQUESTS}
-    known = ", ".join(fitting)
+def cluster_profile(flag: str, name: str) -> PlacementProfile:
+    """The built-in profile of this name, or that of a profile file. Raises `InvalidInput` with the flag or the file."""
     if is_profile_file(name):
         try:
             text = Path(name).read_bytes()
         except OSError as error:
             raise InvalidInput(flag, name, "a readable profile file", error.strerror or "") from error
-        read = parse_profile(text, name)
-        if read.fit is not Fit.REQUESTS:
-            raise InvalidInput(f"{name}: profile", read.name, f"a profile by which requests fit: {known}")
-        return read
-    if name not in fitting:
-        raise InvalidInput(flag, name, "a placement profile by which requests fit", f"one of {known}, or FILE.yaml")
-    return fitting[name]
+        return parse_profile(text, name)
+    known = {each.name: each for each in PROFILES}
+    if name not in known:
+        raise InvalidInput(flag, name, "a placement profile", f"one of {', '.join(known)}, or FILE.yaml")
+    return known[name]
+
+
+def by_requests(profile: PlacementProfile) -> PlacementProfile:
+    """The profile as a cluster runs it: requests must fit (docs/adr/0027), whatever it does in the lab."""
+    return profile if profile.fit is Fit.REQUESTS else replace(profile, fit=Fit.REQUESTS)
+
+
+def predicts_use(profile: PlacementProfile) -> bool:
+    """Whether pods with lent requests fit by predicted use too under this profile, as it is written."""
+    return profile.fit is Fit.PREDICTED_USE
 
 
 def _check_name(name: str) -> None:

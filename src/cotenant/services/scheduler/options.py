@@ -14,6 +14,7 @@ from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.engine.rules.devices.rules import SETTINGS as DEFAULT_DEVICES
+from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
 
@@ -39,6 +40,7 @@ class Options:
     streaming_lists: bool = False
     seed: int = 0
     load_aware: LoadAwareSettings | None = None  # None = off
+    predicted_use: PredictedUseSettings | None = None  # of pods with lent requests; None = requests alone
     quotas: QuotaSettings = DEFAULT_QUOTAS
     devices: DeviceSettings = DEFAULT_DEVICES
     default_spread: bool | None = (

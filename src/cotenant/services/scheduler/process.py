@@ -36,6 +36,7 @@ from cotenant.engine.plugins.reservations.instructions import Reserve
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.devices.rules import DeviceRules
 from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -291,5 +292,6 @@ def _engine(profile: PlacementProfile, options: Options) -> Cluster:
         devices=DeviceRules(options.devices),
         quotas=Quotas(options.quotas),
         load_aware=LoadAware(options.load_aware),
+        predicted_use=PredictedUse(options.predicted_use),
     )
     return Cluster(profile, np.random.default_rng(options.seed), settings, plugins)

@@ -12,7 +12,7 @@ from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler.device_settings import STRATEGY, USUAL, device_settings
 from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, profile_by_requests, read_names
+from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, by_requests, cluster_profile, read_names
 from cotenant.services.up.lending import POLICIES
 
 MOST_NODES = 20_000
@@ -43,7 +43,7 @@ class UpConfig:
     is_ephemeral: bool = False  # only the kubeconfig is kept on disk
     is_bare: bool = False  # the API server alone
     has_extender: bool = True
-    profile: str = "cotenant-requests"
+    profile: str = "cotenant"
     speed: float = 60.0  # simulated seconds a second
     seed: int = 0
     cpu_topology: str = ""  # of the simulated nodes: SOCKETSxCORESxTHREADS; "" = not reported
@@ -79,7 +79,7 @@ class UpConfig:
         if self.load_aware is not None:
             read_settings(self.load_aware)  # an error is raised here, before a child fails to start
         device_settings(self.device_strategy, self.usual_gpu_pods)  # the same
-        read_names(self._written_names(), profile_by_requests("--profile", self.profile))
+        read_names(self._written_names(), by_requests(cluster_profile("--profile", self.profile)))
         if self.workload and self.workload not in script.names():
             raise InvalidInput("--workload", self.workload, "one of " + ", ".join(script.names()))
         if self.workload and not self.nodes:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from time import perf_counter
 
-from cotenant.services.scheduler.names import profile_by_requests
+from cotenant.services.scheduler.names import cluster_profile
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
 from cotenant.services.up.warming import is_warm, warm_apart
@@ -31,7 +31,7 @@ async def _run(config: UpConfig, say: Say) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    profile = profile_by_requests("--profile", config.profile).name  # of a profile file, the built-in one's
+    profile = cluster_profile("--profile", config.profile).name  # of a profile file, the built-in one's
     if not config.is_bare and not is_warm(profile):
         say("compiling, once for this version: about half a minute")
         compiling, stopping = asyncio.create_task(warm_apart(profile)), asyncio.create_task(stop.wait())

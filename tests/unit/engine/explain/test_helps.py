@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from tests.fakes import cpu_cluster, gang_world, quota_world, reservation_world
 from tests.fakes.questions import carry_out, cluster, node, pod
@@ -11,6 +11,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.observed import ObservedPod
@@ -20,7 +21,8 @@ from cotenant.model.decisions.answers import PodAnswer, Waiting, WhatIf
 from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.machine.node_metric import NodeMetric, Use
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
+from cotenant.model.resources import BATCH_CPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
+from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 
 WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 16 << 30})
@@ -246,19 +248,24 @@ def test_help_that_a_pod_before_it_would_take_says_so() -> None:
 
 
 def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_it_later() -> None:
-    members = PluginRegistry(load_aware=LoadAware(LoadAwareSettings()))
-    c = cluster(node("a"), plugins=members)
+    members = PluginRegistry(
+        load_aware=LoadAware(LoadAwareSettings()), predicted_use=PredictedUse(PredictedUseSettings())
+    )
+    lends = replace(node("a"), allocatable=node("a").allocatable + Amounts.of({BATCH_CPU: 4000}))
+    c = cluster(lends, plugins=members)
     members.devices.seen(NodeDevices("a", (Device(DeviceType.GPU, 0, WHOLE, id="a-0"),)))
     members.cpus.topology_seen(cpu_cluster.tells("a"), 0.0)
     members.quotas.quota_seen(quota_world.quota("team", 1, 4), 0.0)
     members.gangs.pod_group_seen(gang_world.group("g", 2), 0.0)
     members.reservations.seen(reservation_world.reservation("r"), 0.0)
     members.load_aware.metric_seen(NodeMetric("a", 0.0, 60, Use(1000, 1 << 30), pods=None), 0.0)
+    members.predicted_use.metric_seen(NodeMetric("a", 5.0, 60, Use(1000, 1 << 30), system=Use(300, 0)), 0.0)
     make = members.capture()
+    members.predicted_use.metric_gone("a", 0.0)
     members.quotas.quota_gone("quotas/team", 0.0)
     members.reservations.gone("r", 0.0)
     made = make()
-    cluster(node("a"), plugins=made)
+    cluster(lends, plugins=made)
     assert made.devices.describe("a") is not None
     assert made.cpus.nodes() == ("a",)
     assert "team" in made.quotas.names()
@@ -266,6 +273,9 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     assert made.reservations.names() == ("r",)
     assert made.load_aware.is_on
     assert made.load_aware.describe("a") == members.load_aware.describe("a")
+    view = made.predicted_use.describe("a")
+    assert view is not None
+    assert (view.system.cpu_m, view.measured_age_s) == (300, 5.0)
     assert {each.name for each in fields(PluginRegistry)} == {
         "devices",
         "cpus",
@@ -273,5 +283,6 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
         "gangs",
         "reservations",
         "load_aware",
+        "predicted_use",
     }  # a new member is to be captured as well: add its facts above
     c.validate()

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from cotenant.drivers.kube.kinds.node import NodeObject, NodeStatus
-from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
+from cotenant.model.cluster.annotations import LENT_TERMS, RAW_ALLOCATABLE
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.managed import (
-    LENT_ANNOTATION,
     NORMALIZATION_ANNOTATION,
     RESERVATION_ANNOTATION,
     THIRD_PARTY_ANNOTATION,
@@ -70,7 +69,7 @@ def read_managed_node(obj: NodeObject) -> ManagedNode:
         labels=Labels.of(meta.labels or {}),
         annotations={key: annotations[key] for key in _READ if key in annotations},
         lent=lent,
-        written=annotations.get(LENT_ANNOTATION, ""),
+        written=annotations.get(LENT_TERMS, ""),
         reservation=read(RESERVATION_ANNOTATION, _reservation, NO_USE),
         normalization=annotations.get(NORMALIZATION_ANNOTATION, ""),
         third_party=read(THIRD_PARTY_ANNOTATION, _third_party, {}),

@@ -15,6 +15,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.explain.pages import PAGES, pages
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import ObservedPod
@@ -23,7 +24,8 @@ from cotenant.model.devices.device import Device, DeviceType
 from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
-from cotenant.model.resources import GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
+from cotenant.model.resources import BATCH_CPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
+from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.services.scheduler.pages.routes import SERVICES
 
@@ -54,7 +56,7 @@ def test_every_enabled_plugin_has_its_pages_and_the_index_lists_them() -> None:
     assert there <= set(server(c).json(SERVICES)["GET"])
     members = {each.member for each in PAGES}
     present = {name for name in members if hasattr(c.plugins, name)}
-    assert {each.member for each, _ in pages(c.plugins)} == present - {"load_aware"}  # which is off
+    assert {each.member for each, _ in pages(c.plugins)} == present - {"load_aware", "predicted_use"}  # which are off
     switched_on = type("On", (), {"load_aware": object()})()
     assert [each.plugin for each, _ in pages(switched_on)] == ["LoadAwareScheduling"]
 
@@ -254,6 +256,19 @@ def test_devices_that_are_kept_are_told_and_an_owner_is_judged_with_them() -> No
     (told,) = server(w.cluster).json("/apis/v1/plugins/Reservation/nodeReservations/a")
     assert [each["minor"] for each in told["holds"]["devices"]] == [0]
     w.cluster.validate()
+
+
+def test_the_predicted_use_of_a_node_has_a_page_where_it_counts() -> None:
+    c = cluster(plugins=PluginRegistry(predicted_use=PredictedUse(PredictedUseSettings())))
+    plain = node("a")
+    c.node_seen(replace(plain, allocatable=plain.allocatable + Amounts.of({BATCH_CPU: 4000})))
+    lent = pod("x", 0)
+    c.pod_seen(replace(lent, pod=replace(lent.pod, requests=Amounts.of({BATCH_CPU: 1000}))), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    told = server(c).json("/apis/v1/plugins/PredictedUse/node/a")
+    assert told["predicted"] == [1000, 0]
+    assert [each["pod"] for each in told["holders"]] == ["default/x"]
+    assert [each.kind for each in asked(c, "default/x").concerns] == ["lent", "predicted use"]
 
 
 def test_the_load_of_a_node_has_a_page_where_it_is_looked_at() -> None:

@@ -1,0 +1,122 @@
+"""Predicted use and lent resources of a node, as values for display.
+
+Choice: every sentence has the figures that the filter compares, and says how many pods count by their requests and why. Limits: of the holders of lent resources the largest are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isnan
+
+from cotenant.model.cluster.annotations import LENT_TERMS
+from cotenant.model.errors import InvalidInput
+from cotenant.model.json_object import json_object
+from cotenant.model.machine.node_metric import Use
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, format_amount
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod and what it holds of a node's lent resources."""
+
+    pod: str  # namespace/name
+    lent: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class PodUseView:
+    """What a pod counts with on its node."""
+
+    request: Use
+    predicted: Use
+    samples: int  # measurements of it
+    is_fresh: bool  # whether its node's measurement is not stale
+    has_lent: bool
+
+    def sentence(self) -> str:
+        """One line."""
+        cpu, memory = (
+            f"{format_amount(name, self.predicted[at])} {name} (requested {format_amount(name, self.request[at])})"
+            for at, name in ((0, CPU_NAME), (1, MEMORY_NAME))
+        )
+        if not self.samples:
+            why = "by its request: it has not been measured yet"
+        elif not self.is_fresh:
+            why = "the larger of its request and its last prediction: its node's measurement is stale"
+        else:
+            why = f"by {self.samples} measurements and its request"
+        return f"it counts with {cpu} and {memory}, {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class UseView:
+    """The predicted use of a node, and who holds its lent resources."""
+
+    node: str
+    size: Use
+    system: Use
+    predicted: Use
+    pods: int
+    by_request: int  # of these, how many count by their requests
+    measured_age_s: float  # NaN = never measured
+    is_fresh: bool
+    risk: float
+    offered: Amounts
+    holders: tuple[Holder, ...]
+    written: str  # the node's annotation by our manager, empty without one
+
+    def source(self) -> str:
+        """What the prediction is made from."""
+        if isnan(self.measured_age_s):
+            return "by requests, since the node was never measured"
+        if not self.is_fresh:
+            return f"by requests, since the node's measurement is {self.measured_age_s:.0f} s old"
+        if self.by_request:
+            return f"{self.by_request} of them by request, not measured yet"
+        return f"measured {self.measured_age_s:.0f} s ago"
+
+    def sentence(self) -> str:
+        """One line."""
+        parts = []
+        for at, name in ((0, CPU_NAME), (1, MEMORY_NAME)):
+            system = f" and {format_amount(name, self.system[at])} for the system" if self.system[at] else ""
+            parts.append(
+                f"{format_amount(name, self.predicted[at])}{system} of {format_amount(name, self.size[at])} {name}"
+            )
+        pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
+        return f"{pods} on {self.node} are predicted to use {' and '.join(parts)} at {self.risk * 100:g} % risk, {self.source()}"
+
+    def lent(self, resource: str) -> str:
+        """How much of a lent resource is offered and held."""
+        held = sum(each.lent.get(resource) for each in self.holders)
+        pods = sum(each.lent.get(resource) > 0 for each in self.holders)
+        offered = format_amount(resource, self.offered.get(resource))
+        by = "1 pod holds" if pods == 1 else f"{pods} pods hold"
+        return f"{self.node} offers {offered} {resource}, {by} {format_amount(resource, held)}"
+
+    def lender(self) -> str:
+        """Who offers the node's lent resources."""
+        if not self.written:
+            return "lent by another manager, or by hand: the node has no terms of the amounts"
+        try:
+            found = json_object(LENT_TERMS, self.written)
+            policies = {str(each["policy"]) for each in found["amounts"].values()}
+            strategy = str(found.get("strategy", ""))
+        except (InvalidInput, KeyError, TypeError, AttributeError):
+            return "lent by cotenant manager: the terms of the amounts cannot be read"
+        by = f", strategy: {strategy}" if strategy else ""
+        return f"lent by cotenant manager, by {' and '.join(sorted(policies))}{by}; `cotenant explain node {self.node}` has the terms"
+
+    def largest(self, resource: str) -> Iterator[str]:
+        """The pods that hold most of a lent resource."""
+        holding = sorted(
+            ((each.lent.get(resource), each.pod) for each in self.holders if each.lent.get(resource) > 0),
+            key=lambda pair: (-pair[0], pair[1]),
+        )
+        for amount, pod in holding[:_SHOWN]:
+            yield f"{format_amount(resource, amount)} {pod}"
+        if len(holding) > _SHOWN:
+            yield f"and {len(holding) - _SHOWN} more"

@@ -1,0 +1,140 @@
+"""How much CPU and memory a pod on a node is expected to use at most, at a stated risk.
+
+Problem: a node's lent amounts say how much batch pods may request, not how much they and the services beside them will use: batch pods may use more than they request, and an amount
+is as old as the last measurement. Choice: each pod counts with mean + z x standard deviation of its measured use, weights halving every `half_life_s`, never with less than its last measurement; z is
+the standard normal quantile of the stated risk. Once there are 1 / risk measurements, a pod counts with no more than the highest of them, which fades towards the mean with the same half-life: a day's sine curve
+has a large deviation and a known peak. The request counts like `prior_samples` measurements as long as it is the larger, so a pod without history counts with its request, and one with a short history
+between both. Where the node's measurement is stale, each pod counts with the larger of its request and its last prediction.
+
+Limits: for normally distributed use the sum over pods is exceeded with at most the stated risk, however the pods are correlated, because standard deviations are subadditive; for heavy tails
+it is exceeded more often. The risk is of means over a report interval. CPU and memory only.
+Source: N-sigma predictor of Bashir et al., "Take it to the limit", EuroSys 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, inf, isfinite, sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_metric import Use
+from cotenant.model.resources import CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
+
+LENT = (*LENT_CPU, *LENT_MEMORY)
+_CPU = (CPU_NAME, *LENT_CPU)
+_MEMORY = (MEMORY_NAME, *LENT_MEMORY)
+_STALE_INTERVALS = 3
+
+
+@dataclass(frozen=True)
+class PredictedUseSettings:
+    """Settings of one cluster. Raises `InvalidInput`."""
+
+    risk: float = 0.01  # share of time in which a pod may use more than it counts with
+    half_life_s: float = 6 * 3600.0
+    prior_samples: float = 3.0  # measurements that the request counts like
+    cpu_limit_pct: int = 100  # of a node's CPU that may be predicted in use
+    memory_limit_pct: int = 100
+    stale_s: float = 180.0  # an older measurement does not count; at least three of its report intervals
+
+    def __post_init__(self) -> None:
+        if not 0 < self.risk < 0.5:
+            raise InvalidInput("predicted use: risk", self.risk, "a share above 0 and below 0.5")
+        for name in ("half_life_s", "stale_s"):
+            value = getattr(self, name)
+            if not (isfinite(value) and value > 0):
+                raise InvalidInput(f"predicted use: {name}", value, "seconds above 0")
+        if not (isfinite(self.prior_samples) and self.prior_samples >= 0):
+            raise InvalidInput("predicted use: prior_samples", self.prior_samples, "0 or more")
+        for name in ("cpu_limit_pct", "memory_limit_pct"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:
+                raise InvalidInput(f"predicted use: {name}", value, "whole percent, 1 to 1000")
+
+    @cached_property
+    def sigmas(self) -> float:
+        """z: standard deviations above the mean that the risk stands for."""
+        return NormalDist().inv_cdf(1.0 - self.risk)
+
+    def expires_s(self, interval_s: int) -> float:
+        """The age at which a measurement with this report interval is stale."""
+        return max(self.stale_s, float(_STALE_INTERVALS * interval_s))
+
+
+class Moments(NamedTuple):
+    """Decayed mean and sum of squared deviations of one resource, the last value, and the highest one, which fades towards the mean."""
+
+    mean: float
+    squares: float
+    last: int
+    highest: float
+
+
+class UseHistory(NamedTuple):
+    """What was measured of one pod. `weight` is the decayed number of measurements, `samples` their number."""
+
+    at_s: float = -inf
+    samples: int = 0
+    weight: float = 0.0
+    cpu: Moments = Moments(0.0, 0.0, 0, 0.0)
+    memory: Moments = Moments(0.0, 0.0, 0, 0.0)
+
+    def measured(self, use: Use, at_s: float, settings: PredictedUseSettings) -> UseHistory:
+        """With one more measurement. Time that goes back does not decay. Raises `InvalidInput` for a negative amount."""
+        if min(use) < 0:
+            raise InvalidInput("measured use", str(tuple(use)), "amounts that are not negative")
+        fade = 0.5 ** (max(0.0, at_s - self.at_s) / settings.half_life_s) if self.samples else 0.0
+        weight = self.weight * fade + 1.0
+        return UseHistory(
+            max(at_s, self.at_s),
+            self.samples + 1,
+            weight,
+            _moved(self.cpu, use.cpu_m, fade, weight),
+            _moved(self.memory, use.memory_bytes, fade, weight),
+        )
+
+
+UNMEASURED = UseHistory()
+
+
+def _moved(before: Moments, value: int, fade: float, weight: float) -> Moments:
+    """West's update of a weighted mean and variance."""
+    delta = value - before.mean
+    mean = before.mean + delta / weight
+    highest = max(float(value), mean + (before.highest - mean) * fade)
+    return Moments(mean, before.squares * fade + delta * (value - mean), value, highest)
+
+
+def requested_use(requests: Amounts) -> Use:
+    """What a pod requests of CPU and memory, of any class: lent resources are of the same machine."""
+    return Use(sum(map(requests.get, _CPU)), sum(map(requests.get, _MEMORY)))
+
+
+def is_lent_to(requests: Amounts) -> bool:
+    """Whether a pod requests lent resources."""
+    return any(name in requests and requests.get(name) > 0 for name in LENT)
+
+
+def predicted_use(request: Use, history: UseHistory, is_fresh: bool, settings: PredictedUseSettings) -> Use:
+    """What a pod counts with. `is_fresh`: whether its node's measurement is not stale."""
+    if not history.samples:
+        return request
+    return Use(
+        _one(request.cpu_m, history.cpu, history.weight, is_fresh, settings),
+        _one(request.memory_bytes, history.memory, history.weight, is_fresh, settings),
+    )
+
+
+def _one(request: int, moments: Moments, weight: float, is_fresh: bool, settings: PredictedUseSettings) -> int:
+    deviation = sqrt(max(0.0, moments.squares / weight))
+    most = moments.mean + settings.sigmas * deviation
+    if weight * settings.risk >= 1.0:
+        most = min(most, moments.highest)
+    most = max(most, float(moments.last))
+    if request > most:
+        prior = settings.prior_samples
+        most = most + (request - most) * prior / (prior + weight) if is_fresh else float(request)
+    return ceil(most)
