@@ -16,7 +16,7 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
-from cotenant.model.arrays import CPU, Float, Int, Param
+from cotenant.model.arrays import CPU, Float, Int, Mask, Param
 from cotenant.model.cluster.pod import Shape
 from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.resources import CPU_NAME
@@ -26,6 +26,7 @@ from cotenant.policy.placement.knobs import Knobs
 
 MOST_APPLICATIONS = 16_384  # 3 MiB
 _UNKNOWN = -1
+_AS_LEARNED, _AS_DECLARED = 0, 1  # the allowance of a service
 _LEAST_ALLOWANCE = 0.02
 
 
@@ -102,12 +103,15 @@ class LearnedProfiles:
         self._ledger = ledger
         self._knobs = knobs
         self._row_of: Int = np.empty(0, dtype=np.int64)  # [K] row of the store, -1 = not looked up or not measured
+        self._written: Mask = np.empty(0, dtype=np.bool_)  # [K] the shape's parameters hold its present profile
+        self._tolerates: Int = np.empty(0, dtype=np.int8)  # [K] _UNKNOWN, _AS_LEARNED or _AS_DECLARED
         self._prior: dict[int, Float] = {}  # shapes of which nothing was measured -> the row of their prior
 
     def adopt(self, store: ProfileStore) -> None:
         """Use another store from now on."""
         self.store = store
         self._row_of[:] = _UNKNOWN
+        self._written[:] = False
         self._prior.clear()
 
     def forget(self, shapes: Iterable[int]) -> None:
@@ -116,6 +120,8 @@ class LearnedProfiles:
             self._prior.pop(k, None)
             if k < len(self._row_of):
                 self._row_of[k] = _UNKNOWN
+                self._written[k] = False
+                self._tolerates[k] = _UNKNOWN
 
     def observe(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> int:
         """Learn from one round of windows; returns how many were used.
@@ -138,7 +144,9 @@ class LearnedProfiles:
             return 0
         node, shapes = node[used], shapes[used]
         service = ledger.shapes.params[shapes, Param.IS_SERVICE] > 0
-        nodes, first = np.unique(node, return_index=True)
+        first = np.flatnonzero(np.diff(node, prepend=-1))
+        nodes = node[first]
+        self._written[:] = False
         taken = update.learn(
             store.table,
             store.sibling,
@@ -159,13 +167,18 @@ class LearnedProfiles:
         return taken
 
     def write(self, shapes: Int) -> None:
-        """Write the profiles of these shapes into their parameters. Of a service with a declared allowance, that is kept."""
+        """Write the profiles of these shapes into their parameters, where they changed. Of a service with a declared allowance, that is kept."""
+        self._sync()
+        shapes = shapes[~self._written[shapes]]
+        if not len(shapes):
+            return
         params, table = self._ledger.shapes.params, self.lines(shapes)
         params[shapes, Param.SENSITIVITY] = table[:, Column.SENSITIVITY]
         params[shapes, Param.PRESSURE] = table[:, Column.PRESSURE]
         allowance = self._allowances(shapes, table)
         known = np.isfinite(allowance)
         params[shapes[known], Param.ALLOWANCE] = allowance[known]
+        self._written[shapes] = True
 
     def profile(self, shape: int) -> WorkloadProfile:
         """The profile of a row of shapes."""
@@ -199,13 +212,18 @@ class LearnedProfiles:
     def _allowances(self, shapes: Int, lines: Float) -> Float:
         """Excess slowdown that the services among these tolerate; NaN for others, for declared ones, and before any window."""
         service = self._ledger.shapes.params[shapes, Param.IS_SERVICE] > 0
-        learned = service & (lines[:, Column.WINDOWS] > 0)
-        for i in np.flatnonzero(learned).tolist():
-            estimate = self._encoder.shape(int(shapes[i])).estimate
-            learned[i] = estimate is None or not isfinite(estimate.allowance)
-        cores = self._ledger.shapes.request[shapes, CPU] / 1000.0
-        excess = np.maximum(_LEAST_ALLOWANCE, model.tolerated(lines, cores) - 1.0)
-        return np.where(learned, excess, np.nan)
+        learned = np.flatnonzero(service & (lines[:, Column.WINDOWS] > 0))
+        for k in shapes[learned[self._tolerates[shapes[learned]] == _UNKNOWN]].tolist():
+            estimate = self._encoder.shape(k).estimate
+            declared = estimate is not None and isfinite(estimate.allowance)
+            self._tolerates[k] = _AS_DECLARED if declared else _AS_LEARNED
+        learned = learned[self._tolerates[shapes[learned]] == _AS_LEARNED]
+        found = np.full(len(shapes), np.nan)
+        if not len(learned):
+            return found
+        cores = self._ledger.shapes.request[shapes[learned], CPU] / 1000.0
+        found[learned] = np.maximum(_LEAST_ALLOWANCE, model.tolerated(lines[learned], cores) - 1.0)
+        return found
 
     def _enter(self, shapes: Int) -> Int:
         """Rows of the store of these shapes; -1 where there are more applications in one round than the store keeps."""
@@ -222,12 +240,15 @@ class LearnedProfiles:
             k = self._encoder.shape_row(shape)
             if 0 <= k < len(self._row_of):
                 self._row_of[k] = _UNKNOWN
+                self._written[k] = False
         self._grow(self._ledger.shapes.params.shape[0] - 1)
 
     def _grow(self, k: int) -> None:
         if k >= len(self._row_of):
             more = max(64, k + 1 - len(self._row_of), len(self._row_of))
             self._row_of = np.concatenate([self._row_of, np.full(more, _UNKNOWN, dtype=np.int64)])
+            self._written = np.concatenate([self._written, np.zeros(more, dtype=np.bool_)])
+            self._tolerates = np.concatenate([self._tolerates, np.full(more, _UNKNOWN, dtype=np.int8)])
 
     def _prior_of(self, k: int) -> Float:
         """The store's row of a shape that was not looked up, or its prior: kept, since hashing a shape costs more than the rest."""
