@@ -52,6 +52,8 @@ def random_shapes(rng: np.random.Generator, size: int, unasked: float = 0.0) -> 
     params[:, Param.PRESSURE] = np.minimum(1.0, rng.lognormal(-1.6, 1.0, size))
     params[:, Param.ALLOWANCE] = rng.uniform(0.05, 2.0, size)
     params[:, Param.IS_SERVICE] = rng.random(size) < 0.4
+    params[:, Param.LENT_CPU] = rng.choice([0.0, 0.5, 4.0], size, p=[0.6, 0.2, 0.2])
+    params[:, Param.LENT_MEMORY] = rng.choice([0.0, 2.0], size) * GIB
     params[:, Param.PRIORITY_BASE] = rng.choice([0.0, 17.0, 35.0], size)
     params[:, Param.LOAD_LIMIT] = rng.choice([np.inf, 0.6], size)
     return ShapeArrays(

@@ -29,7 +29,7 @@ CPU, MEMORY, PODS = 0, 1, 2
 class Sum(IntEnum):
     """Columns of `NodeArrays.sums`: estimated totals over the pods of a node. Each is an integer sum over pods.
 
-    c = requested cores, u = estimated cores in use, a = sensitivity, b = pressure, w = 1 / tolerated excess slowdown
+    c = requested cores, native and lent, u = estimated cores in use, a = sensitivity, b = pressure, w = 1 / tolerated excess slowdown
     (service: tolerated slowdown - 1; batch: slack ratio - 1), o = own pressure b u as a share of half a node.
     """
 
@@ -72,6 +72,8 @@ class Param(IntEnum):
     PRIORITY_BASE = 6  # the founding score's base by priority, 0..35
     LOAD_LIMIT = 7  # largest estimated CPU fraction of a node this shape may lead to; inf = no limit
     DURATION = 8  # seconds, estimated, alone
+    LENT_CPU = 9  # cores requested as batch-cpu or mid-cpu, beside the native request
+    LENT_MEMORY = 10  # bytes requested as batch-memory or mid-memory
 
 
 class NodeArrays(NamedTuple):

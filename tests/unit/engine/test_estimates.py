@@ -67,6 +67,30 @@ class World:
         return [each.victim.uid for each in self.engine.decide(now_s) if isinstance(each, Evict)]
 
 
+def test_what_is_learnt_of_pods_on_lent_resources_is_learnt_by_their_requests_of_those() -> None:
+    found = []
+    for names in (("cpu", "memory"), ("kubernetes.io/batch-cpu", "kubernetes.io/batch-memory")):
+        world = World()
+        for i in range(3):
+            size = {"cpu": 16_000, "memory": 64 * GIB, names[0]: 200_000, names[1]: 640 * GIB}
+            world.engine.node_seen(Node(f"n{i}", Amounts.of({**size, "pods": 50})))
+        numbers = []
+        for i in range(30):
+            pod = Pod(
+                f"p{i}",
+                requests=Amounts.of({names[0]: 4000, names[1]: 8 * GIB}),
+                tenant=f"t{i}",
+                estimate=Estimate(4.0, 8 * GIB, 1.0, 1.0, 0.5, 100.0),
+            )
+            world.engine.pod_seen(ObservedPod(pod, pod.name, "cotenant", 0.0, node=f"n{i % 3}" if i < 24 else ""), 0.0)
+            numbers.append(world.engine.number_of(pod.name))
+        world.measured(numbers[:24], 1.0, 2.0 * GIB)
+        found.append([world.params(number, Param.USE_CPU) for number in numbers])
+        assert world.params(numbers[-1], Param.USE_MEMORY) == pytest.approx(2.0 * GIB)
+    assert found[0] == found[1]
+    assert found[0][-1] == 1.0  # declared 4, but estimates have proved four times too high
+
+
 def test_a_measured_shape_counts_with_what_was_measured_and_others_follow_what_was_learnt() -> None:
     world = World()
     numbers = [world.pod(i, f"n{i % 3}") for i in range(24)]

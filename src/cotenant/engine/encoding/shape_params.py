@@ -26,10 +26,9 @@ def write_shape_params(arrays: ShapeArrays, axis: ResourceAxis, row: int, shape:
     request = axis.row(shape.requests)
     request[PODS] = 1
     arrays.request[row] = request
-    estimate = shape.estimate
-    if estimate is None:
-        cpu_m = request[CPU] + sum(map(shape.requests.get, LENT_CPU))
-        estimate = Estimate(cpu_m / 1000.0, request[MEMORY] + sum(map(shape.requests.get, LENT_MEMORY)))
+    lent_cpu_m = sum(map(shape.requests.get, LENT_CPU))
+    lent_bytes = sum(map(shape.requests.get, LENT_MEMORY))
+    estimate = shape.estimate or Estimate((request[CPU] + lent_cpu_m) / 1000.0, request[MEMORY] + lent_bytes)
     arrays.params[row, Param.USE_CPU] = estimate.use_cpu_cores
     arrays.params[row, Param.USE_MEMORY] = estimate.use_memory_bytes
     arrays.params[row, Param.SENSITIVITY] = estimate.sensitivity
@@ -39,3 +38,5 @@ def write_shape_params(arrays: ShapeArrays, axis: ResourceAxis, row: int, shape:
     arrays.params[row, Param.PRIORITY_BASE] = PRIORITY_BASE[shape.priority_class]
     arrays.params[row, Param.LOAD_LIMIT] = shape.load_limit
     arrays.params[row, Param.DURATION] = estimate.duration_s
+    arrays.params[row, Param.LENT_CPU] = lent_cpu_m / 1000.0
+    arrays.params[row, Param.LENT_MEMORY] = lent_bytes

@@ -30,9 +30,9 @@ _LEAST_LEFT = (
 )
 
 
-_USES = (  # resource, its estimate, units of the request in one of the estimate
-    (CPU, Param.USE_CPU, 1000.0),
-    (MEMORY, Param.USE_MEMORY, 1.0),
+_USES = (  # resource, its estimate, units of the request in one of the estimate, what is requested of lent resources
+    (CPU, Param.USE_CPU, 1000.0, Param.LENT_CPU),
+    (MEMORY, Param.USE_MEMORY, 1.0, Param.LENT_MEMORY),
 )
 
 
@@ -115,8 +115,8 @@ class Estimates:
         self._settled.clear()
         shapes = self._ledger.shapes
         batch, service = self._known & self._batch, self._known & ~self._batch
-        for column, (resource, param, scale) in enumerate(_USES):
-            request = shapes.request[:, resource] / scale
+        for column, (resource, param, scale, lent) in enumerate(_USES):
+            request = shapes.request[:, resource] / scale + shapes.params[:, lent]
             declared, measured = self._declared[:, column], self._measured[:, column]
             known = batch & (measured > 0)
             self._calibrations[column] = calibrate(request[known], declared[known], measured[known])
@@ -138,8 +138,9 @@ class Estimates:
         if not len(rows):
             return
         table = self._ledger.shapes
-        for column, (resource, param, scale) in enumerate(_USES):
-            request, declared = table.request[rows, resource] / scale, self._declared[rows, column]
+        for column, (resource, param, scale, lent) in enumerate(_USES):
+            request = table.request[rows, resource] / scale + table.params[rows, lent]
+            declared = self._declared[rows, column]
             measured = self._measured[
                 rows, column
             ]  # of an equal shape before arrays were rebuilt, or of a pod that outgrew its memory

@@ -134,7 +134,7 @@ class LearnedProfiles:
         order = np.lexsort((numbers, node))
         numbers, node = numbers[order], node[order]
         shapes = ledger.shape[numbers]
-        cores = ledger.shapes.request[shapes, CPU] / 1000.0
+        cores = ledger.shapes.request[shapes, CPU] / 1000.0 + ledger.shapes.params[shapes, Param.LENT_CPU]
         logs, use = model.usable(signal[order], cpu_cores[order], cores)
         store.refused += int((np.isnan(logs) & ~np.isnan(signal[order])).sum() + np.isnan(use).sum())
         used = np.flatnonzero(~np.isnan(use))

@@ -98,8 +98,8 @@ def test_estimates_become_parameters_and_sums() -> None:
     batch = encoder.add_pod(Pod("b", requests=requests, qos=QoSClass.BE, estimate=estimate))[1]
     plain = encoder.add_pod(Pod("c", requests=requests))[1]
     shapes = encoder.shapes()
-    assert shapes.params[service].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 1.0, 35.0, 0.7, 60.0]
-    assert shapes.params[batch].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 0.0, 15.0, inf, 60.0]
+    assert shapes.params[service].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 1.0, 35.0, 0.7, 60.0, 0.0, 0.0]
+    assert shapes.params[batch].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 0.0, 15.0, inf, 60.0, 0.0, 0.0]
     assert shapes.params[plain, [Param.USE_CPU, Param.USE_MEMORY, Param.ALLOWANCE]].tolist() == [2.0, 4000.0, inf]
     # c = 2, u = 1.5, a = 0.2, b = 0.4, w = 1 / 0.5, o = b u / K = 0.15
     assert shapes.sums[service, Sum.PRESSURE] == 0.6 * MICRO
@@ -108,6 +108,33 @@ def test_estimates_become_parameters_and_sums() -> None:
     assert shapes.sums[batch, Sum.BATCH_WA] == 0.8 * MICRO
     assert shapes.sums[plain, Sum.USE_CPU] == 2000
     assert shapes.sums[plain, Sum.BATCH_W] == 0
+
+
+@pytest.mark.parametrize(
+    "lent",
+    [
+        {"kubernetes.io/batch-cpu": 2000, "kubernetes.io/batch-memory": 4000},
+        {"kubernetes.io/mid-cpu": 2000, "kubernetes.io/mid-memory": 4000},
+        {"cpu": 500, "memory": 1000, "kubernetes.io/batch-cpu": 1500, "kubernetes.io/batch-memory": 3000},
+    ],
+)
+@pytest.mark.parametrize("estimate", [None, Estimate(1.5, 1000, sensitivity=0.2, pressure=0.4, allowance=0.5)])
+def test_a_pod_on_lent_resources_weighs_as_one_with_native_requests(
+    lent: dict[str, int], estimate: Estimate | None
+) -> None:
+    encoder = Encoder(half_node_cores=4.0)
+    native = Amounts.of({"cpu": 2000, "memory": 4000})
+    plain = encoder.add_pod(Pod("a", requests=native, qos=QoSClass.BE, estimate=estimate))[1]
+    same = encoder.add_pod(Pod("b", requests=Amounts.of(lent), qos=QoSClass.BE, estimate=estimate))[1]
+    shapes = encoder.shapes()
+    assert shapes.sums[same].tolist() == shapes.sums[plain].tolist()
+    assert shapes.sums[same, Sum.BATCH_CPU] == 2000
+    uses = [Param.USE_CPU, Param.USE_MEMORY]
+    assert shapes.params[same, uses].tolist() == shapes.params[plain, uses].tolist()
+    assert (
+        shapes.request[same, 0] + 1000 * shapes.params[same, Param.LENT_CPU],
+        shapes.request[same, 1] + shapes.params[same, Param.LENT_MEMORY],
+    ) == (2000, 4000)
 
 
 def test_co_location_resources_get_their_columns() -> None:

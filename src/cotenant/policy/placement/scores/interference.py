@@ -22,6 +22,7 @@ from cotenant.policy.placement.knobs import column
 
 _USE, _SENSITIVITY, _PRESSURE = int(Param.USE_CPU), int(Param.SENSITIVITY), int(Param.PRESSURE)
 _ALLOWANCE, _IS_SERVICE = int(Param.ALLOWANCE), int(Param.IS_SERVICE)
+_LENT_CPU = int(Param.LENT_CPU)
 _S_USE, _S_PRESSURE, _S_CPU = int(Sum.USE_CPU), int(Sum.PRESSURE), int(Sum.SERVICE_CPU)
 _S_A, _S_AO = int(Sum.SERVICE_A), int(Sum.SERVICE_AO)
 _S_W, _S_WA, _S_WAO = int(Sum.SERVICE_W), int(Sum.SERVICE_WA), int(Sum.SERVICE_WAO)
@@ -51,7 +52,7 @@ def interference_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
     budget = knobs[_K_BUDGET]
     service = shapes.params[k, _IS_SERVICE] > 0.0
     use = shapes.params[k, _USE]
-    cores = shapes.request[k, CPU] / 1000.0
+    cores = shapes.request[k, CPU] / 1000.0 + shapes.params[k, _LENT_CPU]
     sensitivity = shapes.params[k, _SENSITIVITY]
     allowance = max(SMALLEST_ALLOWANCE, shapes.params[k, _ALLOWANCE])
 
@@ -106,7 +107,7 @@ def interference_parts(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int
     params = shapes.params[k]
     service = bool(params[_IS_SERVICE] > 0)
     use, sensitivity = params[_USE], params[_SENSITIVITY]
-    cores = shapes.request[k, CPU] / 1000.0
+    cores = shapes.request[k, CPU] / 1000.0 + shapes.params[k, _LENT_CPU]
     allowance = max(SMALLEST_ALLOWANCE, params[_ALLOWANCE])
 
     factor = 1.0 if service else knobs[_K_PF]
@@ -164,7 +165,7 @@ def paragon_like_at(nodes: NodeArrays, n: int, shapes: ShapeArrays, k: int, knob
     budget = knobs[_K_BUDGET]
     service = shapes.params[k, _IS_SERVICE] > 0.0
     use = shapes.params[k, _USE]
-    cores = shapes.request[k, CPU] / 1000.0
+    cores = shapes.request[k, CPU] / 1000.0 + shapes.params[k, _LENT_CPU]
     factor = 1.0 if service else knobs[_K_PF]
     pressure0 = nodes.sums[n, _S_PRESSURE] / MICRO / half
     pressure1 = pressure0 + factor * shapes.params[k, _PRESSURE] * use / half
@@ -187,7 +188,7 @@ def paragon_like(nodes: NodeArrays, shapes: ShapeArrays, k: int, rows: Int, knob
     capacity = nodes.capacity[rows, CPU] / 1000.0
     half, budget, params = capacity / 2.0, knobs[_K_BUDGET], shapes.params[k]
     service = bool(params[_IS_SERVICE] > 0)
-    cores = shapes.request[k, CPU] / 1000.0
+    cores = shapes.request[k, CPU] / 1000.0 + shapes.params[k, _LENT_CPU]
     pressure0 = sums[:, _S_PRESSURE] / MICRO / half
     pressure1 = pressure0 + (1.0 if service else knobs[_K_PF]) * params[_PRESSURE] * params[_USE] / half
     use0 = sums[:, _S_USE] / 1000.0 / capacity
