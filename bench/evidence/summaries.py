@@ -54,6 +54,15 @@ class SustainedLoad(msgspec.Struct, frozen=True):
     of_means_bound: str
 
 
+class UsedAtObjective(msgspec.Struct, frozen=True):
+    """CPU in use at the sustained load, as a fraction, and that of ours over it, paired by seed. Bounds as those of the sustained load."""
+
+    policy: str
+    value: Value
+    bound: str
+    ratio: Value
+
+
 class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of docs/results/NAME.json."""
 
@@ -68,6 +77,7 @@ class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: tuple[Row, ...]
     paired: tuple[Difference, ...] = ()
     sustained: tuple[SustainedLoad, ...] = ()
+    used: tuple[UsedAtObjective, ...] = ()
     remark: str = ""  # what a reader must know about how it was made
 
 
@@ -137,6 +147,15 @@ def summarise(name: str, command: str, found: dict[str, Any], experiment: dict[s
         tuple(rows),
         tuple(paired),
         tuple(sustained),
+        tuple(
+            UsedAtObjective(
+                each["policy"],
+                Value(_short(each["used"]), _short(each["used_ci"])),
+                each["bound"],
+                Value(_short(each["ratio"]), _short(each["ratio_ci"])),
+            )
+            for each in found.get("used_at_objective", ())
+        ),
     )
 
 

@@ -71,11 +71,19 @@ def sustained(summary: Summary) -> list[str]:
     if not summary.sustained:
         return []
     lines = ["", "Sustained load: the largest at which services and batch each violate at most 1 %:", ""]
-    lines += ["| policy | mean over seeds | of the mean curves |", "| --- | --- | --- |"]
+    used = {each.policy: each for each in summary.used}
+    heads = ["policy", "mean over seeds", "of the mean curves"]
+    heads += ["used CPU % at it", f"{summary.ours} / it"] if used else []
+    lines += ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in summary.sustained:
         shown = "–" if row.value.mean is None else _BEYOND[row.bound] + cell(row.value, 1.0, 3)
         curves = "–" if row.of_means is None else f"{_BEYOND[row.of_means_bound]}{row.of_means:.3f}"
-        lines.append(f"| {row.policy} | {shown} | {curves} |")
+        cells = [row.policy, shown, curves]
+        if row.policy in used:
+            each = used[row.policy]
+            cells += [_BEYOND[each.bound] + cell(each.value, 100.0, 1)]
+            cells += ["" if row.policy == summary.ours else cell(each.ratio, 1.0, 3)]
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 

@@ -9,6 +9,7 @@ import pytest
 from cotenant.engine.cluster import Cluster
 from cotenant.lab.bridge import Bridge
 from cotenant.lab.contract import RunSpec
+from cotenant.lab.lending import lending_of
 from cotenant.lab.registry import scenario
 from cotenant.lab.scenarios.competitors import COMPETITORS, competitor
 from cotenant.lab.workloads.colocation import generate
@@ -18,7 +19,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 
 pytestmark = pytest.mark.slow
-POLICIES = [e.info.name for e in COMPETITORS if e.info.role in ("ours", "rival")]
+POLICIES = [e.info.name for e in COMPETITORS if e.info.role in ("ours", "rival") or e.lends is not None]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +33,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> RunSpec:
 def bridge(policy: str, seed: int = 3, load: float = 0.8, watched: int = -1) -> Bridge:
     config = WorldConfig(nodes=12, pods=600, horizon_s=7200.0)
     truth, offer = generate(config, seed, load)
-    return Bridge(
-        World(truth, config, seed), offer, config, competitor(policy).build(), np.random.default_rng(seed), watched
-    )
+    chosen = competitor(policy)
+    lending = lending_of(chosen.lends, offer, config)
+    rng = np.random.default_rng(seed)
+    return Bridge(World(truth, config, seed), offer, config, chosen.build(), rng, watched, lending)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -88,6 +90,37 @@ def test_explaining_a_task_changes_no_decision_and_names_the_node_it_went_to(sma
     parts = {node: sum(v for _, v in p) for node, _, p in told.candidates}
     assert all(abs(score[n] - parts[n]) < 1e-9 for n in score)
     assert max(score.values()) == pytest.approx(score[told.outcome.removeprefix("placed on ")])
+
+
+@pytest.mark.parametrize("policy", ["kube-lent", "cotenant-lent"])
+def test_batch_requests_what_nodes_lend_and_fits_by_it(policy: str) -> None:
+    run = bridge(policy, load=0.95)
+    columns = {"kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"}
+    for template, service in zip(run._offered.templates, run.offer.is_service.tolist(), strict=True):
+        assert bool(columns & set(template.requests.names())) is not service
+    decide, most = run._decide, []
+
+    def decide_and_compare(now_s: float) -> None:
+        before = requested(run).copy()
+        decide(now_s)
+        nodes = run.engine._components.assignments.ledger.nodes
+        grown = (requested(run) > before)[:, 3:]
+        over = (nodes.requested > nodes.capacity)[:, 3:]
+        assert not (grown & over).any()
+        most.append(float(nodes.requested[:, 3].sum() / nodes.capacity[:, 3].sum().clip(1)))
+
+    run._decide = decide_and_compare  # type: ignore[method-assign]
+    run.run()
+    assert run._lending is not None
+    assert run._lending.writes > 12
+    assert max(most) > 0.5
+
+
+def requested(run: Bridge) -> np.ndarray:
+    """What pods on nodes request, by row of the engine."""
+    assignments = run.engine._components.assignments
+    assignments.write()
+    return assignments.ledger.nodes.requested
 
 
 @pytest.mark.parametrize("task", ["x", "-1", "999999", ""])

@@ -22,17 +22,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.lab.metrics import SUSTAINED_LOAD, Metric, decimals, show
+from cotenant.lab.metrics import SUSTAINED_LOAD, USED_AT_OBJECTIVE, Metric, decimals, show
 from cotenant.lab.storage import REPORT
 from cotenant.model.printable import printable
 
 if TYPE_CHECKING:
-    from cotenant.lab.comparison import Comparison, Paired, Row, SustainedRow
+    from cotenant.lab.comparison import Comparison, Paired, Row, SustainedRow, UsedRow
     from cotenant.lab.experiment import Outcome
+    from cotenant.lab.statistics import Interval
 
 WIDTH = 100  # of output that is not a terminal, unless COLUMNS says otherwise
 NARROWEST = 40
 _GAP = 2  # distance between columns: one blank and the box's own
+_SIGNS = {"below": "< ", "above": ">= ", "exact": ""}  # of a bound
 
 
 def print_comparison(comparison: Comparison, folder: Path, outcome: Outcome) -> None:
@@ -134,24 +136,38 @@ def _sustained(console: Console, comparison: Comparison) -> None:
     if not comparison.sustained:
         return
     against = {each.policy: each for each in comparison.paired if each.metric == SUSTAINED_LOAD.name}
-    console.print("Sustained load: the largest with V_LS <= 1 % and V_BE <= 1 %, %", style="bold")
+    console.print("Sustained load: the largest with V_LS <= 1 % and V_BE <= 1 %, and CPU used at it, %", style="bold")
     cells = [_sustained_text(row) for row in comparison.sustained]
     means = [_of_means_text(row) for row in comparison.sustained]
     paired = [_difference_text(against.get(row.policy)) for row in comparison.sustained]
     columns = [("mean of seeds", cells), ("of the means", means), (f"minus {comparison.ours}", paired)]
+    used = {row.policy: row for row in comparison.used_at_objective}
+    if len(used) == len(comparison.sustained):
+        found = [used[row.policy] for row in comparison.sustained]
+        columns.append(("CPU used", [_used_text(row) for row in found]))
+        ratios = ["" if row.policy == comparison.ours else _ratio_text(row.ratio) for row in found]
+        columns.append((f"{comparison.ours} / it", ratios))
     for chunk in _chunks(columns, _name_width(comparison.sustained)):
         _print_table(console, comparison.sustained, comparison.ours, chunk)
     console.print(f"< and >=: at least one seed is beyond the sweep; {_interval_words(comparison)}\n", style="dim")
 
 
+def _used_text(row: UsedRow) -> str:
+    return _SIGNS[row.bound] + show(USED_AT_OBJECTIVE, row.mean.mean, row.mean.half_width, 1)
+
+
+def _ratio_text(ratio: Interval) -> str:
+    if isnan(ratio.mean):
+        return ""
+    return f"{ratio.mean:.2f}" + ("" if isnan(ratio.half_width) else f" ±{ratio.half_width:.2f}")
+
+
 def _sustained_text(row: SustainedRow) -> str:
-    sign = {"below": "< ", "above": ">= ", "exact": ""}[row.bound]
-    return sign + show(SUSTAINED_LOAD, row.mean.mean, row.mean.half_width, 1)
+    return _SIGNS[row.bound] + show(SUSTAINED_LOAD, row.mean.mean, row.mean.half_width, 1)
 
 
 def _of_means_text(row: SustainedRow) -> str:
-    sign = {"below": "< ", "above": ">= ", "exact": ""}[row.of_means.bound]
-    return sign + show(SUSTAINED_LOAD, row.of_means.load, places=1)
+    return _SIGNS[row.of_means.bound] + show(SUSTAINED_LOAD, row.of_means.load, places=1)
 
 
 def _difference_text(paired: Paired | None) -> str:

@@ -21,12 +21,13 @@ from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Unschedulable
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.rehearsal import rehearse
-from cotenant.lab.offered import SCHEDULER, OfferedPods, nodes_of
+from cotenant.lab.lending import Lending
+from cotenant.lab.offered import SCHEDULER, OfferedPods, nodes_of, offering
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.state import MEMORY
-from cotenant.lab.world.world import World
-from cotenant.model.arrays import Float, Int
+from cotenant.lab.world.world import Measured, World
+from cotenant.model.arrays import Float, Int, Report
 from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
@@ -71,8 +72,9 @@ class Bridge:
         policy: PlacementProfile | RoundPolicy,
         rng: np.random.Generator,
         watched: int = -1,
+        lending: Lending | None = None,
     ) -> None:
-        """`watched`: the pod of the offer whose latest decision record is kept in `record`."""
+        """`watched`: the pod of the offer whose latest decision record is kept in `record`. `lending`: what nodes offer to batch, which then requests that."""
         self.world = world
         self.offer = offer
         self.config = config
@@ -83,10 +85,13 @@ class Bridge:
         self._watched = watched
         self._pod_of_key: dict[str, int] = {}  # of the watched pod's current attempt
         self._best: tuple[Candidate, ...] = ()
-        self._nodes = nodes_of(config)
+        self._nodes = list(nodes_of(config))
+        self._down: set[int] = set()
+        self._lending = lending
         self._names = [node.name for node in self._nodes]
         self._rows = {node.name: row for row, node in enumerate(self._nodes)}
-        self._offered = OfferedPods(offer)
+        self._offered = OfferedPods(offer, lending is not None)
+        self._is_service = offer.is_service[offer.shape]
         self._uid = [""] * len(offer.shape)  # of each pod's current attempt
         self._number = np.full(len(offer.shape), -1, dtype=np.int64)  # the engine's, of each pod's current attempt
         self._pod: dict[str, int] = {}  # uid -> pod of the offer
@@ -121,16 +126,39 @@ class Bridge:
 
     def _report(self, now_s: float) -> None:
         """Pass on the reports of nodes and the measurements of agents, once a minute."""
-        self.engine.report_all(self._names, self.world.reports())
-        if not self.engine.wants_measurements:
+        reports = self.world.reports()
+        self.engine.report_all(self._names, reports)
+        if self._lending is None and not self.engine.wants_measurements:
             return
         measured = self.world.measured()
+        if self._lending is not None:
+            self._lend(self._lending, measured, reports[:, Report.REPORTED_AT], now_s)
+        if not self.engine.wants_measurements:
+            return
         numbers = self._number[measured.pods]
         signal = np.full(len(numbers), np.nan)
         signal[measured.replicas] = measured.p99_ratio
         self.engine.interference_measured(numbers, measured.cpu_cores, signal, now_s)
         self.engine.usage_measured(numbers, measured.cpu_cores, measured.memory_bytes, now_s)
         self.engine.latency_measured(numbers[measured.replicas], measured.p99_ratio, measured.requests, now_s)
+
+    def _lend(self, lending: Lending, measured: Measured, reported_s: Float, now_s: float) -> None:
+        """Let nodes offer what the manager would write on them."""
+        replicas = self.world.replicas
+        rows, attempts = self.world.assigned(replicas)
+        there = rows >= 0
+        of_services = self._is_service[measured.pods]
+        pods = measured.pods[of_services]
+        sample = (
+            measured.rows[of_services],
+            lending.key_of(pods, self.world.assigned(pods)[1]),
+            measured.cpu_cores[of_services],
+            measured.memory_bytes[of_services],
+        )
+        present = (rows[there], lending.key_of(replicas[there], attempts[there]))
+        for row in lending.step(reported_s, sample, present, now_s).tolist():
+            self._nodes[row] = offering(self._nodes[row], lending.lent[row])
+            self.engine.node_seen(replace(self._nodes[row], ready=row not in self._down))
 
     def _decide(self, now_s: float) -> None:
         """Run one scheduling round and carry out its instructions."""
@@ -182,6 +210,7 @@ class Bridge:
         for pod in events.finished.tolist():
             self._remove(pod, until_s)
         for row in events.nodes_down.tolist():
+            self._down.add(row)
             engine.node_seen(replace(self._nodes[row], ready=False))
         outgrown = events.cause == MEMORY
         for i, pod in enumerate(events.evicted.tolist()):
@@ -190,6 +219,7 @@ class Bridge:
             self._remove(pod, until_s)
             heappush(self._held, (float(events.hold_until_s[i]), pod))
         for row in events.nodes_up.tolist():
+            self._down.discard(row)
             engine.node_seen(self._nodes[row])
         self._arrive(events.ready, events.ready_s, until_s)
         while self._held and self._held[0][0] <= until_s:

@@ -12,9 +12,18 @@ from math import isfinite, isinf, isnan, nan
 
 from cotenant.lab.contract import Scenario
 from cotenant.lab.experiment import Outcome, Plan, measured
-from cotenant.lab.metrics import SUSTAINED_LOAD, Metric
+from cotenant.lab.metrics import SUSTAINED_LOAD, USED_AT_OBJECTIVE, Metric
 from cotenant.lab.metrics_by_workload import catalogue
-from cotenant.lab.statistics import Bound, Interval, Sustained, interval, paired_difference, sustained_load
+from cotenant.lab.statistics import (
+    Bound,
+    Interval,
+    Sustained,
+    at_load,
+    interval,
+    paired_difference,
+    paired_ratio,
+    sustained_load,
+)
 from cotenant.lab.storage import RunRecord
 
 LIMIT = 0.01
@@ -57,6 +66,9 @@ class SustainedRow:
     mean: Interval  # over seeds, a bound counted as the sweep's end
     of_means: Sustained  # of the seeds' mean violations
     by_seed: tuple[Sustained, ...]
+    used: tuple[
+        float, ...
+    ] = ()  # CPU in use at the sustained load, by seed; empty where the workload has no such figure
 
     @property
     def bounded(self) -> int:
@@ -68,6 +80,16 @@ class SustainedRow:
         """Whether the mean is exact, or below or above where some seeds are only bounds (all of one kind)."""
         kinds = {each.bound for each in self.by_seed} - {"exact"}
         return kinds.pop() if len(kinds) == 1 else "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class UsedRow:
+    """Used CPU at the sustained load of a policy, and that of ours over it, seed by seed."""
+
+    policy: str
+    bound: Bound
+    mean: Interval
+    ratio: Interval  # ours / this policy's
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +118,22 @@ class Comparison:
     def row(self, policy: str, load: float) -> Row | None:
         """The row of a policy at a load; None where all its runs failed."""
         return next((row for row in self.rows if row.policy == policy and row.load == load), None)
+
+    @property
+    def used_at_objective(self) -> tuple[UsedRow, ...]:
+        """Used CPU at objective of every policy with a sustained load, the largest first."""
+        with_use = [row for row in self.sustained if row.used]
+        mine = next((row.used for row in with_use if row.policy == self.ours), ())
+        rows = [
+            UsedRow(
+                row.policy,
+                row.bound,
+                interval(row.used),
+                paired_ratio(mine, row.used) if mine else Interval(nan, nan, 0),
+            )
+            for row in with_use
+        ]
+        return tuple(sorted(rows, key=lambda row: -row.mean.mean))
 
     @property
     def file(self) -> str:
@@ -228,9 +266,20 @@ def _sustained(
                 interval([each.load for each in by_seed]),
                 sustained_load(loads, means, LIMIT),
                 by_seed,
+                _used(by_load, tuple(curves), loads, by_seed),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.mean.mean, row.policy)))
+
+
+def _used(
+    by_load: list[Mapping[int, RunRecord]], seeds: tuple[int, ...], loads: list[float], at: tuple[Sustained, ...]
+) -> tuple[float, ...]:
+    """CPU in use at the sustained load of each seed."""
+    curves = [[runs[seed].measures.utilisation_used for runs in by_load] for seed in seeds]
+    if any(isnan(value) for curve in curves for value in curve):
+        return ()
+    return tuple(at_load(loads, curve, each.load) for curve, each in zip(curves, at, strict=True))
 
 
 def _paired_sustained(ours: str, rows: tuple[SustainedRow, ...]) -> tuple[Paired, ...]:
@@ -336,6 +385,18 @@ def to_object(comparison: Comparison) -> dict[str, object]:
                 "by_seed": [each.load for each in row.by_seed],
             }
             for row in comparison.sustained
+        ],
+        USED_AT_OBJECTIVE.name: [
+            {
+                "policy": row.policy,
+                "used": number(row.mean.mean),
+                "used_ci": number(row.mean.half_width),
+                "bound": row.bound,
+                "ratio": number(row.ratio.mean),
+                "ratio_ci": number(row.ratio.half_width),
+                "against": comparison.ours,
+            }
+            for row in comparison.used_at_objective
         ],
         "notes": [*comparison.notes, *_infinite(comparison)],
         "failed": list(comparison.failures),

@@ -367,7 +367,18 @@ SUSTAINED_LOAD = Metric(
 )
 """Derived from a sweep over loads, so not a field of `Measures`."""
 
-DERIVED: tuple[Metric, ...] = (SUSTAINED_LOAD,)
+USED_AT_OBJECTIVE = Metric(
+    "used_at_objective",
+    "Used CPU at objective",
+    "used at obj",
+    "fraction",
+    "higher",
+    "policy",
+    "Used CPU (`utilisation_used`) at the sustained load, by linear interpolation between the swept loads, seed by seed: the largest mean use of the cluster at which "
+    "services and batch each violate at most 1 %. A bound where the sustained load is one.",
+)
+
+DERIVED: tuple[Metric, ...] = (SUSTAINED_LOAD, USED_AT_OBJECTIVE)
 
 OWNER_WORDS: dict[Owner, str] = {
     "policy": "the policy's",

@@ -7,19 +7,19 @@ and the same priority class, so neither affects a choice.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import isfinite
 
 import numpy as np
 
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
-from cotenant.model.arrays import Float
+from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, JobStage, Pod
 from cotenant.model.cluster.qos import PriorityClass
-from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME, Amounts
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, PODS_NAME, Amounts
 
 SCHEDULER = "cotenant"
 _MOST_PODS = 1_000_000  # a node's limit, never reached
@@ -34,14 +34,28 @@ def nodes_of(config: WorldConfig) -> tuple[Node, ...]:
     return tuple(Node(f"node {row}", allocatable) for row in range(config.nodes))
 
 
+def offering(node: Node, lent: Int) -> Node:
+    """The node with these milli-CPU and bytes for batch; negative = not offered."""
+    names = (CPU_NAME, MEMORY_NAME, PODS_NAME)
+    amounts = {name: node.allocatable.get(name) for name in names}
+    if lent[0] >= 0:
+        amounts[BATCH_CPU] = int(lent[0])
+    if lent[1] >= 0:
+        amounts[BATCH_MEMORY] = int(lent[1])
+    return replace(node, allocatable=Amounts.of(amounts))
+
+
 class OfferedPods:
     """Pods of an offer, created as they arrive."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, lent: bool = False) -> None:
+        """`lent`: batch requests what a manager lends instead of native resources."""
         path_s, work = paths_of(offer)
         self._shape: list[int] = offer.shape.tolist()
         # by shape; complete except for the name
-        self.templates = [_template(offer, k, float(path_s[k]), float(work[k])) for k in range(len(offer.cpu_milli))]
+        self.templates = [
+            _template(offer, k, float(path_s[k]), float(work[k]), lent) for k in range(len(offer.cpu_milli))
+        ]
         # `dataclasses.replace` would read every field of the template again for each pod
         self._fields = [
             {f.name: getattr(pod, f.name) for f in fields(Pod) if f.name != "name"} for pod in self.templates
@@ -56,13 +70,14 @@ class OfferedPods:
         return ObservedPod(Pod(name=name, **self._fields[self._shape[pod]]), name, SCHEDULER, ready_s)
 
 
-def _template(offer: Offer, k: int, path_s: float, work: float) -> Pod:
+def _template(offer: Offer, k: int, path_s: float, work: float, lent: bool) -> Pod:
     service = bool(offer.is_service[k])
+    names = (BATCH_CPU, BATCH_MEMORY) if lent and not service else (CPU_NAME, MEMORY_NAME)
     job = int(offer.job[k])
     duration_s = float(offer.est_duration_s[k])
     return Pod(
         name="template",
-        requests=Amounts.of({CPU_NAME: int(offer.cpu_milli[k]), MEMORY_NAME: int(offer.memory_bytes[k])}),
+        requests=Amounts.of(zip(names, (int(offer.cpu_milli[k]), int(offer.memory_bytes[k])), strict=True)),
         priority_class=PriorityClass.BATCH,
         tenant=f"tenant-{offer.tenant[k]}",
         group=f"service-{k}" if offer.group_limit[k] > 0 else "",

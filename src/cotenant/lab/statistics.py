@@ -112,6 +112,20 @@ class Sustained:
     gaps: int = 0
 
 
+def at_load(loads: Sequence[float], figure: Sequence[float], load: float) -> float:
+    """A figure at a load, linear between the swept ones (`loads` ascending), the end's value beyond them."""
+    return float(np.interp(load, loads, figure))
+
+
+def paired_ratio(first: ArrayLike, second: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """Interval of first / second, value by value; a pair with a NaN or a divisor of 0 is left out. Raises ValueError for unequal lengths."""
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if a.shape != b.shape:
+        raise ValueError(f"pairs of unequal number: {a.shape} and {b.shape}")
+    defined = b != 0.0
+    return interval(a[defined] / b[defined], confidence)
+
+
 def sustained_load(loads: Sequence[float], figures: Sequence[Sequence[float]], limit: float = 0.01) -> Sustained:
     """The largest load where every figure is <= limit, each figure linear between the swept loads.
 

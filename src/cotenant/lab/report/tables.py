@@ -7,8 +7,8 @@ from html import escape
 from math import isfinite, isnan
 from statistics import median
 
-from cotenant.lab.comparison import Comparison, Paired, SustainedRow, standing
-from cotenant.lab.metrics import DERIVED, OWNER_WORDS, SUSTAINED_LOAD, Metric, decimals, show
+from cotenant.lab.comparison import Comparison, Paired, SustainedRow, UsedRow, standing
+from cotenant.lab.metrics import DERIVED, OWNER_WORDS, SUSTAINED_LOAD, USED_AT_OBJECTIVE, Metric, decimals, show
 
 _MOST_PAIRED = 8
 
@@ -77,19 +77,28 @@ def sustained(comparison: Comparison) -> str:
         "<th class=role>role</th>",
         "<th>mean of seeds<small>%</small></th>",
         "<th>of the mean curve<small>%</small></th>",
+        "<th>used CPU at it<small>%</small></th>",
         "<th>seeds beyond the sweep</th>",
     ]
     body = []
+    used = {row.policy: row for row in comparison.used_at_objective}
     for row in comparison.sustained:
         cells = [
             _policy_cell(comparison, row.policy),
             f"<td class=role>{escape(row.role)}</td>",
             f"<td>{_sign(row.bound)}{_with_interval(show(SUSTAINED_LOAD, row.mean.mean, row.mean.half_width, 1))}</td>",
             f"<td>{_sign(row.of_means.bound)}{show(SUSTAINED_LOAD, row.of_means.load, places=1)}</td>",
+            f"<td>{_used(used.get(row.policy))}</td>",
             f"<td>{_beyond(row)}</td>",
         ]
         body.append(f"<tr{_row_class(comparison, row.policy)}>{''.join(cells)}</tr>")
     return _table(head, body)
+
+
+def _used(row: UsedRow | None) -> str:
+    if row is None:
+        return "–"
+    return _sign(row.bound) + _with_interval(show(USED_AT_OBJECTIVE, row.mean.mean, row.mean.half_width, 1))
 
 
 def by_class(comparison: Comparison) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from cotenant.lab.bridge import Bridge
 from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Scenario, Series, TaskExplanation
+from cotenant.lab.lending import lending_of
 from cotenant.lab.scenarios.ceiling import most_held
 from cotenant.lab.scenarios.competitors import BOUND, COMPETITORS, competitor
 from cotenant.lab.workload_file import read_workload_file
@@ -196,7 +197,8 @@ class CoLocation:
             offer = without_profiles(offer)
         world = World(truth, config, spec.seed)
         policy = chosen.build(spec.overrides)
-        return Bridge(world, offer, config, policy, np.random.default_rng([spec.seed, 7]), watched), notes
+        lending = lending_of(chosen.lends, offer, config)
+        return Bridge(world, offer, config, policy, np.random.default_rng([spec.seed, 7]), watched, lending), notes
 
 
 def _measures(account: RunMetrics, bridge: Bridge, run_s: float) -> Measures:

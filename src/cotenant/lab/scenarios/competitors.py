@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from cotenant.lab.contract import PolicyInfo
+from cotenant.lab.lending import BY_FORMULA, BY_PEAK
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.strategy import Strategy
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.order import Order
@@ -27,6 +29,7 @@ class Competitor:
     make: Maker
     true_values: bool = False
     knobs: tuple[str, ...] = ()  # fields of a round policy that may be set; a profile has `Knobs`
+    lends: Strategy | None = None  # of a manager, whose resources batch requests; None = there is no manager
 
     def build(self, overrides: tuple[tuple[str, float], ...] = ()) -> PlacementProfile | RoundPolicy:
         """The policy, with some knobs set. Raises `InvalidInput` for a knob that it does not have."""
@@ -108,6 +111,35 @@ def _with_true_values(name: str) -> Competitor:
     return Competitor(info, lambda: replace(profile(name), name=f"{name}-true"), true_values=True)
 
 
+def _koordinator() -> RoundPolicy:
+    from cotenant.policy.baselines.koordinator import Koordinator
+
+    return Koordinator()
+
+
+_LENT = (
+    Competitor(
+        PolicyInfo(
+            "kube-lent",
+            "kube-default and load-aware as Koordinator's default, batch on resources lent by its formula",
+            "rival",
+        ),
+        _koordinator,
+        lends=BY_FORMULA,
+    ),
+    Competitor(
+        PolicyInfo("kube-lent-peak", "kube-lent with amounts by our peak policy", "variant"),
+        _koordinator,
+        lends=BY_PEAK,
+    ),
+    Competitor(
+        PolicyInfo("cotenant-lent", "ours, batch on resources lent by the peak policy", "variant"),
+        lambda: replace(profile("cotenant"), name="cotenant-lent"),
+        lends=BY_PEAK,
+    ),
+)
+
+
 COMPETITORS: tuple[Competitor, ...] = (
     _row_local("cotenant", "ours"),
     *(_row_local(name, "rival") for name in ("random", "first-fit", "best-fit", "kube-default")),
@@ -132,6 +164,7 @@ COMPETITORS: tuple[Competitor, ...] = (
     _row_local("edf-paragon-measured", "rival"),
     *(_row_local(name, "variant") for name in ("edf-paragon-learned", "least-allocated", "balance")),
     _row_local("cotenant-learned", "variant"),
+    *_LENT,
     _with_true_values("edf-paragon"),
     _with_true_values("cotenant"),
     Competitor(

@@ -187,6 +187,15 @@ class World:
         """
         return self._state.report.copy()
 
+    def assigned(self, pods: Int) -> tuple[Int, Int]:
+        """The row of each of these pods, -1 for one that is on no node, and how often each was evicted so far."""
+        return self._state.pods.node[pods].astype(np.int64), self._state.pods.restarts[pods].astype(np.int64)
+
+    @property
+    def replicas(self) -> Int:
+        """The numbers of the services' pods."""
+        return self._state.replica_pods
+
     def measured(self) -> Measured:
         """The measurements that arrived at the last tick, of pods that ran since before they were taken and still do.
 
