@@ -20,7 +20,7 @@ class Knobs:
 
     # fit by predicted use (overcommit): services always fit by requests
     use_limit: float = 0.76  # largest predicted CPU use of a node, fraction
-    memory_limit: float = 0.90  # largest predicted memory use of a node, fraction
+    memory_limit: float = 0.88  # largest predicted memory use of a node, fraction
     request_cap: float = 1.57  # largest requested CPU of a node, fraction
     caution: float = 0.25  # posterior standard deviations added to the predicted use of shapes not yet measured
     # interference
@@ -43,7 +43,7 @@ class Knobs:
     )
     # moves of replicas that miss their objective
     move_windows: float = 2.0  # clear misses of the objective before a replica may move (policy/rebalance/misses.py)
-    move_noise: float = 0.05  # relative error of a window's p99 besides that of its sample
+    move_noise: float = 0.06  # relative error of a window's p99 besides that of its sample
     move_share: float = 0.004  # of all replicas, at most, per minute; 0 = never
     move_rest_s: float = 1800.0  # back-off of a moved replica
     move_gain: float = 1.6  # minimum gain of score, in cores, for a move

@@ -1,18 +1,37 @@
 """The pressure laws: the mixed draw, the scales, and that no policy assumes a world's own parameters."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from cotenant.lab.world import contention, laws, state
 from cotenant.lab.world.config import PRESSURE_CHOICES, PRESSURE_LAWS, WorldConfig
+from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
+from cotenant.policy.interference.learning.model import LearningSettings
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.profiles import PROFILES
 
-# What a policy assumes about a node -> the world's parameter that it stands for.
-ASSUMED = {"smt_loss": "smt_loss", "batch_budget": "batch_budget", "pressure_factor": "cache_partition"}
+# What a policy assumes about a node or about measurements -> the world's parameters that it stands for.
+ASSUMED = {
+    "smt_loss": ("smt_loss",),
+    "batch_budget": ("batch_budget",),
+    "pressure_factor": ("cache_partition",),
+    "memory_limit": ("squeeze_from", "evict_above"),
+    "move_noise": ("load_noise_sd", "measurement_error"),
+    "anticipate_pressure": ("pressure_median",),
+    "anticipate_use": ("real_cpu_median",),
+}
+# The same of the model of learned interference.
+LEARNED = {
+    "sensitivity": ("sensitivity_median",),
+    "sensitivity_sd": ("profile_log_sd",),
+    "pressure": ("pressure_median",),
+    "pressure_sd": ("profile_log_sd",),
+    "noise_sd": ("load_noise_sd", "measurement_error", "replica_imbalance_sd"),
+    "declared_sd": ("estimate_error",),
+}
 SEEDS = range(2_000)
 
 
@@ -21,14 +40,31 @@ def test_no_knob_of_a_policy_equals_a_parameter_of_a_world(law: str) -> None:
     """For every law and every draw; where the parameter is fixed, the knob differs from it by at least 1 %."""
     profiles = {"default": Knobs()} | {each.name: each.knobs for each in PROFILES}
     drawn = [laws.drawn(WorldConfig(), law, seed) for seed in SEEDS]
-    for owner, knobs in profiles.items():
-        for knob, parameter in ASSUMED.items():
-            assumed = getattr(knobs, knob)
-            worlds = np.array([getattr(config, parameter) for config in drawn])
-            gap = np.abs(worlds - assumed)
-            assert gap.min() > 1e-4, (owner, knob, assumed)
-            if worlds.std() == 0:
-                assert gap.min() >= 0.01 * assumed, (owner, knob, assumed)
+    learning = LearningSettings()
+    held = [
+        (owner, knob, getattr(knobs, knob), of) for owner, knobs in profiles.items() for knob, of in ASSUMED.items()
+    ]
+    held += [("learning", knob, getattr(learning, knob), of) for knob, of in LEARNED.items()]
+    for owner, knob, assumed, parameters in held:
+        for parameter in parameters:
+            assert_apart(assumed, np.array([getattr(config, parameter) for config in drawn]), f"{owner}: {knob}")
+    # `sibling` is in logarithms: two busy siblings are slower by 1 / (1 - loss)
+    assert_apart(learning.sibling, np.array([-np.log1p(-config.smt_loss) for config in drawn]), "learning: sibling")
+
+
+def assert_apart(assumed: float, worlds: Float, name: str) -> None:
+    """No world has the assumed value; where all have the same, it differs by at least 1 %."""
+    gap = np.abs(worlds - assumed)
+    assert gap.min() > 1e-4, (name, assumed)
+    if worlds.std() == 0:
+        assert gap.min() >= 0.01 * assumed, (name, assumed)
+
+
+def test_every_drawn_parameter_that_a_policy_could_assume_is_compared() -> None:
+    """Nothing in a policy stands for the knee or the start of the queueing law."""
+    assert set(laws.RANGES) - {each for of in ASSUMED.values() for each in of} == {"knee", "queueing_start"}
+    names = {each.name for each in fields(Knobs)} | {each.name for each in fields(LearningSettings)}
+    assert not {name for name in names if "knee" in name or "bandwidth" in name or name.startswith("queueing")}
 
 
 def test_the_mixed_law_draws_every_law_and_the_whole_of_each_range() -> None:
