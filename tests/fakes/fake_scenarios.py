@@ -2,7 +2,7 @@
 
 `fake` has a clock, both classes and every kind of picture; `fake-packing` has neither violations nor a clock. Some of its
 policies fail on purpose: `raises`, `refuses`, `absurd`, `dies`, whose process is killed until the file named by
-FAKE_MARKER exists, and `interrupts`, which presses Ctrl-C in the process that started it.
+FAKE_MARKER exists, and `interrupts`, which presses Ctrl-C in the process that started it. `reads` takes its figure from the workload's file.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class FakeScenario:
 
     def policies(self) -> tuple[PolicyInfo, ...]:
         told = [PolicyInfo(name, f"fits by formula ({name})", role) for name, role, *_ in _POLICIES]
+        told.append(PolicyInfo("reads", "its success is the content of the workload's file", "rival"))
         return (*told, *(PolicyInfo(name, "fails on purpose", "rival") for name in _FAULTY))
 
     def check(self, spec: RunSpec) -> None:
@@ -80,6 +81,8 @@ class FakeScenario:
                 raise InvalidInput("machine_meta.csv: line 7", "x", "a number")
             case "absurd":
                 return RunResult(spec, Measures(success=7.0))
+            case "reads" if spec.file is not None:
+                return RunResult(spec, Measures(success=float(spec.file.read_text())))
             case "interrupts":
                 os.kill(os.getppid(), signal.SIGINT)
             case "dies" if not Path(os.environ["FAKE_MARKER"]).exists():

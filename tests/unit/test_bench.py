@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 # Not of speed, or needs what a machine for `make bench` may not have.
-APART = {"agent", "apistore", "churn", "evidence", "lending", "load_forecast", "machine", "tuning"}
+APART = {"agent", "apistore", "churn", "evidence", "lending", "load_forecast", "machine", "ray", "tuning"}
 
 
 def test_make_bench_runs_every_benchmark_that_there_is() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from math import inf, isfinite, isnan
@@ -112,12 +112,13 @@ def run(
     folder: Path,
     jobs: int | None = None,
     on_step: Callable[[RunProgress], None] = lambda _: None,
+    perform: Perform | None = None,
 ) -> Outcome:
     """Run what is not stored yet under `folder`, `jobs` at a time (default: the cores this process may use; 1 = in this process).
 
     Raises `InvalidInput` at once if a run rejects its input; other failures are collected.
     """
-    return run_specs(plan.specs(), folder, jobs, on_step)
+    return run_specs(plan.specs(), folder, jobs, on_step, perform)
 
 
 def run_specs(
@@ -125,8 +126,12 @@ def run_specs(
     folder: Path,
     jobs: int | None = None,
     on_step: Callable[[RunProgress], None] = lambda _: None,
+    perform: Perform | None = None,
 ) -> Outcome:
-    """Run the specifications that are not stored yet, as `run` does; `specs` are distinct, with absolute paths."""
+    """Run the specifications that are not stored yet, as `run` does; `specs` are distinct, with absolute paths.
+
+    `perform` does and stores the tasks, at most `jobs` at a time; default: processes of this machine.
+    """
     began = time.perf_counter()
     prepare(folder)
     paths = {spec: storage.run_path(folder, spec) for spec in specs}
@@ -136,10 +141,10 @@ def run_specs(
         if record is not None:
             records[spec] = record
     reused = len(records)
-    tasks = [_Task(spec, paths[spec]) for spec in specs if spec not in records]
+    tasks = [Task(spec, paths[spec]) for spec in specs if spec not in records]
     failures: list[Failure] = []
     at_once = jobs or len(os.sched_getaffinity(0))
-    for finished in _performed(tasks, at_once):
+    for finished in (perform or _performed)(tasks, at_once):
         spec = finished.task.spec
         if finished.refused is not None:
             raise finished.refused
@@ -154,26 +159,36 @@ def run_specs(
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class Task:
+    """A run that is not stored yet, and the path of its JSON file."""
+
     spec: RunSpec
     path: Path
 
 
-def _performed(tasks: list[_Task], jobs: int) -> Iterator[workers.Finished[_Task]]:
+Perform = Callable[[Sequence[Task], int], Iterator[workers.Finished[Task]]]
+
+
+def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[workers.Finished[Task]]:
     function = f"{__name__}:run_and_store"
     if jobs == 1:
         return (workers.perform(function, task) for task in tasks)
     return workers.perform_all(function, tasks, jobs)
 
 
-def run_and_store(task: _Task) -> None:
+def run_and_store(task: Task) -> None:
     """Do one run and store its result; called in a worker process."""
+    storage.save_result(task.path, calculate(task.spec))
+
+
+def calculate(spec: RunSpec) -> RunResult:
+    """Do one run, without storing it. Raises `Permanent` if its result violates the contract."""
     began = time.perf_counter()
-    result = registry.scenario(task.spec.workload).run(task.spec)
-    check_result(result, task.spec)
+    result = registry.scenario(spec.workload).run(spec)
+    check_result(result, spec)
     if isnan(result.measures.run_s):
         result = replace(result, measures=replace(result.measures, run_s=time.perf_counter() - began))
-    storage.save_result(task.path, result)
+    return result
 
 
 # Fractions that may exceed 1: the load at the first failure, and requests on an overcommitted cluster.

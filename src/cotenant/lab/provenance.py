@@ -7,7 +7,6 @@ import platform
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
@@ -15,10 +14,9 @@ import msgspec
 from cotenant import __version__
 from cotenant.lab import storage
 from cotenant.lab.contract import RunSpec
+from cotenant.lab.environment import libraries
 from cotenant.lab.experiment import Plan
 from cotenant.model.errors import InvalidInput
-
-_LIBRARIES = ("numpy", "numba", "polars", "ortools", "scipy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +31,21 @@ class Provenance:
     machine: str
     cores: int
     jobs: int  # parallel runs
+    cluster: str = ""  # where the runs were made, if elsewhere: "ray://head:10001: 3 nodes, 16 CPUs"
 
 
-def provenance(arguments: Sequence[str], jobs: int) -> Provenance:
-    """Describe this process, and the command line `arguments` (without the program's name)."""
-    libraries = []
-    for name in _LIBRARIES:
-        try:
-            libraries.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
+def provenance(arguments: Sequence[str], jobs: int, cluster: str = "") -> Provenance:
+    """Describe this process, the command line `arguments` (without the program's name), and the cluster that runs are made on."""
     return Provenance(
         command=shlex.join(("cotenant", *arguments)),
         cotenant=__version__,
         sources=storage.code_digest(),
         python=platform.python_version(),
-        libraries=tuple(libraries),
+        libraries=libraries(),
         machine=_processor(),
         cores=len(os.sched_getaffinity(0)),
         jobs=jobs,
+        cluster=cluster,
     )
 
 

@@ -22,7 +22,7 @@ EXTRA = "COTENANT_SCENARIOS"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A registered workload. `loads` is the default sweep; empty = the scenario's own load."""
+    """A registered workload. `loads` is the default sweep; empty = the scenario's own load. `reads_traces`: whether `--traces` can change its figures."""
 
     name: str
     summary: str
@@ -30,6 +30,7 @@ class Entry:
     needs_traces: bool = False
     variants: str = ""  # placeholder for what may follow the name after a colon
     loads: tuple[float, ...] = ()
+    reads_traces: bool = True
 
 
 BUILT_IN: tuple[Entry, ...] = (
@@ -37,12 +38,14 @@ BUILT_IN: tuple[Entry, ...] = (
         "founding",
         "20,000 pods, services and batch, on 249 nodes at 77 % of CPU requested: the founding comparison",
         "cotenant.lab.scenarios.colocation",
+        reads_traces=False,
     ),
     Entry(
         "colocation",
         "the same world over a sweep of loads: the largest load of each policy at <= 1 % violation of either class",
         "cotenant.lab.scenarios.colocation",
         loads=(0.70, 0.75, 0.80, 0.85, 0.90, 0.95),
+        reads_traces=False,
     ),
     Entry(
         "replay",
@@ -73,6 +76,7 @@ BUILT_IN: tuple[Entry, ...] = (
         "training",
         "jobs of 1 to 64 pods of eight teams on 192 GPUs, by the cluster's own engine: gangs, quotas, racks, devices",
         "cotenant.lab.scenarios.training",
+        reads_traces=False,
     ),
 )
 

@@ -50,6 +50,13 @@ class _Worker(Generic[Task]):
     task: Task | None = None
 
 
+def tune_process() -> None:
+    """Make this process fit for runs beside others: one thread a library that has not been loaded yet, and fewer garbage collections."""
+    for name in _ONE_THREAD:
+        os.environ.setdefault(name, "1")
+    gc.set_threshold(*_GARBAGE)
+
+
 def perform(function: str, task: Task) -> Finished[Task]:
     """Do one task in this process. `function` is "module:name"; it takes the task."""
     module, _, name = function.partition(":")
@@ -126,9 +133,7 @@ def _death(code: int | None) -> str:
 
 def _serve(pipe: Connection, function: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    for name in _ONE_THREAD:
-        os.environ.setdefault(name, "1")
-    gc.set_threshold(*_GARBAGE)
+    tune_process()
     while True:
         try:
             task = pipe.recv()

@@ -77,6 +77,9 @@ def compare(
         Path | None, Parameter(help="Folder for runs, results and report; default runs/WORKLOAD-DIGEST.")
     ] = None,
     jobs: Annotated[int | None, Parameter(help="Parallel runs; default: one per core. 1 runs in this process.")] = None,
+    on: Annotated[
+        str | None, Parameter(help="ray://HOST:PORT: run on a Ray cluster, a run per CPU; default: this machine.")
+    ] = None,
     json: Annotated[bool, _JSON] = False,
 ) -> int:
     """Compare policies on a workload: a table, OUT/report.html, OUT/results.json and OUT/results.parquet.
@@ -101,6 +104,7 @@ def compare(
         overrides=set_,
         out=out,
         jobs=jobs,
+        on=on,
         json=json,
     )
     return comparing.compare(request)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
@@ -28,6 +28,9 @@ from cotenant.lab.seeds import read_seeds
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 from cotenant.lab.world.config import PRESSURE_CHOICES
 from cotenant.model.errors import InvalidInput, Permanent
+
+if TYPE_CHECKING:
+    from cotenant.lab.ray_cluster import RayCluster
 
 DEFAULT_SEEDS = "10"
 TRACES = "COTENANT_TRACES"
@@ -55,6 +58,7 @@ class CompareArguments:
     overrides: tuple[str, ...] = ()
     out: Path | None = None
     jobs: int | None = None
+    on: str | None = None
     json: bool = False
 
 
@@ -67,8 +71,21 @@ def compare(request: CompareArguments) -> int:
     if request.jobs is not None and request.jobs < 1:
         raise InvalidInput("--jobs", request.jobs, "at least 1")
     folder = request.out or _default_folder(plan)
-    jobs = request.jobs or len(os.sched_getaffinity(0))
-    origin = provenance(command(request, folder), jobs)
+    with _cluster_at(request.on) as cluster:
+        return _compared(request, plan, scenario, folder, names, cluster)
+
+
+def _compared(
+    request: CompareArguments,
+    plan: Plan,
+    scenario: Scenario,
+    folder: Path,
+    names: dict[str, str],
+    cluster: RayCluster | None,
+) -> int:
+    """Run the plan in `folder`, here or on a cluster, write and print; returns the exit status."""
+    jobs = request.jobs or (_cpus(cluster) if cluster else len(os.sched_getaffinity(0)))
+    origin = provenance(command(request, folder), jobs, str(cluster) if cluster else "")
     roles = {info.name: info.role for info in scenario.policies()}
     ours = next((name for name in plan.policies if roles[name] == OURS), plan.policies[0])
     experiment.prepare(folder)
@@ -79,7 +96,7 @@ def compare(request: CompareArguments) -> int:
         _resumable(origin.command, folder, total),
         progress(total, quiet=request.json) as on_step,
     ):
-        outcome = experiment.run(plan, folder, jobs, on_step)
+        outcome = experiment.run(plan, folder, jobs, on_step, cluster.perform if cluster else None)
     for failure in outcome.failures[:_MOST_SHOWN]:
         print(f"cotenant: failed: {failure.line()}", file=sys.stderr)
     if len(outcome.failures) > _MOST_SHOWN:
@@ -105,6 +122,28 @@ def compare(request: CompareArguments) -> int:
     if unwritten:
         raise Permanent("; ".join(unwritten))
     return 1 if outcome.failures else 0
+
+
+def _cpus(cluster: RayCluster) -> int:
+    if cluster.cpus < 1:
+        hint = "--jobs says how many runs to submit at once where an autoscaler adds nodes"
+        raise InvalidInput("--on", cluster.address, "a cluster with CPUs", hint)
+    return cluster.cpus
+
+
+@contextmanager
+def _cluster_at(address: str | None) -> Iterator[RayCluster | None]:
+    """The cluster at `address`, connected; None without an address: this machine."""
+    if address is None:
+        yield None
+        return
+    from cotenant.lab.ray_cluster import connect
+
+    cluster = connect(address)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def _names(request: CompareArguments) -> dict[str, str]:
@@ -198,6 +237,7 @@ def command(request: CompareArguments, folder: Path) -> list[str]:
         "--estimate-error": request.estimate_error,
         "--out": folder,
         "--jobs": request.jobs,
+        "--on": request.on,
     }
     for name, value in given.items():
         if value is not None:

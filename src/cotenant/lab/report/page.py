@@ -181,6 +181,7 @@ def _what_was_run(comparison: Comparison, origin: Provenance) -> str:
             f"{len(comparison.records)}{f', and {len(comparison.failures)} failed' if comparison.failures else ''}",
         ),
         ("software", ", ".join((f"cotenant {origin.cotenant}", f"Python {origin.python}", *origin.libraries))),
+        ("runs made on", origin.cluster),
         ("machine", f"{origin.machine}, {origin.cores} cores, {origin.jobs} runs side by side"),
     ]
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts if value)

@@ -1,0 +1,98 @@
+"""A real Ray cluster of two workers on this machine: figures to the bit, a killed worker, a lost node, an interrupt.
+
+Skipped where Ray is not installed: CI does not install the extra `ray` (300 MB). `tests/unit/lab/test_ray_cluster.py` has the contract against a double. Ray replaces loopback by the machine's own address.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from bench.ray import LocalRay, identical, local_ray
+
+from cotenant.lab import experiment
+from cotenant.lab.contract import RunSpec
+from cotenant.lab.experiment import Plan
+from cotenant.lab.ray_cluster import connect
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'cotenant[ray]'"),
+    pytest.mark.usefixtures("fake_workloads"),
+]
+
+ROOT = Path(__file__).parents[3]
+FAKES = ROOT / "tests" / "fakes"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Of the workers and of commands: the workload `fake`, whose policy `dies` kills its process until the marker exists."""
+    marker = tmp_path_factory.mktemp("marker") / "marker"
+    path = os.pathsep.join((str(FAKES), str(ROOT)))
+    return os.environ | {"COTENANT_SCENARIOS": "fake_scenarios", "PYTHONPATH": path, "FAKE_MARKER": str(marker)}
+
+
+@pytest.fixture(scope="module")
+def cluster(environment: dict[str, str]) -> Iterator[LocalRay]:
+    with local_ray(2, environment) as started:
+        yield started
+
+
+def plan(*policies: str, seeds: int) -> Plan:
+    return Plan(RunSpec("fake", "", 0, 0.0), policies, tuple(range(seeds)), (0.77,))
+
+
+def test_figures_are_equal_to_the_bit_and_a_killed_worker_costs_its_run_only(
+    tmp_path: Path, cluster: LocalRay, environment: dict[str, str]
+) -> None:
+    here = experiment.run(plan("cotenant", "random", seeds=3), tmp_path / "here", jobs=1)
+    connected = connect(cluster.address)
+    try:
+        wanted = plan("cotenant", "dies", "random", seeds=3)
+        there = experiment.run(wanted, tmp_path / "there", connected.cpus, perform=connected.perform)
+        assert [failure.spec.policy for failure in there.failures] == ["dies"] * 3
+        assert all("its worker was lost 2 times" in failure.error for failure in there.failures)
+        assert all(map(identical, here.records, there.records))
+        assert len(there.records) == 6
+        Path(environment["FAKE_MARKER"]).touch()
+        again = experiment.run(wanted, tmp_path / "there", connected.cpus, perform=connected.perform)
+        assert (again.reused, len(again.records), again.failures) == (6, 9, ())
+    finally:
+        connected.close()
+
+
+def test_an_interrupted_comparison_continues_and_a_lost_node_costs_nothing(
+    tmp_path: Path, cluster: LocalRay, environment: dict[str, str]
+) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "cotenant", "lab", "compare", "--workload", "fake", "--on", cluster.address]
+    command += ["--policies", "cotenant,random", "--seeds", "100", "--out", str(out)]
+    first = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _stored(out, 3, first)
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 130, said
+    assert "the same command continues" in said
+    kept = len(list(out.glob("runs/*.json")))
+    assert 3 <= kept < 200
+    second = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _stored(out, kept + 3, second)
+    cluster.kill_node(0)
+    printed, said = second.communicate(timeout=300)
+    assert (second.returncode, said) == (0, "")
+    assert "200 runs" in printed
+    assert len(list(out.glob("runs/*.json"))) == 200
+
+
+def _stored(out: Path, count: int, process: subprocess.Popen[str]) -> None:
+    """Wait until `count` runs are stored."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until and process.poll() is None and len(list(out.glob("runs/*.json"))) < count:
+        time.sleep(0.01)
+    assert len(list(out.glob("runs/*.json"))) >= count, process.communicate() if process.poll() is not None else ""
