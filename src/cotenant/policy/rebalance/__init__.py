@@ -1,4 +1,5 @@
-"""Choice of replicas to move.
+"""Choice of pods to move.
 
-Belongs here: which placed pods should be placed again. Not here: where they go (policy/placement) or how they move (the simulated world, the engine).
+Belongs here: which placed pods should be placed again, by latency in this folder, by load in loads/, and which moves may happen now in migration/. Not here: where they
+go (policy/placement), how a move is simulated (engine/rebalancer), or how it is carried out.
 """

@@ -1,0 +1,299 @@
+"""One round of LowNodeLoad: which pods leave overloaded nodes, and where they land.
+
+Problem: moving pods of an overloaded node helps only if other nodes have room for their measured use, now and after the earlier moves of the round. Choice: the most loaded node first, its pods
+in order (order.py); a pod moves if the limits admit it (`Choice.admit`) and it lands on a node whose use then stays within its thresholds (`Choice.land`, the scheduler's simulation; first fit in
+tests). Use is accounted only for pods that move. A node is done when it is no longer above its thresholds, or no target has room. Node-level work precedes production-level work;
+both share what is left of nodes that are low for both. Differences from upstream: use is not reserved for candidates that do not move; a resource that no target has does not end the round.
+Limits: use of a moved pod is taken to be the same on the new node; limits of disruption budgets are the caller's (`Choice.admit`).
+Source: Koordinator, pkg/descheduler/framework/plugins/loadaware/low_node_load.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from cotenant.model.arrays import Int
+from cotenant.model.resources import PODS_NAME
+from cotenant.policy.rebalance.loads.detector import Detectors
+from cotenant.policy.rebalance.loads.order import LoadPod, node_score, sorted_pods
+from cotenant.policy.rebalance.loads.pools import NodeLoads, NodePool, members
+from cotenant.policy.rebalance.loads.thresholds import (
+    Excess,
+    NodeClass,
+    Thresholds,
+    classify,
+    excesses,
+    thresholds,
+)
+
+_SOURCES = {"node": NodeClass.HIGH, "prod": NodeClass.PROD_HIGH}
+
+
+class Scope(StrEnum):
+    """Whether the use of all pods or that of production pods is too high."""
+
+    NODE = "node"
+    PROD = "prod"
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where a pod would be placed; no node = nowhere, with the reason."""
+
+    node: str = ""
+    reason: str = ""
+
+
+class Choice(Protocol):
+    """What decides about a single candidate."""
+
+    def admit(self, pod: LoadPod, node: str) -> str:
+        """Why the pod may not move now; empty = it may."""
+        ...
+
+    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
+        """Where the pod of `node` would be placed if only these nodes were offered. Where it lands, it counts there from then on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A pod that moves: `used` is its measured use, `excess` why its node is overloaded before the move."""
+
+    pod: LoadPod
+    node: str
+    target: str
+    pool: str
+    scope: Scope
+    excess: tuple[Excess, ...]
+    used: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A pod that was considered and stays, with the reason."""
+
+    pod: LoadPod
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolResult:
+    """What was found in a pool. `note` says why nothing was examined; empty otherwise."""
+
+    name: str
+    considered: tuple[str, ...]
+    classes: tuple[NodeClass, ...]  # of `considered`
+    sources: tuple[str, ...]
+    left_over: tuple[str, ...]  # overloaded nodes that are still above a threshold after the moves
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """One round over all pools. `usage` is the use of all nodes after the moves, `int64[N, R]`."""
+
+    moves: tuple[Move, ...]
+    kept: tuple[Kept, ...]
+    pools: tuple[PoolResult, ...]
+    usage: Int
+
+
+class LowNodeLoad:
+    """The rounds of one configuration; remembers the detectors of each pool between rounds."""
+
+    def __init__(self, pools: Sequence[NodePool], *, number_of_nodes: int = 0, node_fit: bool = True) -> None:
+        """`number_of_nodes`: act only where more nodes than that are underused. Without `node_fit`, targets are not limited to those with room for the pod."""
+        self.pools = tuple(pools)
+        self._number_of_nodes = number_of_nodes
+        self._node_fit = node_fit
+        self._detectors = [Detectors(pool.anomaly) for pool in self.pools]
+
+    def round(
+        self, nodes: NodeLoads, pods_of: Callable[[str], Sequence[LoadPod]], choice: Choice, now_s: float
+    ) -> RoundResult:
+        """Choose the moves of one round. `pods_of` is called for overloaded nodes only."""
+        usage, prod = nodes.usage.copy(), nodes.prod.copy()
+        processed: set[str] = set()
+        moves: list[Move] = []
+        kept: list[Kept] = []
+        found = []
+        for pool, detectors in zip(self.pools, self._detectors, strict=True):
+            rows = members(pool.selector, nodes.names, nodes.labels, processed)
+            now = NodeLoads(nodes.names, nodes.labels, nodes.resources, nodes.allocatable, usage, prod, nodes.unschedulable).of(rows)  # fmt: skip
+            result = self._pool(pool, detectors, now, pods_of, choice, now_s, moves, kept)
+            usage[rows], prod[rows] = now.usage, now.prod
+            processed.update(result.sources)
+            found.append(result)
+        return RoundResult(tuple(moves), tuple(kept), tuple(found), usage)
+
+    def _pool(
+        self,
+        pool: NodePool,
+        detectors: Detectors,
+        nodes: NodeLoads,
+        pods_of: Callable[[str], Sequence[LoadPod]],
+        choice: Choice,
+        now_s: float,
+        moves: list[Move],
+        kept: list[Kept],
+    ) -> PoolResult:
+        limits = thresholds(pool.percentages, nodes.resources, nodes.allocatable, nodes.usage, nodes.prod)
+        classes = classify(limits, nodes.usage, nodes.prod, nodes.unschedulable)
+        note = self._nothing_to_do(classes, bool(pool.percentages.prod_high))
+        over = [row for row, each in enumerate(classes) if each in (NodeClass.HIGH, NodeClass.PROD_HIGH)]
+        overloaded = set(over)
+        for row, name in enumerate(nodes.names):
+            if row not in overloaded:
+                detectors.calm(name, now_s)
+        if note:
+            return PoolResult(pool.name, nodes.names, tuple(classes), (), tuple(nodes.names[row] for row in over), note)
+        sources = [row for row in over if detectors.mark(nodes.names[row], now_s)]
+        if not sources:
+            note = "overloaded nodes have not been so for enough rounds"
+        work = _Work(pool, nodes, limits, self._node_fit, pods_of, choice, moves, kept)
+        for scope in Scope:
+            mine = [row for row in sources if classes[row] is _SOURCES[scope]]
+            receiving = NodeClass.LOW if scope is Scope.NODE else NodeClass.PROD_LOW
+            targets = [row for row, each in enumerate(classes) if each in (receiving, NodeClass.BOTH_LOW)]
+            work.run(scope, mine, np.array(targets, dtype=np.int64))
+        for row in sources:
+            detectors.acted_on(nodes.names[row], now_s)
+        left = [row for row in over if work.is_over(row, Scope.NODE) or work.is_over(row, Scope.PROD)]
+        return PoolResult(
+            pool.name,
+            nodes.names,
+            tuple(classes),
+            tuple(nodes.names[row] for row in sources),
+            tuple(nodes.names[row] for row in left),
+            note,
+        )
+
+    def _nothing_to_do(self, classes: Sequence[NodeClass], has_prod: bool) -> str:
+        receiving = [NodeClass.LOW, NodeClass.BOTH_LOW, NodeClass.PROD_LOW]
+        low = sum(each in receiving for each in classes)
+        high = sum(each in (NodeClass.HIGH, NodeClass.PROD_HIGH) for each in classes)
+        if not classes:
+            return "no measured node"
+        if high == 0:
+            return "no node is overloaded"
+        if low == 0 or not (has_prod or any(each is not NodeClass.PROD_LOW for each in classes if each in receiving)):
+            return "no node is underused"
+        if low <= self._number_of_nodes:
+            return f"{low} nodes are underused, numberOfNodes is {self._number_of_nodes}"
+        return ""
+
+
+class _Work:
+    """The moves of one pool; the use of its nodes is updated as pods move."""
+
+    def __init__(
+        self,
+        pool: NodePool,
+        nodes: NodeLoads,
+        limits: Thresholds,
+        node_fit: bool,
+        pods_of: Callable[[str], Sequence[LoadPod]],
+        choice: Choice,
+        moves: list[Move],
+        kept: list[Kept],
+    ) -> None:
+        self._pool, self._nodes, self._limits = pool, nodes, limits
+        self._node_fit = node_fit
+        self._pods_of, self._choice = pods_of, choice
+        self._moves, self._kept = moves, kept
+        self._weights = pool.weights_of(nodes.resources)
+        self._row = {name: row for row, name in enumerate(nodes.names)}
+        # What node-level work has sent to a node counts there for production-level work too, but not as production use (as upstream).
+
+    def is_over(self, row: int, scope: Scope) -> bool:
+        """Whether the node is above a threshold now."""
+        usage, high = self._view(scope)
+        return bool((usage[row] > high[row]).any())
+
+    def run(self, scope: Scope, sources: Sequence[int], targets: Int) -> None:
+        """Move pods of these nodes to these targets."""
+        usage, _ = self._view(scope)
+
+        def score(row: int) -> int:
+            return node_score(self._named(usage[row]), self._named(self._nodes.allocatable[row]), self._weights)
+
+        for row in sorted(sources, key=score, reverse=True):
+            self._relieve(scope, row, targets)
+
+    def _relieve(self, scope: Scope, row: int, targets: Int) -> None:
+        usage, high = self._view(scope)
+        if not len(targets) or not self.is_over(row, scope) or self._is_spent(scope, targets):
+            return
+        name = self._nodes.names[row]
+        excess = np.maximum(usage[row] - high[row], 0)
+        pods = [pod for pod in self._pods_of(name) if scope is Scope.NODE or pod.is_prod]
+        for pod in sorted_pods(pods, self._named(excess), self._weights):
+            if not self.is_over(row, scope) or self._is_spent(scope, targets):
+                return
+            reason = self._try(scope, row, pod, targets)
+            if reason:
+                self._kept.append(Kept(pod, name, reason))
+
+    def _try(self, scope: Scope, row: int, pod: LoadPod, targets: Int) -> str:
+        """Move the pod; returns why it stays."""
+        name = self._nodes.names[row]
+        if pod.refused:
+            return pod.refused
+        if pod.usage is None:
+            return "its use is not measured"
+        used = self._vector(pod.usage)
+        open_to = targets
+        if self._node_fit:
+            open_to = targets[(self._room(scope, targets) >= used).all(axis=1)]
+            if not len(open_to):
+                return "no underused node has room for its use within the thresholds"
+        reason = self._choice.admit(pod, name)
+        if reason:
+            return reason
+        landing = self._choice.land(pod, name, [self._nodes.names[each] for each in open_to.tolist()])
+        if not landing.node:
+            return landing.reason or "the scheduler finds no node for it"
+        usage, high = self._view(scope)
+        why = excesses(self._nodes.resources, self._nodes.allocatable[row], usage[row], high[row])
+        at = self._row[landing.node]
+        self._nodes.usage[row] -= used
+        self._nodes.usage[at] += used
+        if pod.is_prod:
+            self._nodes.prod[row] -= used
+        if scope is Scope.PROD:
+            self._nodes.prod[at] += used
+        self._moves.append(Move(pod, name, landing.node, self._pool.name, scope, why, dict(pod.usage)))
+        return ""
+
+    def _view(self, scope: Scope) -> tuple[Int, Int]:
+        """Use and thresholds of this scope."""
+        if scope is Scope.NODE:
+            return self._nodes.usage, self._limits.high
+        return self._nodes.prod, self._limits.prod_high
+
+    def _room(self, scope: Scope, targets: Int) -> Int:
+        """What each target may still take, `int64[T, R]`; for production pods the smaller of both views."""
+        room = self._limits.high[targets] - self._nodes.usage[targets]
+        if scope is Scope.PROD:
+            room = np.minimum(room, self._limits.prod_high[targets] - self._nodes.prod[targets])
+        return np.asarray(room)
+
+    def _is_spent(self, scope: Scope, targets: Int) -> bool:
+        """Whether a resource that targets have is used up on all of them together."""
+        there = self._nodes.allocatable[targets].any(axis=0)
+        return bool((self._room(scope, targets).sum(axis=0)[there] <= 0).any())
+
+    def _vector(self, usage: Mapping[str, int]) -> Int:
+        return np.array(
+            [1 if name == PODS_NAME else usage.get(name, 0) for name in self._nodes.resources], dtype=np.int64
+        )
+
+    def _named(self, values: Int) -> dict[str, int]:
+        return dict(zip(self._nodes.resources, values.tolist(), strict=True))

@@ -1,0 +1,114 @@
+"""Order of the jobs that wait to move a pod, and one round of arbitration.
+
+Problem: more pods should move than may at a time. Choice: stable sorts from the least to the most significant: newest first, by the importance of the pod, pods of one batch Job next to each
+other, Jobs with most moving pods first. Then each job in that order: a filter that can never pass fails it, a limit makes it wait, and what passes counts for those after it. A job whose pod no
+longer exists passes, so that it can end.
+Source: Koordinator, pkg/descheduler/controllers/migration/arbitrator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A wish to move one pod. `pod_uid` is empty where the pod no longer exists; `batch_job` is the UID of the pod's batch/v1 Job, empty without one."""
+
+    name: str
+    created_s: float = 0.0
+    pod_uid: str = ""
+    pod_key: str = ""
+    batch_job: str = ""
+
+
+class JobPhase(StrEnum):
+    """Phase of a PodMigrationJob. An empty phase is Pending."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    ABORTED = "Aborted"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.ABORTED)
+
+
+class Verdict(StrEnum):
+    """What arbitration decides about a job."""
+
+    PASSED = "passed"
+    WAITING = "waiting"
+    FAILED = "failed"
+
+
+def by_creation(jobs: Sequence[Job]) -> list[Job]:
+    """Newest first, by whole seconds."""
+    return sorted(jobs, key=lambda job: -int(job.created_s))
+
+
+def by_pod(jobs: Sequence[Job], rank: Mapping[str, int]) -> list[Job]:
+    """By the rank of the pod (by name of the job): the pods that matter least first."""
+    return sorted(jobs, key=lambda job: rank.get(job.name, len(rank)))
+
+
+def adjacent(jobs: Sequence[Job]) -> list[Job]:
+    """Jobs of one batch Job next to each other, where the first of them is."""
+    first: dict[str, int] = {}
+    for at, job in enumerate(jobs):
+        if job.batch_job:
+            first.setdefault(job.batch_job, at)
+    places = [(first.get(job.batch_job, at), at, job) for at, job in enumerate(jobs)]
+    return [job for _, _, job in sorted(places, key=lambda each: each[:2])]
+
+
+def by_moving(jobs: Sequence[Job], moving: Mapping[str, int]) -> list[Job]:
+    """Those of the batch Jobs with most pods that move already first; `moving` is by UID of the Job."""
+    return sorted(jobs, key=lambda job: -moving.get(job.batch_job, 0) if job.batch_job else 0)
+
+
+def chain(jobs: Sequence[Job], stages: Sequence[Callable[[Sequence[Job]], list[Job]]]) -> list[Job]:
+    """All stages, one after the other; the last is the most significant."""
+    ordered = list(jobs)
+    for stage in stages:
+        ordered = stage(ordered)
+    return ordered
+
+
+def in_order(jobs: Sequence[Job], rank: Mapping[str, int], moving: Mapping[str, int]) -> list[Job]:
+    """The order of arbitration."""
+    return chain(jobs, (by_creation, lambda some: by_pod(some, rank), adjacent, lambda some: by_moving(some, moving)))
+
+
+def moving_count(running: int, passed: int) -> int:
+    """How many jobs count as moving: those that run, and pending ones that arbitration has passed."""
+    return running + passed
+
+
+def verdict(exists: bool, may_ever: bool, may_now: Callable[[], bool]) -> Verdict:
+    """What becomes of a job: whether its pod exists, passes the filters that do not change, and those that do."""
+    if not exists:
+        return Verdict.PASSED
+    if not may_ever:
+        return Verdict.FAILED
+    return Verdict.PASSED if may_now() else Verdict.WAITING
+
+
+def arbitrate(
+    jobs: Sequence[Job], may_ever: Callable[[Job], bool], may_now: Callable[[Job], bool]
+) -> dict[str, Verdict]:
+    """One round over jobs in order, by name. `may_now` is asked after each earlier job that passed has been counted by the caller."""
+    found = {}
+    for job in jobs:
+        found[job.name] = verdict(bool(job.pod_uid), may_ever(job), lambda job=job: may_now(job))  # type: ignore[misc]
+    return found
+
+
+def is_moving_already(pod_uid: str, pod_key: str, jobs: Sequence[tuple[Job, JobPhase]]) -> bool:
+    """Whether a job that has not ended is about this pod, by UID or by namespace/name."""
+    return any(not phase.is_final and (job.pod_uid == pod_uid or job.pod_key == pod_key) for job, phase in jobs)

@@ -1,0 +1,164 @@
+"""A round of LowNodeLoad: what it promises about every node after the moves, and what is kept with which reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cotenant.model.cluster.labels import Labels, LabelSelector
+from cotenant.model.cluster.qos import PriorityClass
+from cotenant.policy.rebalance.loads.detector import AnomalyCondition
+from cotenant.policy.rebalance.loads.low_node_load import Landing, LowNodeLoad, Scope
+from cotenant.policy.rebalance.loads.order import LoadPod
+from cotenant.policy.rebalance.loads.pools import NodeLoads, NodePool
+from cotenant.policy.rebalance.loads.thresholds import NodeClass, Percentages, thresholds
+
+NAMES = ("cpu", "memory")
+
+
+class Choosing:
+    """First fit; refuses the pods named in `refused`."""
+
+    def __init__(self, refused: Sequence[str] = (), nowhere: Sequence[str] = ()) -> None:
+        self._refused, self._nowhere = refused, nowhere
+
+    def admit(self, pod: LoadPod, node: str) -> str:
+        return "limit" if pod.key in self._refused else ""
+
+    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
+        return Landing("", "taints") if pod.key in self._nowhere else Landing(targets[0])
+
+
+def pods_by_node(*uses: Sequence[int], prod: bool = False) -> dict[str, list[LoadPod]]:
+    kind = PriorityClass.PROD if prod else PriorityClass.BATCH
+    return {
+        f"n{at}": [LoadPod(f"n{at}/p{i}", f"n{at}/p{i}", {"cpu": cpu}, kind) for i, cpu in enumerate(row)]
+        for at, row in enumerate(uses)
+    }
+
+
+def loads(pods: dict[str, list[LoadPod]], labels: Sequence[Labels] = ()) -> NodeLoads:
+    def total(node: str, prod: bool) -> int:
+        return sum((pod.usage or {}).get("cpu", 0) for pod in pods[node] if pod.is_prod or not prod)
+
+    nodes = tuple(pods)
+    return NodeLoads(
+        nodes,
+        tuple(labels) or tuple(Labels() for _ in nodes),
+        NAMES,
+        np.array([[1000, 1000]] * len(nodes)),
+        np.array([[total(node, False), 0] for node in nodes]),
+        np.array([[total(node, True), 0] for node in nodes]),
+        np.zeros(len(nodes), dtype=np.bool_),
+    )
+
+
+def pool(low: float = 30, high: float = 60, **more: object) -> NodePool:
+    return replace(NodePool("p", Percentages({"cpu": low}, {"cpu": high}), anomaly=None), **more)  # type: ignore[arg-type]
+
+
+def test_moves_until_the_node_is_not_above_its_threshold() -> None:
+    pods = pods_by_node([200, 200, 200, 200], [])
+    found = LowNodeLoad([pool()]).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
+    assert [(move.pod.key, move.node, move.target, move.scope) for move in found.moves] == [("n0/p0", "n0", "n1", Scope.NODE)]  # fmt: skip
+    assert str(found.moves[0].excess[0]) == "cpu 80.00 % above 60.00 %"
+    assert found.usage[:, 0].tolist() == [600, 200]
+    assert found.pools[0].left_over == ()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_move_overloads_a_target_and_every_use_is_conserved(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    uses = [rng.integers(10, 300, size=rng.integers(0, 8)).tolist() for _ in range(8)]
+    pods = pods_by_node(*uses)
+    before = loads(pods)
+    low, high = sorted(rng.integers(5, 95, size=2).tolist())
+    found = LowNodeLoad([pool(low, high)]).round(before, pods.__getitem__, Choosing(), 0.0)
+    assert found.usage.sum(axis=0).tolist() == before.usage.sum(axis=0).tolist()
+    assert len({move.pod.uid for move in found.moves}) == len(found.moves)
+    classes = dict(zip(found.pools[0].considered, found.pools[0].classes, strict=True))
+    for move in found.moves:
+        assert classes[move.node] is NodeClass.HIGH
+        assert classes[move.target] in (NodeClass.LOW, NodeClass.BOTH_LOW)
+    limit = thresholds(pool(low, high).percentages, NAMES, before.allocatable, before.usage, before.prod).high
+    for row, name in enumerate(before.names):
+        if classes[name] is not NodeClass.HIGH or name not in found.pools[0].left_over:
+            assert (found.usage[row] <= limit[row]).all()
+
+
+def test_room_of_candidates_that_stay_is_not_reserved() -> None:
+    pods = pods_by_node([290, 290, 290], [300])
+    found = LowNodeLoad([pool()]).round(loads(pods), pods.__getitem__, Choosing(nowhere=["n0/p0", "n0/p1"]), 0.0)
+    assert [move.pod.key for move in found.moves] == ["n0/p2"]
+    assert [(kept.pod.key, kept.reason) for kept in found.kept] == [("n0/p0", "taints"), ("n0/p1", "taints")]
+
+
+def test_reasons_are_kept() -> None:
+    pods = pods_by_node([300, 300, 300], [0])
+    pods["n0"][0] = replace(pods["n0"][0], refused="it has local storage")
+    pods["n0"][1] = replace(pods["n0"][1], usage=None, priority=1)
+    before = replace(loads(pods), usage=np.array([[900, 0], [0, 0]]))
+    found = LowNodeLoad([pool()]).round(before, pods.__getitem__, Choosing(refused=["n0/p2"]), 0.0)
+    assert not found.moves
+    assert {kept.pod.key: kept.reason for kept in found.kept} == {
+        "n0/p0": "it has local storage",
+        "n0/p1": "its use is not measured",
+        "n0/p2": "limit",
+    }
+    assert found.pools[0].left_over == ("n0",)
+
+
+def test_production_pods_move_by_their_own_thresholds() -> None:
+    pods = pods_by_node([300, 300], [0], prod=True)
+    pods["n0"].append(LoadPod("n0/b", "n0/b", {"cpu": 10}, PriorityClass.BATCH))
+    only = Percentages({"cpu": 30}, {"cpu": 90}, {"cpu": 20}, {"cpu": 40})
+    found = LowNodeLoad([pool(percentages=only)]).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
+    assert [(move.pod.key, move.scope) for move in found.moves] == [("n0/p0", Scope.PROD)]
+
+
+def test_a_pool_without_a_selector_leaves_out_nodes_that_an_earlier_pool_acted_on() -> None:
+    pods = pods_by_node([900], [100], [700])
+    labels = [Labels.of({"pool": "x"}), Labels.of({"pool": "x"}), Labels()]
+    pools = [pool(20, 80, name="x", selector=LabelSelector.of({"pool": "x"})), pool(20, 60, name="rest")]
+    found = LowNodeLoad(pools).round(loads(pods, labels), pods.__getitem__, Choosing(), 0.0)
+    assert found.pools[1].considered == ("n1", "n2")
+
+
+@pytest.mark.parametrize(
+    ("uses", "more", "note"),
+    [
+        (([300], [300]), {}, "no node is overloaded"),
+        (([900], [400]), {}, "no node is underused"),
+        (([900], [100]), {"number_of_nodes": 1}, "1 nodes are underused, numberOfNodes is 1"),
+    ],
+)
+def test_why_nothing_is_examined(uses: Sequence[list[int]], more: dict[str, int], note: str) -> None:
+    pods = pods_by_node(*uses)
+    found = LowNodeLoad([pool()], **more).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
+    assert found.pools[0].note == note
+    assert not found.moves
+
+
+def test_a_node_is_overloaded_only_after_enough_rounds() -> None:
+    pods = pods_by_node([300, 300, 300], [0])
+    policy = LowNodeLoad([pool(anomaly=AnomalyCondition(2))])
+    found = [len(policy.round(loads(pods), pods.__getitem__, Choosing(), 60.0 * i).moves) for i in range(3)]
+    assert found == [0, 0, 1]
+
+
+def test_a_resource_that_no_target_has_does_not_end_the_round() -> None:
+    pods = pods_by_node([300, 300, 300], [0])
+    base = loads(pods)
+    wide = replace(
+        base,
+        resources=("cpu", "example.com/foo", "memory"),
+        allocatable=np.array([[1000, 8, 1000], [1000, 0, 1000]]),
+        usage=np.array([[900, 0, 0], [0, 0, 0]]),
+        prod=np.zeros((2, 3), dtype=np.int64),
+    )
+    both = Percentages({"cpu": 30, "example.com/foo": 30}, {"cpu": 60, "example.com/foo": 60})
+    found = LowNodeLoad([pool(percentages=both)]).round(wide, pods.__getitem__, Choosing(), 0.0)
+    assert len(found.moves) == 1
