@@ -68,6 +68,7 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
             {"us_a_pod", "adds_us", "all_ms"},
         ),
         ("load_aware", ("--nodes", "40", "--pods", "40", "--repeats", "1"), {"variant", "us_a_pod"}),
+        ("predicted_use", ("--nodes", "40", "--pods", "40", "--repeats", "1"), {"variant", "us_a_pod"}),
         ("judging", ("--nodes", "40", "--repeats", "1"), {"pod", "allowed_ms", "preempt_ms"}),
         ("why", ("--nodes", "40", "--repeats", "1"), {"nodes"}),
         ("kube", ("creates", "--pods", "50"), {"creates_per_s", "apiserver_rss_mib"}),

@@ -1,7 +1,8 @@
-"""Output of `cotenant explain node`: each amount as a sum, or the whole answer as JSON."""
+"""Output of `cotenant explain node`: each amount as a sum, the pods that hold it and those whose idle requests it is; or the whole answer as JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,9 @@ import msgspec
 from cotenant.cli import tables
 from cotenant.model.quantities import format_bytes
 from cotenant.services.manager.explaining import AmountView, NodeView, explain_node
+from cotenant.services.manager.holding import LenderView
+
+_SHOWN = 8  # pods of a list
 
 
 def node(name: str, kubeconfig: Path | None, context: str, namespace: str, config: str, as_json: bool) -> int:
@@ -32,9 +36,34 @@ def lines(view: NodeView) -> list[str]:
     found += [f"ignored: {each}" for each in view.ignored]
     for amount in view.amounts:
         found += ["", *_amount(amount)]
+    if view.lenders:
+        found += ["", *_lenders(view.lenders)]
     if not view.amounts:
         found.append("It offers no batch and mid resources.")
     return found
+
+
+def _lenders(lenders: tuple[LenderView, ...]) -> list[str]:
+    """The pods whose idle requests are lent."""
+    found = ["prod and mid pods that use less than they request"]
+    found += [
+        f"  {each.pod}  CPU {each.used_cpu}m of {each.requested_cpu}m, "
+        f"memory {format_bytes(each.used_memory)} of {format_bytes(each.requested_memory)}"
+        for each in lenders[:_SHOWN]
+    ]
+    return [*found, f"  and {len(lenders) - _SHOWN} more"] if len(lenders) > _SHOWN else found
+
+
+def _holders(amount: AmountView, text: Callable[[int], str]) -> list[str]:
+    """The pods that hold it."""
+    held = sum(each.amount for each in amount.holders)
+    if not held:
+        return ["  no pod on the node holds any"] if amount.on_node is not None else []
+    pods = "1 pod" if len(amount.holders) == 1 else f"{len(amount.holders)} pods"
+    found = [f"  {text(held)} held by {pods}"]
+    width = max(len(text(each.amount)) for each in amount.holders[:_SHOWN])
+    found += [f"    {text(each.amount):>{width}}  {each.pod}" for each in amount.holders[:_SHOWN]]
+    return [*found, f"    and {len(amount.holders) - _SHOWN} more"] if len(amount.holders) > _SHOWN else found
 
 
 def _amount(amount: AmountView) -> list[str]:
@@ -58,4 +87,4 @@ def _amount(amount: AmountView) -> list[str]:
         found.append(
             f"  by the formula it would be {text(amount.computed_now)} now: the difference is too small to be written"
         )
-    return found
+    return [*found, *_holders(amount, text)]

@@ -229,7 +229,9 @@ class Narrowing:
         self, numbers: list[int], rows: list[int], singly: Callable[[int, int], None]
     ) -> dict[PodKind, dict[int, int]]:
         """Pods for which only the pod counts change, by kind; `singly` is called for each of the others."""
-        separate = {*numbers} & (self._node_rules_of.keys() | self._terminating) | self.volumes.known(numbers)
+        with_rules, terminating = self._node_rules_of, self._terminating
+        separate = {each for each in numbers if each in with_rules or each in terminating}
+        separate |= self.volumes.known(numbers)
         found: dict[PodKind, dict[int, int]] = {}
         for number, row in zip(numbers, rows, strict=True):
             if number in separate:

@@ -29,8 +29,11 @@ from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.engine.manager.manager import Manager
+from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.machine.node_metric import MeasuredPod
 from cotenant.policy.overcommit.facts import Policy
+from cotenant.services.manager.holding import HolderView, LenderView, holders_of, lenders
 from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE
 
 _ANSWER_S = 30.0
@@ -56,6 +59,7 @@ class AmountView(msgspec.Struct, frozen=True, rename="camel"):
     policy: str
     terms: tuple[TermView, ...]  # of what was written; where nothing was, of what is computed now
     computed_now: int | None  # None where it is not computed: the peak policy, or nothing is lent
+    holders: tuple[HolderView, ...] = ()  # the pods on the node that request it, largest first
 
 
 class NodeView(msgspec.Struct, frozen=True, rename="camel"):
@@ -69,6 +73,7 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     amounts: tuple[AmountView, ...]
     ignored: tuple[str, ...]
     config_error: str
+    lenders: tuple[LenderView, ...] = ()  # prod and mid pods that use less than they request, most idle CPU first
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +124,21 @@ def answer(
     now_s, manager, reader = time.time(), Manager(), PodReader()
     managed = read_managed_node(node)
     ignored = []
+    seen: list[ObservedPod] = []
+    measured: Mapping[str, MeasuredPod] = {}
     manager.node_seen(managed)
     for pod in pods:
         try:
-            manager.pod_seen(reader.pod(pod), now_s)
+            seen.append(reader.pod(pod))
         except InvalidInput as error:
             ignored.append(str(error))
+    for each in seen:
+        manager.pod_seen(each, now_s)
     if metric is not None:
         try:
-            manager.metric_seen(read_node_metric(metric), now_s)
+            as_read = read_node_metric(metric)
+            manager.metric_seen(as_read, now_s)
+            measured = as_read.pods or {}
         except InvalidInput as error:
             ignored.append(str(error))
     manager.config_seen(data)
@@ -150,6 +161,7 @@ def answer(
                 str(noted.get("policy") or (now.policy if now is not None else "")),
                 tuple(TermView(str(name), int(amount)) for name, amount in terms),
                 None if now is None or by_history else now.value,
+                holders_of(resource, seen),
             )
         )
     view = found.computed.view
@@ -165,6 +177,7 @@ def answer(
         amounts=tuple(amounts),
         ignored=(*ignored, *found.ignored),
         config_error=found.config_error,
+        lenders=lenders(seen, measured),
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from cotenant.cli.cluster.explain_node import lines
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.services.manager.explaining import NodeView, answer
 
 WRITTEN = {
@@ -27,7 +28,19 @@ WRITTEN = {
 CONFIG = {"colocation-config": '{"enable": true}'}
 
 
-def _view(written: object = WRITTEN, data: dict[str, str] | None = CONFIG, **allocatable: str) -> NodeView:
+def _pod(name: str, phase: str = "Running", **requests: str) -> Any:
+    names = {"batch": "kubernetes.io/batch-cpu", "cpu": "cpu", "memory": "memory"}
+    amounts = {names[key]: value for key, value in requests.items()}
+    return {
+        "metadata": {"name": name, "namespace": "a", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": amounts, "limits": amounts}}]},
+        "status": {"phase": phase},
+    }
+
+
+def _view(
+    written: object = WRITTEN, data: dict[str, str] | None = CONFIG, pods: tuple[Any, ...] = (), **allocatable: str
+) -> NodeView:
     sizes = {
         "cpu": "100",
         "memory": "100Gi",
@@ -46,7 +59,9 @@ def _view(written: object = WRITTEN, data: dict[str, str] | None = CONFIG, **all
     }
     read = msgspec.json.decode
     return answer(
-        read(json.dumps(node), type=NODES.form), [], read(json.dumps(metric), type=NODE_METRICS.form), data
+        read(json.dumps(node), type=NODES.form),
+        [read(json.dumps(each), type=PODS.form) for each in pods],
+        read(json.dumps(metric), type=NODE_METRICS.form), data
     )  # fmt: skip
 
 
@@ -81,3 +96,18 @@ def test_a_node_that_lends_nothing() -> None:
     text = "\n".join(lines(_view(None, None)))
     assert "withdrawn (colocation is off)" in text
     assert "It offers no batch and mid resources." in text
+
+
+def test_the_pods_that_hold_an_amount_are_listed_and_those_whose_idle_requests_it_is() -> None:
+    view = _view(
+        pods=(
+            _pod("b", cpu="40", memory="2Gi"),
+            _pod("small", batch="2000"),
+            _pod("large", batch="30000"),
+            _pod("done", phase="Succeeded", batch="5000"),
+        )
+    )
+    text = "\n".join(lines(view))
+    assert "  32000m held by 2 pods\n    30000m  a/large\n     2000m  a/small" in text
+    assert "prod and mid pods that use less than they request\n  a/b  CPU 20000m of 40000m, memory 1Gi of 2Gi" in text
+    assert "no pod on the node holds any" in "\n".join(lines(_view()))
