@@ -58,7 +58,7 @@ def _holders(amount: AmountView, text: Callable[[int], str]) -> list[str]:
     """The pods that hold it."""
     held = sum(each.amount for each in amount.holders)
     if not held:
-        return ["  no pod on the node holds any"] if amount.on_node is not None else []
+        return ["  no pod on the node holds any"] if amount.on_node else []
     pods = "1 pod" if len(amount.holders) == 1 else f"{len(amount.holders)} pods"
     found = [f"  {text(held)} held by {pods}"]
     width = max(len(text(each.amount)) for each in amount.holders[:_SHOWN])

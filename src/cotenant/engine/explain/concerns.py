@@ -239,7 +239,7 @@ def lent_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...
             resource,
             False,
             f"it holds {format_amount(resource, amount)}: {view.lent(resource)}",
-            (view.lender(), *view.largest(resource)),
+            (view.lender(resource), *view.largest(resource)),
         )
         for resource, amount in entry.seen.pod.requests
         if resource in LENT

@@ -275,7 +275,7 @@ def test_the_answer_says_what_is_lent_by_whom_and_who_holds_it() -> None:
     )
     assert (
         use.words
-        == "it counts with 875m cpu (requested 1) and 1Gi memory (requested 0), by 1 measurements and its request"
+        == "it counts as 875m cpu (requested 1) and 1Gi memory (requested 0), by 1 measurement and its request"
     )
     assert "2 pods on a are predicted to use 3875m of 10 cpu" in use.lines[0]
     assert "1 of them by request, not measured yet" in use.lines[0]

@@ -23,7 +23,7 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Rule
 from cotenant.engine.rules.use.facts import CountedPod, Measured, PodRecord, allocatable_use, size_of
-from cotenant.engine.rules.use.views import Holder, PodUseView, UseView
+from cotenant.engine.rules.use.views import Holder, PodUseView, UseView, amount_text
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.annotations import LENT_TERMS
 from cotenant.model.cluster.demands import Demands, Holdings
@@ -31,7 +31,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric, Use
-from cotenant.model.resources import CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts, format_amount
+from cotenant.model.resources import CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
 from cotenant.policy.overcommit.predicted_use import (
     LENT,
     UNMEASURED,
@@ -354,7 +354,7 @@ class PredictedUse:
             return ""
 
         def text(amount: int) -> str:
-            return format_amount(resource, amount)
+            return amount_text(resource, amount)
 
         beside = f" and {text(view.system[at])} for the system" if view.system[at] else ""
         return (

@@ -16,6 +16,12 @@ from cotenant.model.machine.node_metric import Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, format_amount
 
 _SHOWN = 8
+_MIB = 1 << 20
+
+
+def amount_text(name: str, amount: int) -> str:
+    """An amount for a sentence; predicted memory is rounded up to MiB."""
+    return format_amount(name, -(-amount // _MIB) * _MIB if name == MEMORY_NAME else amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class PodUseView:
     def sentence(self) -> str:
         """One line."""
         cpu, memory = (
-            f"{format_amount(name, self.predicted[at])} {name} (requested {format_amount(name, self.request[at])})"
+            f"{amount_text(name, self.predicted[at])} {name} (requested {amount_text(name, self.request[at])})"
             for at, name in ((0, CPU_NAME), (1, MEMORY_NAME))
         )
         if not self.samples:
@@ -47,8 +53,9 @@ class PodUseView:
         elif not self.is_fresh:
             why = "the larger of its request and its last prediction: its node's measurement is stale"
         else:
-            why = f"by {self.samples} measurements and its request"
-        return f"it counts with {cpu} and {memory}, {why}"
+            times = "1 measurement" if self.samples == 1 else f"{self.samples} measurements"
+            why = f"by {times} and its request"
+        return f"it counts as {cpu} and {memory}, {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +89,9 @@ class UseView:
         """One line."""
         parts = []
         for at, name in ((0, CPU_NAME), (1, MEMORY_NAME)):
-            system = f" and {format_amount(name, self.system[at])} for the system" if self.system[at] else ""
+            system = f" and {amount_text(name, self.system[at])} for the system" if self.system[at] else ""
             parts.append(
-                f"{format_amount(name, self.predicted[at])}{system} of {format_amount(name, self.size[at])} {name}"
+                f"{amount_text(name, self.predicted[at])}{system} of {amount_text(name, self.size[at])} {name}"
             )
         pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
         return f"{pods} on {self.node} are predicted to use {' and '.join(parts)} at {self.risk * 100:g} % risk, {self.source()}"
@@ -97,18 +104,18 @@ class UseView:
         by = "1 pod holds" if pods == 1 else f"{pods} pods hold"
         return f"{self.node} offers {offered} {resource}, {by} {format_amount(resource, held)}"
 
-    def lender(self) -> str:
-        """Who offers the node's lent resources."""
+    def lender(self, resource: str) -> str:
+        """Who offers a lent resource of the node."""
         if not self.written:
             return "lent by another manager, or by hand: the node has no terms of the amounts"
         try:
             found = json_object(LENT_TERMS, self.written)
-            policies = {str(each["policy"]) for each in found["amounts"].values()}
+            policy = str(found["amounts"][resource.partition("/")[2]]["policy"])
             strategy = str(found.get("strategy", ""))
         except (InvalidInput, KeyError, TypeError, AttributeError):
             return "lent by cotenant manager: the terms of the amounts cannot be read"
         by = f", strategy: {strategy}" if strategy else ""
-        return f"lent by cotenant manager, by {' and '.join(sorted(policies))}{by}; `cotenant explain node {self.node}` has the terms"
+        return f"lent by cotenant manager, by {policy}{by}; `cotenant explain node {self.node}` has the terms"
 
     def largest(self, resource: str) -> Iterator[str]:
         """The pods that hold most of a lent resource."""
