@@ -109,6 +109,15 @@ SPECS: dict[str, dict[str, Any]] = {
             }
         ]
     },
+    "elasticquotaprofiles": {
+        "quotaName": "pool-a",
+        "quotaLabels": {"quota.scheduling.koordinator.sh/is-parent": "true"},
+        "resourceRatio": "0.9",
+        "nodeSelector": {
+            "matchLabels": {"pool": "a"},
+            "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}],
+        },
+    },
     "elasticquotas": {"min": AMOUNTS, "max": AMOUNTS},
     "nodemetrics": {
         "metricCollectPolicy": {

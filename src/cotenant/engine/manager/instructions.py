@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cotenant.model.resources import Amounts
+
 
 @dataclass(frozen=True, slots=True)
 class WriteAmounts:
@@ -56,6 +58,37 @@ class DeleteObject:
     def key(self) -> tuple[str, str]:
         """Only the newest of a key is written."""
         return (self.kind.value, self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelProfile:
+    """Set the label with the tree's id on an ElasticQuotaProfile that has none."""
+
+    profile: str  # namespace/name
+    uid: str  # the write is refused if the name has another profile by now
+    tree_id: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Only the newest of a key is written."""
+        return ("ElasticQuotaProfile", self.profile)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteQuota:
+    """Create a profile's ElasticQuota, or set labels, annotations and amounts of it; all others stay."""
+
+    quota: str  # namespace/name
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    minimum: Amounts
+    maximum: Amounts
+    creates: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Only the newest of a key is written."""
+        return ("ElasticQuota", self.quota)
 
 
 Instruction = WriteAmounts | WriteSpec | DeleteObject

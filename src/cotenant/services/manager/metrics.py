@@ -8,11 +8,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.quota_profiles import QuotaProfiles
 
 
 def register(
     registry: MetricsRegistry,
     manager: Manager,
+    profiles: QuotaProfiles,
     *,
     leads: Callable[[], bool],
     written: Callable[[], tuple[int, int, int]],
@@ -40,6 +42,10 @@ def register(
         yield ("exceeded",), float(manager.lending.broken)
         yield ("kept",), float(manager.lending.hours - manager.lending.broken)
 
+    def profile_states() -> Iterator[Sample]:
+        yield ("in_force",), float(len(profiles.quotas))
+        yield ("refused",), float(len(profiles.refused))
+
     gauge, counter = GaugeMetricFamily, CounterMetricFamily
     registry.read(gauge, "cotenant_manager_leading", "1 while this replica leads.", (), lambda: [((), float(leads()))])
     registry.read(
@@ -66,4 +72,11 @@ def register(
         "Node-hours under the peak policy by whether prod + lent exceeded the capacity.",
         ("outcome",),
         hours,
+    )
+    registry.read(
+        gauge,
+        "cotenant_manager_quota_profiles",
+        "ElasticQuotaProfiles by whether they are in force.",
+        ("state",),
+        profile_states,
     )

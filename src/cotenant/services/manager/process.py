@@ -19,7 +19,9 @@ from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
+from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.quota_profiles import QuotaProfiles
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
@@ -63,15 +65,20 @@ class ManagerProcess:
             COMPONENT, identity, self.client, leadership=leadership(self.client), events_per_s=5.0, clock=clock
         )
         self.manager = Manager(options.settings)
+        self.profiles = QuotaProfiles(options.settings.confirm_s)
+        self._refused_profiles: dict[str, str] = {}
         self.writer = kube.status_writer("writes", WRITERS, per_s=options.writes_per_s)
         self._source = options.source
-        self.watches = ManagerWatches(kube.watches, self.manager, options.source, kube.now, self._refused)
+        self.watches = ManagerWatches(
+            kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles
+        )
         self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
         self.server = HttpServer(self._answer, listening or options.listen)
         kube.serve("http", self.server)
         metrics.register(
             kube.metrics,
             self.manager,
+            self.profiles,
             leads=lambda: kube.leads,
             written=lambda: (self.writer.written, self.writer.refused, self.writer.waiting()),
             malformed=lambda: kube.watches.malformed,
@@ -87,14 +94,28 @@ class ManagerProcess:
 
     async def _work(self) -> None:
         self.manager.leads_now()
+        self.profiles.leads_now(self.kube.now())
         while True:
             self.kube.heartbeat.beat()
             self.kube.awake()
             if self.kube.leads and self.manager.next_s() <= self.kube.now():
                 for each in self.manager.decide(self.kube.now()):
                     self.writer.put(each.key, each)
-            wait_s = self.manager.next_s() - self.kube.now()
+            if self.kube.leads and self.profiles.next_s() <= self.kube.now():
+                for write in self.profiles.decide(self.kube.now()):
+                    self.writer.put(write.key, write)
+                self._report_profiles()
+            wait_s = min(self.manager.next_s(), self.profiles.next_s()) - self.kube.now()
             await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
+
+    def _report_profiles(self) -> None:
+        """A line and an Event for each profile that is not in force, once for each reason."""
+        for key, why in self.profiles.refused.items():
+            if self._refused_profiles.get(key) != why:
+                _log.warning("ElasticQuotaProfile %s is not in force: %s", key, why)
+                uid = self.profiles.uid_of(key)
+                self.kube.events.record(QUOTA_PROFILES, key, uid, WARNING, "ProfileNotInForce", why)
+        self._refused_profiles = dict(self.profiles.refused)
 
     def _refused(self, uid: str, errors: tuple[str, ...]) -> None:
         """An Event on the ConfigMap, from the leader."""

@@ -11,6 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
+from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import (
+    QUOTA_PROFILES,
+    STORED_QUOTAS,
+    read_profile_node,
+    read_quota_profile,
+    read_stored_quota,
+)
 from cotenant.drivers.kube.kinds.custom.node_metric import (
     NODE_METRICS,
     NodeMetricObject,
@@ -19,12 +26,15 @@ from cotenant.drivers.kube.kinds.custom.node_metric import (
 )
 from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS, NodeSloObject
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
-from cotenant.drivers.kube.kinds.node import NODES
+from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.engine.manager.instructions import NodeObjectKind
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.quota_profiles import QuotaProfiles
+from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.groups.quota_profile import ProfileNode
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
@@ -50,6 +60,7 @@ class ManagerWatches:
         source: ConfigSource,
         now: Callable[[], float],
         refused: Callable[[str, tuple[str, ...]], None],
+        profiles: QuotaProfiles,
     ) -> None:
         self._manager = manager
         self._now = now
@@ -57,7 +68,28 @@ class ManagerWatches:
         self._errors: tuple[str, ...] = ()
         self._uid_of: dict[str, str] = {}  # of pods, by key
         reader = PodReader()
-        watches.handle(NODES, ObjectHandler(read_managed_node, manager.node_seen, manager.node_gone, _keep))
+        self._profiles = profiles
+        watches.handle(NODES, ObjectHandler(_node, self._node_seen, self._node_gone, _keep))
+        watches.handle(
+            QUOTA_PROFILES,
+            ObjectHandler(
+                read_quota_profile,
+                lambda profile: profiles.profile_seen(profile, now()),
+                lambda key: profiles.profile_gone(key, now()),
+                _keep,
+            ),
+            optional=True,
+        )
+        watches.handle(
+            STORED_QUOTAS,
+            ObjectHandler(
+                read_stored_quota,
+                lambda quota: profiles.quota_seen(quota, now()),
+                lambda key: profiles.quota_gone(key, now()),
+                _keep,
+            ),
+            optional=True,
+        )
         watches.handle(PODS, ObjectHandler(lambda obj: _pod(reader, obj), self._pod_seen, self._pod_gone, _keep))
         watches.handle(
             NODE_METRICS,
@@ -99,6 +131,14 @@ class ManagerWatches:
                 _log.info("configuration: every key is in force")
             self._refused(uid, errors if data is not None else ())
 
+    def _node_seen(self, seen: tuple[ManagedNode, ProfileNode]) -> None:
+        self._manager.node_seen(seen[0])
+        self._profiles.node_seen(seen[1], self._now())
+
+    def _node_gone(self, name: str) -> None:
+        self._manager.node_gone(name)
+        self._profiles.node_gone(name, self._now())
+
     def _pod_seen(self, pod: ObservedPod) -> None:
         self._uid_of[pod.pod.key] = pod.uid
         self._manager.pod_seen(pod, self._now())
@@ -115,6 +155,10 @@ class ManagerWatches:
 
     def _slo_seen(self, obj: NodeSloObject) -> None:
         self._manager.spec_seen(NodeObjectKind.NODE_SLO, obj.metadata.name or "", obj.spec)
+
+
+def _node(obj: NodeObject) -> tuple[ManagedNode, ProfileNode]:
+    return read_managed_node(obj), read_profile_node(obj)
 
 
 def _pod(reader: PodReader, obj: PodObject) -> ObservedPod:

@@ -11,12 +11,23 @@ from collections.abc import Mapping
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import AlreadyExists
+from cotenant.drivers.kube.kinds.custom.elastic_quota import written_levels
+from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES, STORED_QUOTAS
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS
 from cotenant.drivers.kube.kinds.managed_node import SHORT
 from cotenant.drivers.kube.kinds.node import NODES
-from cotenant.engine.manager.instructions import DeleteObject, NodeObjectKind, WriteAmounts, WriteSpec
+from cotenant.engine.manager.instructions import (
+    DeleteObject,
+    LabelProfile,
+    NodeObjectKind,
+    WriteAmounts,
+    WriteQuota,
+    WriteSpec,
+)
 from cotenant.model.cluster.annotations import LENT_TERMS
+from cotenant.model.groups.quota import TREE_ID
+from cotenant.policy.quota.profile import MOST
 from cotenant.services.kube_process.statuses import Writer
 
 
@@ -60,6 +71,35 @@ async def delete_object(client: Client, what: DeleteObject) -> None:
         await client.delete(NODE_METRICS, "", what.node)
 
 
+async def label_profile(client: Client, write: LabelProfile) -> None:
+    """Set the tree's id on a profile."""
+    namespace, _, name = write.profile.partition("/")
+    body = {"metadata": {"uid": write.uid, "labels": {TREE_ID: write.tree_id}}}
+    await client.patch(QUOTA_PROFILES, namespace, name, body, content_type=MERGE_PATCH)
+
+
+async def write_quota(client: Client, write: WriteQuota) -> None:
+    """Create or change the quota of a profile."""
+    namespace, _, name = write.quota.partition("/")
+    # The largest integer as upstream divides it, for every resource: amounts that large mean no limit.
+    spec = {"min": written_levels(write.minimum.items), "max": {name: str(MOST) for name, _ in write.maximum.items}}
+    metadata = {"labels": write.labels, "annotations": write.annotations}
+    if write.creates:
+        new = {
+            "apiVersion": STORED_QUOTAS.api_version,
+            "kind": STORED_QUOTAS.name,
+            "metadata": {"name": name, "namespace": namespace, **metadata},
+            "spec": spec,
+        }
+        try:
+            await client.create(STORED_QUOTAS, namespace, new)
+            return
+        except AlreadyExists:
+            pass
+    body = {"metadata": metadata, "spec": spec}
+    await client.patch(STORED_QUOTAS, namespace, name, body, content_type=MERGE_PATCH)
+
+
 def _new(api_version: str, write: WriteSpec, body: Mapping[str, object]) -> dict[str, object]:
     return {"apiVersion": api_version, "kind": write.kind.value, "metadata": {"name": write.node}, **body}
 
@@ -68,4 +108,6 @@ WRITERS: Mapping[type, Writer] = {
     WriteAmounts: write_amounts,
     WriteSpec: write_spec,
     DeleteObject: delete_object,
+    LabelProfile: label_profile,
+    WriteQuota: write_quota,
 }
