@@ -19,7 +19,7 @@ class RayError(Exception):
 
 
 class RayTaskError(RayError):
-    pass
+    """A task raised an exception, or a worker could not load it."""
 
 
 class WorkerCrashedError(RayError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import threading
 import warnings
@@ -32,9 +33,11 @@ from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 SCHEME = "ray://"
 EXPECTED = "ray://HOST:PORT, such as ray://head:10001"
 ATTEMPTS = 2  # of a run whose worker is lost
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
 _REACH_S = 5.0  # until a TCP connection must stand
 _CONNECT_S = 60.0  # until Ray must have answered; it starts a process for each client
 _WAIT_S = 5.0  # how long one call waits in the cluster
+_EXPECTED_WORKERS = "workers whose runs give the same figures"
 # Names in `ray.exceptions`: the process or the machine was lost, not the run.
 _LOST = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError", "ObjectLostError")
 
@@ -66,31 +69,35 @@ class RayCluster:
     def perform(self, tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
         """Do every task, at most `jobs` at once; yields each when its result is stored, or it has failed. Closing the iterator cancels the rest.
 
-        Raises `Permanent` if the connection is lost.
+        Raises `Permanent` if the connection is lost, and `InvalidInput` if a worker cannot load this package.
         """
         remote = self.ray.remote(num_cpus=1, max_retries=0)(run_assigned)
         lost = tuple(getattr(self.ray.exceptions, name) for name in _LOST)
-        waiting = deque((task, 1) for task in tasks)
-        running: dict[Any, tuple[Task, int]] = {}
+        waiting = deque((task, assignment, 1) for task, assignment in zip(tasks, self._assignments(tasks), strict=True))
+        running: dict[Any, tuple[Task, Assignment, int]] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
-                    task, attempt = waiting.popleft()
+                    task, assignment, attempt = waiting.popleft()
                     with self._connected():
-                        running[remote.remote(self._assignment(task.spec))] = task, attempt
+                        running[remote.remote(assignment)] = task, assignment, attempt
                 with self._connected():
                     ready, _ = self.ray.wait(list(running), num_returns=1, timeout=_WAIT_S)
                 for reference in ready:
-                    task, attempt = running.pop(reference)
+                    task, assignment, attempt = running.pop(reference)
                     try:
                         with self._connected():
                             finished: Finished[RunSpec] = self.ray.get(reference)
                     except lost as error:
                         if attempt < ATTEMPTS:
-                            waiting.appendleft((task, attempt + 1))
+                            waiting.appendleft((task, assignment, attempt + 1))
                         else:
                             yield Finished(task, error=f"its worker was lost {ATTEMPTS} times: {_first_line(error)}")
                         continue
+                    except (
+                        self.ray.exceptions.RayTaskError
+                    ) as error:  # what a run raises is caught: the task did not begin
+                        raise self._refusal(f"on {_worker_named(error)}: {_last_line(error)}") from error
                     except self.ray.exceptions.RayError as error:
                         yield Finished(task, error=f"Ray: {_first_line(error)}", detail=str(error))
                         continue
@@ -105,10 +112,19 @@ class RayCluster:
         with suppress(Exception):  # the connection may be gone
             self.ray.shutdown()
 
-    def _assignment(self, spec: RunSpec) -> Assignment:
-        reads_traces = registry.entry(spec.workload).reads_traces
-        expected = environment(spec.traces if reads_traces else None)
-        return Assignment(spec, expected, self.address, spec.file.read_bytes() if spec.file else None)
+    def _assignments(self, tasks: Sequence[Task]) -> list[Assignment]:
+        """What workers receive. Files and traces are read once, before the first run, as their digests were."""
+        specs = [task.spec for task in tasks]
+        files = {spec.file: spec.file.read_bytes() for spec in specs if spec.file is not None}
+        read = {spec: spec.traces if registry.entry(spec.workload).reads_traces else None for spec in specs}
+        expected = {traces: environment(traces) for traces in set(read.values())}
+        return [
+            Assignment(spec, expected[read[spec]], self.address, files[spec.file] if spec.file else None)
+            for spec in specs
+        ]
+
+    def _refusal(self, why: str) -> InvalidInput:
+        return InvalidInput("--on", self.address, _EXPECTED_WORKERS, why)
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -128,7 +144,7 @@ def run_assigned(assignment: Assignment) -> Finished[RunSpec]:
     workers.tune_process()
     wrong = _unfit(assignment)
     if wrong:
-        refused = InvalidInput("--on", assignment.address, "workers whose runs give the same figures", wrong)
+        refused = InvalidInput("--on", assignment.address, _EXPECTED_WORKERS, wrong)
         return Finished(assignment.spec, error=str(refused), refused=refused)
     done = workers.perform(f"{__name__}:calculate_assigned", assignment)
     return Finished(assignment.spec, done.value, done.error, done.detail, done.refused)
@@ -200,13 +216,14 @@ def _reach(ray: Any, address: str, connect_s: float) -> None:
             failure.append(error)
         done.set()
 
-    logging.getLogger("ray").setLevel(
-        logging.CRITICAL
-    )  # an error that this module raises says in one line what is wrong
+    # What goes wrong is raised here, in one line.
+    log = logging.getLogger("ray")
+    log.setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         threading.Thread(target=reach, daemon=True).start()
         answered = done.wait(connect_s)
+    log.setLevel(logging.CRITICAL)  # Ray's client sets it to INFO
     if not answered:
         raise InvalidInput("--on", address, f"a Ray client server that answers within {connect_s:g} s")
     if failure:
@@ -232,5 +249,18 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _first_line(error: BaseException) -> str:
-    said = str(error).strip().splitlines()
-    return said[0].strip() if said else type(error).__name__
+    return _lines(error)[0]
+
+
+def _worker_named(error: BaseException) -> str:
+    found = re.search(r"ip=([^,)\s]+)", str(error))
+    return found.group(1) if found else "a worker"
+
+
+def _last_line(error: BaseException) -> str:
+    return _lines(error)[-1]
+
+
+def _lines(error: BaseException) -> list[str]:
+    said = _COLOURS.sub("", str(error)).strip().splitlines()
+    return [line.strip() for line in said] or [type(error).__name__]

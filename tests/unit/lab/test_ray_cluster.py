@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.fakes.fake_ray import FakeRay, NodeDiedError, RayTaskError, WorkerCrashedError
+from tests.fakes.fake_ray import FakeRay, NodeDiedError, RayError, RayTaskError, WorkerCrashedError
 
 from cotenant.lab import environment as environments
 from cotenant.lab import experiment, storage
@@ -91,12 +91,23 @@ def test_a_run_that_loses_its_worker_twice_is_reported_and_the_same_plan_continu
     assert (again.reused, len(again.records), again.failures) == (2, 4, ())
 
 
-def test_what_ray_raises_for_a_task_is_reported_with_its_text_and_not_repeated(tmp_path: Path) -> None:
-    wrong = RayTaskError("ModuleNotFoundError: No module named 'cotenant'\ntraceback")
-    ray = FakeRay(fault=lambda run, attempt: wrong if run.spec.seed == 0 else None)
+def test_a_worker_that_cannot_load_the_package_stops_the_comparison_in_one_line(tmp_path: Path) -> None:
+    text = "\x1b[36mray::run_assigned()\x1b[39m (pid=7, ip=192.0.2.7)\n  At least one argument\nModuleNotFoundError: No module named 'cotenant'"
+    ray = FakeRay(fault=lambda run, attempt: RayTaskError(text) if run.spec.seed == 1 else None)
+    with pytest.raises(InvalidInput) as caught:
+        on(ray, plan("cotenant", seeds=9), tmp_path)
+    assert str(caught.value) == (
+        f"--on: {ADDRESS}: expected workers whose runs give the same figures; on 192.0.2.7: ModuleNotFoundError: No module named 'cotenant'"
+    )
+    assert len(ray.cancelled) == 1
+    assert on(FakeRay(), plan("cotenant", seeds=9), tmp_path).reused == 1
+
+
+def test_another_error_of_ray_is_reported_with_its_text_and_the_run_is_not_repeated(tmp_path: Path) -> None:
+    ray = FakeRay(fault=lambda run, attempt: RayError("Local disk is full\nmore") if run.spec.seed == 0 else None)
     outcome = on(ray, plan("cotenant", seeds=2), tmp_path)
-    assert [failure.error for failure in outcome.failures] == ["Ray: ModuleNotFoundError: No module named 'cotenant'"]
-    assert outcome.failures[0].detail.endswith("traceback")
+    assert [failure.error for failure in outcome.failures] == ["Ray: Local disk is full"]
+    assert outcome.failures[0].detail.endswith("more")
     assert set(ray.attempts.values()) == {1}
 
 
@@ -157,6 +168,18 @@ def test_the_workload_s_file_need_not_exist_on_the_worker(tmp_path: Path) -> Non
     own.write_text("0.5")
     outcome = on(FakeRay(), replace(plan("reads", seeds=1), base=replace(BASE, file=own)), tmp_path / "out")
     assert [record.measures.success for record in outcome.records] == [0.5]
+
+
+def test_an_edit_of_the_workload_s_file_during_the_comparison_changes_no_run_of_it(tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text("0.5")
+
+    def edit(step: RunProgress) -> None:
+        own.write_text("0.25")
+
+    wanted = replace(plan("reads", seeds=3), base=replace(BASE, file=own))
+    outcome = experiment.run(wanted, tmp_path / "out", 1, edit, RayCluster(FakeRay(), ADDRESS, 2).perform)
+    assert [record.measures.success for record in outcome.records] == [0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(
