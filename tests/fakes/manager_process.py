@@ -22,7 +22,7 @@ from cotenant.services.manager.process import ManagerOptions, ManagerProcess
 sys.path.insert(0, str(Path(__file__).parent))
 from fake_api import FakeApi
 
-SETTINGS = ManagerSettings(confirm_s=0.5, settle_s=0.01)
+SETTINGS = ManagerSettings(confirm_s=0.5, settle_s=0.01, first_look_s=0.5)
 CPU = "kubernetes.io/batch-cpu"
 
 

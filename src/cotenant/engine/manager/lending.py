@@ -67,6 +67,13 @@ class Lending:
             return Computed("withdrawn", "colocation is off", view=view)
         degrade = strategy.degrade_time_minutes or 0
         if is_degraded(now_s - record.updated_s, degrade):
+            if now_s - record.seen_s < min(self.settings.first_look_s, 60.0 * degrade):
+                # An agent's clock may be behind: after a restart of this process its next report shows whether it is measured.
+                age = round(now_s - record.updated_s)
+                why = (
+                    f"the measurement was {age} s old when it was first seen: what is lent stays until the next is due"
+                )
+                return Computed("unknown", why, failed=LENT, view=view)
             return Computed("withdrawn", f"no measurement for {degrade} minutes", view=view)
         amounts: list[Amount] = []
         failed: list[str] = []

@@ -4,7 +4,7 @@ Problem: amounts follow every measurement of every node, and must be written rar
 Choice: events mark nodes as dirty; `decide` computes those and returns only what differs enough from what the watch shows on the node. A write that the watch does not show
 within a while is issued again, so a lost write heals. Nothing that cannot be rebuilt from watches and node annotations is kept, apart from the history of the peak
 policy, which starts from the annotation's reserve. A measurement counts as fresh when its update time changes while this process looks on, whatever the agent's clock says;
-only the first sight of a measurement relies on both clocks. Limits: single-threaded; times are of one clock that does not jump.
+only the first sight of a measurement relies on both clocks, and one that is too old then withdraws nothing until it was watched for longer than agents report. Limits: single-threaded; times are of one clock that does not jump.
 Source: Koordinator, pkg/slo-controller (noderesource, nodeslo, nodemetric controllers).
 """
 
@@ -111,7 +111,7 @@ class Manager:
         record = self._nodes.get(name)
         if record is not None:
             record.node = record.metric = None
-            record.updated_s = nan
+            record.updated_s = record.seen_s = nan
             record.computed = UNKNOWN
             record.history.clear()
             self._forget_writes(record)
@@ -151,9 +151,12 @@ class Manager:
         if is_same:
             return
         if before is not None and not before.is_empty:
-            record.updated_s = now_s  # it changed while we looked on: it is new whatever its clock says
+            record.updated_s, record.seen_s = (
+                now_s,
+                nan,
+            )  # it changed while we looked on: it is new whatever its clock says
         else:
-            record.updated_s = now_s - metric.age_s
+            record.updated_s, record.seen_s = now_s - metric.age_s, now_s
         if self.colocation.config is not None and record.node is not None:
             view = strategy_of(self.colocation.config, record.node.labels, record.node.annotations)
             if peak_resources(view.strategy):
@@ -268,6 +271,8 @@ class Manager:
             too_old_s = record.updated_s + 60.0 * (strategy.degrade_time_minutes or 0) + 1.0
             if too_old_s > now_s:
                 self._later(record.name, too_old_s)
+            elif record.computed.state == "unknown":
+                self._later(record.name, record.seen_s + self.settings.first_look_s)
 
     def _specs(self, record: NodeRecord, now_s: float) -> list[Instruction]:
         assert record.node is not None

@@ -54,6 +54,7 @@ class NodeRecord:
     pods: dict[str, ActivePod] = field(default_factory=dict)
     metric: NodeMetric | None = None
     updated_s: float = nan  # by this process's clock
+    seen_s: float = nan  # when this process saw its first measurement; NaN once another has followed
     written_s: float = nan  # by this process
     sent: Mapping[str, int | None] | None = None  # written, and not shown by the watch yet
     sent_s: float = nan

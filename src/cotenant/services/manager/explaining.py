@@ -29,6 +29,7 @@ from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.node_metric import MeasuredPod
@@ -121,7 +122,7 @@ def answer(
     node: NodeObject, pods: list[PodObject], metric: NodeMetricObject | None, data: Mapping[str, str] | None
 ) -> NodeView:
     """The answer from the objects. Raises `InvalidInput` for a node that cannot be read."""
-    now_s, manager, reader = time.time(), Manager(), PodReader()
+    now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader()
     managed = read_managed_node(node)
     ignored = []
     seen: list[ObservedPod] = []

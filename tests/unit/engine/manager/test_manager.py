@@ -114,6 +114,38 @@ def test_an_agent_whose_clock_is_off_is_not_stale_while_it_reports(skew_s: float
     assert world.lent() == {}
 
 
+@pytest.mark.parametrize("skew_s", [-86_400.0, -1200.0, 0.0, 1200.0])
+def test_a_restart_withdraws_nothing_whatever_the_agents_clock(skew_s: float) -> None:
+    world = _lending()
+    world.measure(a=20_000, skew_s=skew_s)
+    world.step()
+    before = world.lent()
+    writes = world.writes
+    assert before["batch-cpu"] == 40_000
+    world.now_s += 30.0
+    world.restart()
+    for _ in range(20):
+        world.step(3.0)
+        assert world.lent() == before
+    world.measure(a=20_000, skew_s=skew_s)
+    world.step(1000.0 if skew_s == 0.0 else 300.0)
+    assert world.lent() == ({} if skew_s == 0.0 else before)
+    assert world.writes <= writes + 1
+
+
+def test_a_measurement_that_stays_old_after_a_restart_withdraws_once_it_was_watched() -> None:
+    world = _lending(degradeTimeMinutes=5)
+    world.now_s += 3600.0  # no manager runs, and the agent is gone
+    world.restart()
+    world.step(1.0)
+    assert world.lent()["batch-cpu"] == 40_000
+    assert "first seen" in world.manager.explain("n", world.now_s).computed.reason  # type: ignore[union-attr]
+    at = world.manager.next_s()
+    assert world.now_s < at <= world.now_s + 150.0
+    world.step(at - world.now_s)
+    assert world.lent() == {}
+
+
 def test_the_same_measurement_seen_again_does_not_become_fresh() -> None:
     world = _lending(degradeTimeMinutes=5)
     seen = world.metrics["n"]
