@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from math import nan
 
@@ -21,7 +22,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
-from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, Amounts
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, Amounts, parse_amount
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.profiles import profile
 
@@ -354,3 +355,51 @@ def test_gangs_wait_whole_and_victims_make_room_by_predicted_use(seed: int) -> N
     for _ in range(40):
         world.step()
     world.check()
+
+
+class Asked(World):
+    """The same, with some pods that may be evicted for more important ones."""
+
+    def waiting(self) -> list[Known]:
+        return [known for known in self.plain.pods.values() if not known.node]
+
+    def carry_out(self, known: Known, words: str) -> None:
+        """Do what a sentence of help says, and check that it comes true."""
+        if asked := re.match(r"ask for (.*): .* then$", words):
+            less = {}
+            for each in asked[1].split(" and "):
+                amount, name = each.split(" instead of ")[0].split(" ")
+                less[name] = parse_amount(name, amount)
+            pod = replace(known.pod.pod, requests=known.pod.pod.requests.replaced(Amounts.of(less)))
+        else:
+            priority = re.match(r"priority (\d+) or more .*: (.*) would be evicted on (\S+)$", words)
+            assert priority is not None, words
+            pod = replace(known.pod.pod, priority=int(priority[1]))
+        known.pod = replace(known.pod, pod=pod)
+        self.cluster.pod_seen(known.pod, self.now_s)
+        found = [each for each in self.cluster.decide(self.now_s) if isinstance(each, Bind | Preempt)]
+        mine = next((each for each in found if each.uid == known.pod.uid), None)
+        if asked:
+            assert isinstance(mine, Bind), (words, found)
+        else:
+            assert priority is not None
+            assert isinstance(mine, Preempt), (words, found)
+            assert (", ".join(victim.key for victim in mine.victims), mine.node) == (priority[2], priority[3])
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32 - 1))
+def test_what_would_help_comes_true(seed: int) -> None:
+    world = Asked(seed)
+    for _ in range(30):
+        world.step()
+    world.decide()
+    for known in world.waiting()[:1]:
+        answer = world.cluster.why.pod(known.pod.pod.key, world.now_s)
+        assert answer is not None
+        helps = [each.words for each in answer.waiting.helps] if answer.waiting is not None else []
+        sure = [words for words in helps if "unless" not in words]
+        if sure:
+            world.carry_out(known, sure[seed % len(sure)])
+            world.cluster.validate()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -170,6 +172,25 @@ def test_node_metrics_correct_estimates_together_once_a_minute() -> None:
     world.engine.decide(60.0)
     assert [world.params(number, Param.USE_CPU) for number in numbers] == [1.0, 2.0, 4.0]
     world.engine.validate()
+
+
+def test_a_metric_of_another_pod_of_that_name_corrects_nothing() -> None:
+    world = World()
+    number = world.pod(0, "n0")
+    world.engine.decide(0.0)
+    world.engine.metric_seen(metric("n1", 1000, p0=1000), 10.0)  # a namesake was there
+    world.engine.decide(60.0)
+    assert world.params(number, Param.USE_CPU) == 4.0
+    entry = world.engine.find("default/p0")
+    assert entry is not None
+    seen = replace(entry.seen, started_s=100.0)
+    world.engine.pod_seen(seen, 100.0)
+    world.engine.metric_seen(metric("n0", 1000, p0=1000), 104.0)  # measured at 99: its predecessor
+    world.engine.decide(130.0)
+    assert world.params(number, Param.USE_CPU) == 4.0
+    world.engine.metric_seen(metric("n0", 1000, p0=1000), 160.0)
+    world.engine.decide(200.0)
+    assert world.params(number, Param.USE_CPU) == 1.0
 
 
 def test_a_profile_that_does_not_ask_is_not_corrected() -> None:

@@ -143,6 +143,23 @@ class SchedulerMetrics:
                 lambda: (((what,), count) for what, count in load.counts.items()),
             )
 
+        use = cluster.plugins.predicted_use
+        if use.is_on:
+            read(
+                GaugeMetricFamily,
+                "cotenant_scheduler_predicted_use_nodes",
+                "Nodes by what the predicted use of their pods is made from; none before a node offers lent resources",
+                ("source",),
+                lambda: (((source,), nodes) for source, nodes in use.sources().items()),
+            )
+            read(
+                CounterMetricFamily,
+                "cotenant_scheduler_predicted_use_oddities",
+                "What of measured use and nodes' sizes is refused",
+                ("what",),
+                lambda: (((what,), count) for what, count in use.counts.items()),
+            )
+
     def read_process(
         self,
         *,

@@ -7,6 +7,8 @@ from math import nan
 
 import numpy as np
 import pytest
+from tests.fakes.reservation_world import OWNERS, WEB
+from tests.fakes.reservation_world import World as ReservationWorld
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
@@ -21,6 +23,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.gang import GangNotes
+from cotenant.model.groups.reservation import Reservation
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, Amounts
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
@@ -296,6 +299,30 @@ def test_what_would_help_is_tried_with_the_same_predictions() -> None:
     ]
     assert c.why.pod("default/x", 1151.0) == answer
     assert binds(see(c, pod("y", batch=room), now_s=1152.0)) == {"y": "a"}
+
+
+def test_nodes_are_counted_by_what_their_pods_count_by() -> None:
+    c = cluster(node("a"), node("b"))
+    rule = c.plugins.predicted_use
+    measure(c, metric("a"), 0.0)
+    assert rule.sources() == {"measurements": 1, "requests": 1}
+    rule.at(200.0)
+    assert rule.sources() == {"measurements": 0, "requests": 2}
+    assert cluster(node("a", batch=0)).plugins.predicted_use.sources() == {}
+
+
+def test_owners_of_a_reservation_take_its_room_instead_of_their_own() -> None:
+    world = ReservationWorld()
+    world.cluster = cluster(node("a"))
+    world.reservations = world.cluster.plugins.reservations
+    template = Pod("r", requests=Amounts.of({BATCH_CPU: 6000}), labels=WEB)
+    world.see(Reservation("r", "uid-r", template, OWNERS))
+    world.go()
+    assert predicted(world.cluster, "a") == 6000  # by request: an owner may start at any time
+    owner, stranger = pod("owner", batch=6000), pod("stranger", batch=6000)
+    world.see(replace(owner, pod=replace(owner.pod, labels=WEB)), stranger)
+    assert binds(world.go(1.0)) == {"owner": "a"}
+    assert predicted(world.cluster, "a") == 6000
 
 
 @pytest.mark.parametrize("risk", [0.0, 0.5, 1.0, nan])

@@ -362,6 +362,13 @@ class PredictedUse:
             f"{view.source()}; this pod adds {text(asked)}"
         )
 
+    def sources(self) -> dict[str, int]:
+        """Number of nodes by what their pods count by: measurements or requests; empty while the rule sleeps."""
+        if not self.is_awake:
+            return {}
+        fresh = [self._facts[name].is_fresh if name in self._facts else False for name in self._encoder.node_rows]
+        return {"measurements": sum(fresh), "requests": len(fresh) - sum(fresh)}
+
     def numbers(self) -> frozenset[int]:
         """Numbers of the pods that count."""
         return frozenset(self._pods)
