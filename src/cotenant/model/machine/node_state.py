@@ -95,7 +95,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocatable:
-    """Allocatable resources of the node: its own CPU and memory, and what it lends."""
+    """What the node's object in its cluster says: allocatable CPU and memory, what it lends, and how fast its CPUs are."""
 
     cpu_m: int = 0
     batch_cpu_m: int = 0
@@ -103,6 +103,7 @@ class Allocatable:
     memory_bytes: int = 0
     batch_memory_bytes: int = 0
     mid_memory_bytes: int = 0
+    cpu_ratio_milli: int = 1000  # CPU normalization ratio, thousandths: limits count CPUs of the reference machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,11 @@ class NodeState:
         services = tuple(entry for entry in self.pods if not entry.pod.best_effort)
         best_effort = tuple(entry for entry in self.pods if entry.pod.best_effort)
         object.__setattr__(self, "_by_class", (services, best_effort))
+
+    @property
+    def cpu_ratio_milli(self) -> int:
+        """How much faster than the reference the CPUs are, thousandths; 1000 where it is not known."""
+        return self.allocatable.cpu_ratio_milli if self.allocatable is not None else 1000
 
     def services(self) -> tuple[PodUse, ...]:
         """The pods that are not best effort."""

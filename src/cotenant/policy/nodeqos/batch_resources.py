@@ -3,7 +3,8 @@
 Problem: a kubelet computes groups from native requests and limits. A pod that requests batch-cpu and batch-memory has none: its groups get the least weight, no quota
 and no memory limit, so batch pods share CPU equally whatever they requested, and one that leaks memory takes it from others. Choice: what the kubelet would write
 if the amounts were native, on the pod's group and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on the pod only where every
-container has a limit. Containers with native amounts keep the kubelet's values. Limits: on cgroup v2 older runtimes convert shares to smaller weights than the
+container has a limit. Containers with native amounts keep the kubelet's values. Where the node's CPUs are faster than the reference (its CPU normalization ratio is above 1) quotas
+are divided by the ratio, since batch CPU is lent multiplied by it. Limits: on cgroup v2 older runtimes convert shares to smaller weights than the
 kernel does, so a pod with native and batch CPU has more weight than native pods beside it. A container that already uses more memory than its limit
 is reclaimed from, and killed by the kernel where that is not enough, as with a limit from the start.
 
@@ -24,6 +25,7 @@ from cotenant.model.machine.node_pod import NOT_EXTENDED, NodePod, Phase
 from cotenant.model.machine.node_state import NodeState
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.available import available
+from cotenant.policy.nodeqos.burst.normalise import REFERENCE_MILLI, scaled_quota_us
 from cotenant.policy.nodeqos.wording import cpu, size
 
 RULE = "batch-resources"
@@ -50,8 +52,9 @@ class BatchResourcesConfig:
 
 @dataclass(frozen=True, slots=True)
 class BatchResourcesMemory:
-    """The desired values by pod: they change only when the pod does."""
+    """The desired values by pod: they change only when the pod does, or the ratio."""
 
+    ratio_milli: int = REFERENCE_MILLI
     of_pod: Mapping[str, tuple[NodePod, tuple[SetKnob, ...]]] = field(default_factory=dict)
 
 
@@ -60,27 +63,31 @@ def decide(
 ) -> tuple[Verdict, BatchResourcesMemory]:
     """The desired values of all pods with batch or mid resources."""
     found: dict[str, tuple[NodePod, tuple[SetKnob, ...]]] = {}
+    ratio = max(REFERENCE_MILLI, state.cpu_ratio_milli)
+    known = memory.of_pod if memory.ratio_milli == ratio else {}
     for entry in state.pods:
         pod = entry.pod
         if pod.extended == NOT_EXTENDED or pod.phase is Phase.OVER or not pod.group:
             continue
-        kept = memory.of_pod.get(pod.uid)
-        found[pod.uid] = kept if kept is not None and kept[0] == pod else (pod, tuple(desired(pod, config)))
+        kept = known.get(pod.uid)
+        found[pod.uid] = kept if kept is not None and kept[0] == pod else (pod, tuple(desired(pod, config, ratio)))
     kept_knobs, lacking = available(state, RULE, [knob for _, knobs in found.values() for knob in knobs])
     text = f"{len(found)} pods have batch or mid resources" if found else "no pod has batch or mid resources"
-    return Verdict((Reason(RULE, text), *lacking), kept_knobs), BatchResourcesMemory(found)
+    return Verdict((Reason(RULE, text), *lacking), kept_knobs), BatchResourcesMemory(ratio, found)
 
 
-def desired(pod: NodePod, config: BatchResourcesConfig) -> list[SetKnob]:
-    """The values of one pod: its own group's, then its containers'."""
+def desired(pod: NodePod, config: BatchResourcesConfig, ratio_milli: int = REFERENCE_MILLI) -> list[SetKnob]:
+    """The values of one pod: its own group's, then its containers'. `ratio_milli`: how much faster the CPUs are."""
     whole = pod.extended
-    knobs = _group(pod.group, pod.key, config, whole.cpu_request_m, whole.cpu_limit_m, whole.memory_limit_bytes)
+    amounts = (whole.cpu_request_m, whole.cpu_limit_m, whole.memory_limit_bytes)
+    knobs = _group(pod.group, pod.key, config, ratio_milli, *amounts)
     for container in pod.containers:
         if container.group and container.group != pod.group:
             knobs += _group(
                 container.group,
                 f"{pod.key}/{container.name}",
                 config,
+                ratio_milli,
                 container.cpu_request_m if container.extended_cpu else None,
                 container.cpu_limit_m or None if container.extended_cpu else None,
                 container.memory_limit_bytes or None if container.extended_memory else None,
@@ -93,15 +100,16 @@ def weight_of(cpu_m: int) -> int:
     return min(MOST_WEIGHT, max(LEAST_WEIGHT, (cpu_m * WEIGHT_PER_CPU + 500) // 1000))
 
 
-def quota_of(cpu_m: int, period_us: int) -> int:
+def quota_of(cpu_m: int, period_us: int, ratio_milli: int = REFERENCE_MILLI) -> int:
     """The quota per period for a limit in milli-CPU, microseconds."""
-    return max(LEAST_QUOTA_US, cpu_m * period_us // 1000)
+    return max(LEAST_QUOTA_US, scaled_quota_us(cpu_m * period_us // 1000, ratio_milli))
 
 
 def _group(
     group: str,
     of: str,
     config: BatchResourcesConfig,
+    ratio_milli: int,
     request_m: int | None,
     limit_m: int | None,
     memory_bytes: int | None,
@@ -113,9 +121,13 @@ def _group(
         terms = (Term("request", request_m, "mCPU"), Term(Knob.CPU_WEIGHT, weight))
         knobs.append(SetKnob(Target(group, Knob.CPU_WEIGHT), str(weight), Reason(RULE, text, terms)))
     if config.quota and limit_m is not None:
-        quota = quota_of(limit_m, config.period_us)
+        quota = quota_of(limit_m, config.period_us, ratio_milli)
         text = f"{of} is limited to {cpu(limit_m)} of batch or mid resources"
-        reason = Reason(RULE, text, (Term("limit", limit_m, "mCPU"),))
+        limits: tuple[Term, ...] = (Term("limit", limit_m, "mCPU"),)
+        if ratio_milli != REFERENCE_MILLI:
+            text += f", on CPUs {ratio_milli / 1000:g} x as fast as the reference"
+            limits = (*limits, Term("machine's speed", quota * 1000 // config.period_us - limit_m, "mCPU"))
+        reason = Reason(RULE, text, limits)
         knobs.append(SetKnob(Target(group, Knob.CPU_MAX), str(CpuMax(quota, config.period_us)), reason))
     if config.memory and memory_bytes is not None:
         pages = max(1, memory_bytes // config.page_bytes)

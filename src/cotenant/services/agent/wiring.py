@@ -210,9 +210,8 @@ class ServicesDelays:
 def _cluster_node(
     config: AgentConfig, client: Client | None, background: dict[str, Callable[[], Coroutine[object, object, None]]]
 ) -> ClusterNode | None:
-    """The node's allocatable is watched only where an eviction policy needs it."""
-    asked = (config.policies.cpu_eviction, config.policies.memory_eviction)
-    if client is None or not any(asked):
+    """The node's object: allocatable amounts, and the CPU normalization ratio that quotas are divided by."""
+    if client is None:
         return None
     from cotenant.services.agent.discovery.cluster_pods import ClusterNode
 

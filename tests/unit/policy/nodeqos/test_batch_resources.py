@@ -10,6 +10,7 @@ from tests.fakes.node_pods import GB, node, using
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
+from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.batch_resources import (
     BatchResourcesConfig,
     BatchResourcesMemory,
@@ -96,6 +97,19 @@ def test_the_same_pod_is_computed_once() -> None:
     first, memory = decide(state, BatchResourcesConfig(), BatchResourcesMemory())
     second, _ = decide(state, BatchResourcesConfig(), memory)
     assert all(a is b for a, b in zip(first.knobs, second.knobs, strict=True))
+
+
+def test_on_faster_cpus_a_quota_is_smaller_and_says_so() -> None:
+    state = replace(node([using(BATCH)]), allocatable=Allocatable(cpu_ratio_milli=1250))
+    first, memory = decide(node([using(BATCH)]), CONFIG, BatchResourcesMemory())
+    verdict, memory = decide(state, CONFIG, memory)  # the ratio has changed, the pod has not
+    found = {f"{knob.target.group} {knob.target.knob}": knob for knob in verdict.knobs}
+    assert found["be/sort cpu.max"].value == "128000 100000"  # 160000 / 1.25
+    assert found["be/sort/map cpu.max"].value == "120000 100000"
+    assert "1.25 x as fast" in found["be/sort cpu.max"].reason.text
+    assert [term.value for term in found["be/sort cpu.max"].reason.terms] == [1600, -320]
+    assert found["be/sort cpu.weight"].value == "60"
+    assert decide(node([using(BATCH)]), CONFIG, memory)[0].knobs == first.knobs
 
 
 def test_what_cannot_be_meant_is_refused() -> None:

@@ -15,10 +15,11 @@ from cotenant.drivers.kube.kinds.parts import Condition, ObjectMeta
 from cotenant.drivers.kube.kinds.taints import Taint, read_taints
 from cotenant.model.cluster.annotations import ON_NODES
 from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.managed import NORMALIZATION_ANNOTATION
 from cotenant.model.cluster.node import Node
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import Allocatable
-from cotenant.model.quantities import milli, whole
+from cotenant.model.quantities import milli, parse_quantity, whole
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY, Amounts
 
 
@@ -100,4 +101,15 @@ def allocatable_of(node: NodeObject) -> Allocatable | None:
         memory_bytes=amount("memory"),
         batch_memory_bytes=amount(BATCH_MEMORY),
         mid_memory_bytes=amount(MID_MEMORY),
+        cpu_ratio_milli=_ratio_milli((node.metadata.annotations or {}).get(NORMALIZATION_ANNOTATION)),
     )
+
+
+def _ratio_milli(text: str | None) -> int:
+    """The CPU normalization ratio in thousandths; 1000 where it is absent or not from 1 to 5."""
+    try:
+        nano = parse_quantity(text, NORMALIZATION_ANNOTATION).nano if text is not None else 0
+    except InvalidInput:
+        nano = 0
+    ratio = (nano + 500_000) // 1_000_000
+    return ratio if 1000 <= ratio <= 5000 else 1000

@@ -26,6 +26,18 @@ def test_what_a_node_has_to_give() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "milli"),
+    [("1.25", 1250), ("1", 1000), ("1.0004", 1000), ("5", 5000), ("5.1", 1000), ("0.5", 1000), ("fast", 1000)],
+)
+def test_how_fast_its_cpus_are(text: str, milli: int) -> None:
+    key = "node.koordinator.sh/cpu-normalization-ratio"
+    told = node(
+        f'{{"metadata": {{"annotations": {{"{key}": "{text}"}}}}, "status": {{"allocatable": {{"cpu": "1"}}}}}}'
+    )
+    assert allocatable_of(told) == Allocatable(cpu_m=1000, cpu_ratio_milli=milli)
+
+
+@pytest.mark.parametrize(
     ("spec", "addresses"), [("{}", ("10.0.0.7", "fd00::7")), ('{"hostNetwork": true}', ()), ("null", ("10.0.0.7", "fd00::7"))]
 )  # fmt: skip
 def test_addresses_of_its_own(spec: str, addresses: tuple[str, ...]) -> None:
