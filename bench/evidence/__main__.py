@@ -20,14 +20,16 @@ from pathlib import Path
 
 from bench.evidence.experiments import BY_NAME, Experiment
 from bench.evidence.pages import drifted, write_pages
+from bench.evidence.searches import SEARCH_BY_NAME, Search, run_search
 from bench.evidence.summaries import commit_of, summarise, write_summary
 from cotenant.lab.seeds import read_seeds
 from cotenant.model.errors import InvalidInput, Permanent
 
 ROOT = Path(__file__).parents[2]
+_KNOWN: dict[str, Experiment | Search] = {**BY_NAME, **SEARCH_BY_NAME}
 
 
-def run(experiment: Experiment, folder: Path, jobs: int) -> None:
+def run(experiment: Experiment | Search, folder: Path, jobs: int) -> None:
     """Run what is missing of an experiment and store its summary.
 
     Raises:
@@ -35,6 +37,9 @@ def run(experiment: Experiment, folder: Path, jobs: int) -> None:
     """
     commit = commit_of(ROOT)
     out = folder / experiment.name
+    if isinstance(experiment, Search):
+        run_search(experiment, out, ROOT, commit)
+        return
     words = [sys.executable, "-m", "cotenant", *experiment.command.split()[1:]]
     done = subprocess.run([*words, "--out", str(out), "--jobs", str(jobs)], check=False, stdout=sys.stderr)
     if done.returncode:
@@ -44,20 +49,20 @@ def run(experiment: Experiment, folder: Path, jobs: int) -> None:
     write_summary(ROOT, summarise(experiment.name, experiment.command, found, made, commit))
 
 
-def chosen(only: str, seeds: str | None) -> list[Experiment]:
-    """The experiments named in `only` (empty: all), with other seeds where given.
+def chosen(only: str, seeds: str | None) -> list[Experiment | Search]:
+    """The experiments and searches named in `only` (empty: all), with other seeds where given.
 
     Raises:
         InvalidInput: an unknown name, or seeds that are none.
     """
-    names = [name for name in (part.strip() for part in only.split(",")) if name] or list(BY_NAME)
+    names = [name for name in (part.strip() for part in only.split(",")) if name] or list(_KNOWN)
     for name in names:
-        if name not in BY_NAME:
-            raise InvalidInput("--only", name, "experiments with commas between", "known: " + ", ".join(BY_NAME))
+        if name not in _KNOWN:
+            raise InvalidInput("--only", name, "experiments with commas between", "known: " + ", ".join(_KNOWN))
     if seeds is not None:
         read_seeds(seeds)
-        return [replace(BY_NAME[name], seeds=seeds) for name in names]
-    return [BY_NAME[name] for name in names]
+        return [replace(_KNOWN[name], seeds=seeds) for name in names]
+    return [_KNOWN[name] for name in names]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         if given.list:
-            print("\n".join(f"{name}: {each.command}" for name, each in BY_NAME.items()))
+            print("\n".join(f"{name}: {each.command}" for name, each in _KNOWN.items()))
             return 0
         if given.check:
             found = drifted(ROOT)

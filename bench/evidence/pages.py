@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench.evidence.experiments import BY_NAME, OPENB_LISTS
+from bench.evidence.searches import SEARCH_BY_NAME, read_search
+from bench.evidence.searches import section as search_section
 from bench.evidence.summaries import Summary, read_summary
 from bench.evidence.tables import founding_in_brief, openb_lists, section
 from cotenant.lab.storage import write_atomic
@@ -78,10 +80,12 @@ def generated(root: Path, name: str) -> str:
     """
     if name in _SPECIAL:
         lines = _SPECIAL[name](root)
+    elif name in SEARCH_BY_NAME:
+        lines = search_section(read_search(root, name))
     elif name in BY_NAME:
         lines = section(read_summary(root, name), BY_NAME[name].columns)
     else:
-        raise InvalidInput("table", name, "one of " + ", ".join((*BY_NAME, *_SPECIAL)))
+        raise InvalidInput("table", name, "one of " + ", ".join((*BY_NAME, *SEARCH_BY_NAME, *_SPECIAL)))
     return "\n".join(lines) + "\n"
 
 
