@@ -21,7 +21,6 @@ import aiohttp
 
 from cotenant.local.workloads.script import DAY_S
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.profiles import PROFILES
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
@@ -53,11 +52,11 @@ class DemoConfig:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        fitting = [profile.name for profile in PROFILES if profile.fit is Fit.REQUESTS]
+        known = [profile.name for profile in PROFILES]
         for each in self.profiles:
             name, plus, policy = each.partition("+")
-            if name not in fitting:
-                raise InvalidInput("--profile", each, "one of " + ", ".join(fitting), "pods must fit by requests")
+            if name not in known:
+                raise InvalidInput("--profile", each, "one of " + ", ".join(known))
             if plus and policy not in POLICIES:
                 raise InvalidInput("--profile", each, f"{name}+POLICY with one of " + ", ".join(POLICIES))
         if not self.profiles:

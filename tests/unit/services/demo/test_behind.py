@@ -65,7 +65,7 @@ def test_the_page_says_it_too(tmp_path) -> None:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(
-    "profile", ["kube-default+", "kube-default+request", "+peak", "cotenant", "kube-default+peak+peak"]
+    "profile", ["kube-default+", "kube-default+request", "+peak", "cotenants", "kube-default+peak+peak"]
 )
 def test_unknown_profiles_and_policies_are_refused(profile: str) -> None:
     with pytest.raises(InvalidInput, match="--profile"):
