@@ -63,7 +63,10 @@ class FakeRay:
     exceptions = SimpleNamespace(**{error.__name__: error for error in _ERRORS})
 
     def __init__(
-        self, cpus: int = 2, fault: Callable[[Assignment, int], Exception | None] = no_fault, refuses: str = ""
+        self,
+        cpus: int = 2,
+        fault: Callable[[Assignment, int], Exception | None] = no_fault,
+        refuses: Exception | None = None,
     ) -> None:
         self._cpus = cpus
         self._fault = fault
@@ -78,8 +81,8 @@ class FakeRay:
         self.broken = False
 
     def init(self, address: str, log_to_driver: bool, logging_level: int) -> None:
-        if self._refuses:
-            raise ConnectionError(self._refuses)
+        if self._refuses is not None:
+            raise self._refuses
         self.connected = True
 
     def shutdown(self) -> None:

@@ -37,6 +37,7 @@ _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 _REACH_S = 5.0  # until a TCP connection must stand
 _CONNECT_S = 60.0  # until Ray must have answered; it starts a process for each client
 _WAIT_S = 5.0  # how long one call waits in the cluster
+_MOST_SAID = 300  # characters of Ray's reason for not connecting; a version mismatch takes 250
 _EXPECTED_WORKERS = "workers whose runs give the same figures"
 # Names in `ray.exceptions`: the process or the machine was lost, not the run.
 _LOST = ("WorkerCrashedError", "NodeDiedError", "LocalRayletDiedError", "OutOfMemoryError", "ObjectLostError")
@@ -50,6 +51,10 @@ class Assignment:
     expected: Environment
     address: str
     file: bytes | None = None
+
+
+class _WorkerLost(Exception):
+    """The process or the machine that did a run was lost."""
 
 
 @dataclass(slots=True)
@@ -72,7 +77,6 @@ class RayCluster:
         Raises `Permanent` if the connection is lost, and `InvalidInput` if a worker cannot load this package.
         """
         remote = self.ray.remote(num_cpus=1, max_retries=0)(run_assigned)
-        lost = tuple(getattr(self.ray.exceptions, name) for name in _LOST)
         waiting = deque((task, assignment, 1) for task, assignment in zip(tasks, self._assignments(tasks), strict=True))
         running: dict[Any, tuple[Task, Assignment, int]] = {}
         try:
@@ -86,22 +90,13 @@ class RayCluster:
                 for reference in ready:
                     task, assignment, attempt = running.pop(reference)
                     try:
-                        with self._connected():
-                            finished: Finished[RunSpec] = self.ray.get(reference)
-                    except lost as error:
+                        finished = self._fetched(task, reference)
+                    except _WorkerLost as lost:
                         if attempt < ATTEMPTS:
                             waiting.appendleft((task, assignment, attempt + 1))
-                        else:
-                            yield Finished(task, error=f"its worker was lost {ATTEMPTS} times: {_first_line(error)}")
-                        continue
-                    except (
-                        self.ray.exceptions.RayTaskError
-                    ) as error:  # what a run raises is caught: the task did not begin
-                        raise self._refusal(f"on {_worker_named(error)}: {_last_line(error)}") from error
-                    except self.ray.exceptions.RayError as error:
-                        yield Finished(task, error=f"Ray: {_first_line(error)}", detail=str(error))
-                        continue
-                    yield _stored(task, finished)
+                            continue
+                        finished = Finished(task, error=f"its worker was lost {ATTEMPTS} times: {lost}")
+                    yield finished
         finally:
             for reference in running if self.alive else ():
                 with suppress(Exception):  # the connection may be lost now
@@ -122,6 +117,21 @@ class RayCluster:
             Assignment(spec, expected[read[spec]], self.address, files[spec.file] if spec.file else None)
             for spec in specs
         ]
+
+    def _fetched(self, task: Task, reference: Any) -> Finished[Task]:
+        """The outcome of a task that has ended, stored."""
+        errors = self.ray.exceptions
+        lost = tuple(getattr(errors, name) for name in _LOST)
+        try:
+            with self._connected():
+                finished: Finished[RunSpec] = self.ray.get(reference)
+        except lost as error:
+            raise _WorkerLost(_first_line(error)) from error
+        except errors.RayTaskError as error:  # what a run raises is caught in the worker: this one could not begin
+            raise self._refusal(f"on {_worker_named(error)}: {_last_line(error)}") from error
+        except errors.RayError as error:
+            return Finished(task, error=f"Ray: {_first_line(error)}", detail=str(error))
+        return _stored(task, finished)
 
     def _refusal(self, why: str) -> InvalidInput:
         return InvalidInput("--on", self.address, _EXPECTED_WORKERS, why)
@@ -224,10 +234,13 @@ def _reach(ray: Any, address: str, connect_s: float) -> None:
         threading.Thread(target=reach, daemon=True).start()
         answered = done.wait(connect_s)
     log.setLevel(logging.CRITICAL)  # Ray's client sets it to INFO
+    logging.getLogger("ray.util.client.logsclient").disabled = True  # it does not propagate
     if not answered:
         raise InvalidInput("--on", address, f"a Ray client server that answers within {connect_s:g} s")
     if failure:
-        hint = f"{_first_line(failure[0])}; its port is that of `ray start --head --ray-client-server-port`, 10001 by default"
+        said = " ".join(_lines(failure[0]))[:_MOST_SAID]
+        port = "; its port is that of `ray start --head --ray-client-server-port`, 10001 by default"
+        hint = said + port if isinstance(failure[0], ConnectionError) else said
         raise InvalidInput("--on", address, "a Ray client server", hint) from failure[0]
 
 
