@@ -67,6 +67,20 @@ data:
     }
   cpu-burst-config: |
     {"clusterStrategy": {"policy": "auto", "cpuBurstPercent": 1000, "cfsQuotaBurstPercent": 300, "cfsQuotaBurstPeriodSeconds": -1}}
+  cpu-normalization-config: |
+    {
+      "enable": true,
+      "ratioModel": {
+        "Intel(R) Xeon(R) Platinum 8269CY CPU @ 2.50GHz": {
+          "baseRatio": 1.29, "hyperThreadEnabledRatio": 0.82, "turboEnabledRatio": 1.52, "hyperThreadTurboEnabledRatio": 1.0
+        },
+        "Intel Xeon Platinum 8369B CPU @ 2.90GHz": {
+          "baseRatio": 1.69, "hyperThreadEnabledRatio": 1.06, "turboEnabledRatio": 1.91, "hyperThreadTurboEnabledRatio": 1.20
+        }
+      }
+    }
+  resource-amplification-config: |
+    {"enable": true, "resourceAmplificationRatio": {"memory": 1.5}}
   system-config: |
     {"clusterStrategy": {"minFreeKbytesFactor": 100, "watermarkScaleFactor": 150}}
 """
@@ -172,15 +186,28 @@ def measure(kube: Any, node: str) -> None:
 
 def test_the_config_map_lends_and_renders(kube: Any, configured: None, node: str) -> None:
     measure(kube, node)
+    topologies = collection("noderesourcetopologies")
+    cpu = {"cpuModel": "Intel Xeon Platinum 8369B CPU @ 2.90GHz", "hyperThreadEnabled": True, "turboEnabled": True}
+    annotations = {"node.koordinator.sh/cpu-basic-info": json.dumps(cpu)}
+    topology = {"metadata": {"name": node, "annotations": annotations}, "topologyPolicies": ["None"], "zones": []}
+    kube.create(topologies, {"apiVersion": "topology.node.k8s.io/v1alpha1", "kind": "NodeResourceTopology", **topology})
     with managing(kube) as manager:
+        written = kube.eventually(
+            f"/api/v1/nodes/{node}",
+            lambda found: "node.koordinator.sh/cpu-normalization-ratio" in (found["metadata"].get("annotations") or {}),
+            20.0,
+        )["metadata"]["annotations"]
+        assert written["node.koordinator.sh/cpu-normalization-ratio"] == "1.20"
+        assert json.loads(written["node.koordinator.sh/resource-amplification-ratio"]) == {"cpu": 1.2, "memory": 1.5}
         found = kube.eventually(
-            f"/api/v1/nodes/{node}", lambda found: "kubernetes.io/batch-cpu" in found["status"]["allocatable"], 20.0
+            f"/api/v1/nodes/{node}",
+            lambda found: found["status"]["allocatable"].get("kubernetes.io/batch-cpu") == "2280",
+            20.0,
         )
         slo = kube.eventually(f"{collection('nodeslos')}/{node}", lambda found: "spec" in found, 20.0)
         assert manager.manager.config_errors == ()
-    assert found["status"]["allocatable"]["kubernetes.io/batch-cpu"] == "1900"  # 4000 - 40 % - 500
     lent = json.loads(found["metadata"]["annotations"]["cotenant.io/lent"])["amounts"]["batch-cpu"]
-    assert sum(amount for _, amount in lent["terms"]) == 1900
+    assert sum(amount for _, amount in lent["terms"]) == 2280  # (4000 - 40 % - 500) x 1.2
     assert slo["spec"]["resourceUsedThresholdWithBE"]["cpuSuppressThresholdPercent"] == 60
     assert slo["spec"]["cpuBurstStrategy"]["policy"] == "auto"
     taken = policies_of(read_node_slo(slo))  # what our agent makes of it
@@ -191,6 +218,7 @@ def test_the_config_map_lends_and_renders(kube: Any, configured: None, node: str
     assert taken.memory.best_effort.throttling_percent == 80
     policy = kube.get(f"{collection('nodemetrics')}/{node}")["spec"]["metricCollectPolicy"]
     assert policy["reportIntervalSeconds"] == 60
+    kube.request("DELETE", f"{topologies}/{node}")
     kube.request("DELETE", f"{collection('nodemetrics')}/{node}")
     kube.request("DELETE", f"{collection('nodeslos')}/{node}")
 

@@ -91,6 +91,20 @@ class WriteQuota:
         return ("ElasticQuota", self.quota)
 
 
+@dataclass(frozen=True, slots=True)
+class WriteRatios:
+    """Set annotations with ratios on a node; None removes one."""
+
+    node: str
+    uid: str  # the write is refused if the name has another node by now
+    annotations: Mapping[str, str | None]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Only the newest of a key is written."""
+        return ("Node ratios", self.node)
+
+
 Instruction = WriteAmounts | WriteSpec | DeleteObject
 
 

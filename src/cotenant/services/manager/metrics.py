@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.node_ratios import NodeRatioKeeper
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
 
 
@@ -15,6 +16,7 @@ def register(
     registry: MetricsRegistry,
     manager: Manager,
     profiles: QuotaProfiles,
+    ratios: NodeRatioKeeper,
     *,
     leads: Callable[[], bool],
     written: Callable[[], tuple[int, int, int]],
@@ -61,7 +63,7 @@ def register(
         "cotenant_manager_config_errors",
         "Keys of the ConfigMap that are not in force.",
         (),
-        lambda: [((), float(len(manager.config_errors)))],
+        lambda: [((), float(len(manager.config_errors) + len(ratios.config.refused)))],
     )
     registry.read(
         counter, "cotenant_manager_unreadable", "Objects that could not be read, by kind.", ("kind",), unreadable
@@ -79,4 +81,11 @@ def register(
         "ElasticQuotaProfiles by whether they are in force.",
         ("state",),
         profile_states,
+    )
+    registry.read(
+        gauge,
+        "cotenant_manager_unknown_ratios",
+        "Nodes whose CPU normalization or amplification ratio is not known.",
+        (),
+        lambda: [((), float(len(ratios.unknown)))],
     )

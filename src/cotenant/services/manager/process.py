@@ -21,6 +21,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.node_ratios import NodeRatioKeeper
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.kube_process.clock import SteadyClock
@@ -66,11 +67,13 @@ class ManagerProcess:
         )
         self.manager = Manager(options.settings)
         self.profiles = QuotaProfiles(options.settings.confirm_s)
+        self.ratios = NodeRatioKeeper(options.settings.confirm_s)
         self._refused_profiles: dict[str, str] = {}
+        self._unknown_ratios: dict[str, str] = {}
         self.writer = kube.status_writer("writes", WRITERS, per_s=options.writes_per_s)
         self._source = options.source
         self.watches = ManagerWatches(
-            kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles
+            kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles, self.ratios
         )
         self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
         self.server = HttpServer(self._answer, listening or options.listen)
@@ -79,6 +82,7 @@ class ManagerProcess:
             kube.metrics,
             self.manager,
             self.profiles,
+            self.ratios,
             leads=lambda: kube.leads,
             written=lambda: (self.writer.written, self.writer.refused, self.writer.waiting()),
             malformed=lambda: kube.watches.malformed,
@@ -95,6 +99,7 @@ class ManagerProcess:
     async def _work(self) -> None:
         self.manager.leads_now()
         self.profiles.leads_now(self.kube.now())
+        self.ratios.leads_now(self.kube.now())
         while True:
             self.kube.heartbeat.beat()
             self.kube.awake()
@@ -105,8 +110,19 @@ class ManagerProcess:
                 for write in self.profiles.decide(self.kube.now()):
                     self.writer.put(write.key, write)
                 self._report_profiles()
-            wait_s = min(self.manager.next_s(), self.profiles.next_s()) - self.kube.now()
+            if self.kube.leads and self.ratios.next_s() <= self.kube.now():
+                for ratios in self.ratios.decide(self.kube.now()):
+                    self.writer.put(ratios.key, ratios)
+                self._report_ratios()
+            wait_s = min(self.manager.next_s(), self.profiles.next_s(), self.ratios.next_s()) - self.kube.now()
             await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
+
+    def _report_ratios(self) -> None:
+        """A line for each node whose ratio is not known, once for each reason."""
+        for node, why in self.ratios.unknown.items():
+            if self._unknown_ratios.get(node) != why:
+                _log.warning("ratios of %s stay as they are: %s", node, why)
+        self._unknown_ratios = dict(self.ratios.unknown)
 
     def _report_profiles(self) -> None:
         """A line and an Event for each profile that is not in force, once for each reason."""

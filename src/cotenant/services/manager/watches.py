@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
+from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS, read_cpu_report
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import (
     QUOTA_PROFILES,
     STORED_QUOTAS,
@@ -31,7 +32,9 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.engine.manager.instructions import NodeObjectKind
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.node_ratios import NodeRatioKeeper, RatioNode
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
+from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.groups.quota_profile import ProfileNode
@@ -61,6 +64,7 @@ class ManagerWatches:
         now: Callable[[], float],
         refused: Callable[[str, tuple[str, ...]], None],
         profiles: QuotaProfiles,
+        ratios: NodeRatioKeeper,
     ) -> None:
         self._manager = manager
         self._now = now
@@ -69,6 +73,14 @@ class ManagerWatches:
         self._uid_of: dict[str, str] = {}  # of pods, by key
         reader = PodReader()
         self._profiles = profiles
+        self._ratios = ratios
+        watches.handle(
+            CPU_REPORTS,
+            ObjectHandler(
+                read_cpu_report, lambda seen: ratios.cpu_seen(seen[0], seen[1], now()), lambda name: None, _keep
+            ),
+            optional=True,
+        )
         watches.handle(NODES, ObjectHandler(_node, self._node_seen, self._node_gone, _keep))
         watches.handle(
             QUOTA_PROFILES,
@@ -122,7 +134,8 @@ class ManagerWatches:
 
     def _config(self, data: Mapping[str, str] | None, uid: str) -> None:
         self._manager.config_seen(data)
-        errors = self._manager.config_errors
+        self._ratios.config_seen(data, self._now())
+        errors = (*self._manager.config_errors, *self._ratios.config.refused)
         if errors != self._errors:
             self._errors = errors
             for each in errors:
@@ -131,13 +144,15 @@ class ManagerWatches:
                 _log.info("configuration: every key is in force")
             self._refused(uid, errors if data is not None else ())
 
-    def _node_seen(self, seen: tuple[ManagedNode, ProfileNode]) -> None:
+    def _node_seen(self, seen: tuple[ManagedNode, ProfileNode, RatioNode]) -> None:
         self._manager.node_seen(seen[0])
         self._profiles.node_seen(seen[1], self._now())
+        self._ratios.node_seen(seen[2], self._now())
 
     def _node_gone(self, name: str) -> None:
         self._manager.node_gone(name)
         self._profiles.node_gone(name, self._now())
+        self._ratios.node_gone(name)
 
     def _pod_seen(self, pod: ObservedPod) -> None:
         self._uid_of[pod.pod.key] = pod.uid
@@ -157,8 +172,10 @@ class ManagerWatches:
         self._manager.spec_seen(NodeObjectKind.NODE_SLO, obj.metadata.name or "", obj.spec)
 
 
-def _node(obj: NodeObject) -> tuple[ManagedNode, ProfileNode]:
-    return read_managed_node(obj), read_profile_node(obj)
+def _node(obj: NodeObject) -> tuple[ManagedNode, ProfileNode, RatioNode]:
+    node, annotations = read_managed_node(obj), obj.metadata.annotations or {}
+    ratios = RatioNode(node.name, node.uid, node.labels, node.normalization, annotations.get(AMPLIFICATION_RATIO, ""))
+    return node, read_profile_node(obj), ratios
 
 
 def _pod(reader: PodReader, obj: PodObject) -> ObservedPod:

@@ -23,6 +23,7 @@ from cotenant.engine.manager.instructions import (
     NodeObjectKind,
     WriteAmounts,
     WriteQuota,
+    WriteRatios,
     WriteSpec,
 )
 from cotenant.model.cluster.annotations import LENT_TERMS
@@ -71,6 +72,12 @@ async def delete_object(client: Client, what: DeleteObject) -> None:
         await client.delete(NODE_METRICS, "", what.node)
 
 
+async def write_ratios(client: Client, write: WriteRatios) -> None:
+    """Set a node's ratios; `Conflict` where the name has another node."""
+    body = {"metadata": {"uid": write.uid, "annotations": write.annotations}}
+    await client.patch(NODES, "", write.node, body, content_type=MERGE_PATCH)
+
+
 async def label_profile(client: Client, write: LabelProfile) -> None:
     """Set the tree's id on a profile."""
     namespace, _, name = write.profile.partition("/")
@@ -110,4 +117,5 @@ WRITERS: Mapping[type, Writer] = {
     DeleteObject: delete_object,
     LabelProfile: label_profile,
     WriteQuota: write_quota,
+    WriteRatios: write_ratios,
 }

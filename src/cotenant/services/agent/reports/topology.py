@@ -27,7 +27,9 @@ from cotenant.drivers.kube.kinds.custom.node_resource_topology import (
     topology_text,
 )
 from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
+from cotenant.drivers.proc.cpu_model import read_cpu_model
 from cotenant.drivers.proc.topology import read_memory_bytes, read_topology
+from cotenant.model.cpus.basic_info import CPU_BASIC_INFO, CpuInfo, cpu_info_text
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.cpus.reported import (
     CPU_SHARED_POOLS,
@@ -57,6 +59,7 @@ class NodeTopologyWriter(ObjectWriter):
         cpus: Callable[[], Sequence[LogicalCpu]] = read_topology,
         memory: Callable[[], Sequence[tuple[int, int]]] = read_memory_bytes,
         kubelet: Callable[[], CpuManager] = read_cpu_manager,
+        model: Callable[[Sequence[LogicalCpu]], CpuInfo | None] = read_cpu_model,
     ) -> None:
         super().__init__(NODE_TOPOLOGIES.name, client, node, PERIOD_S)
         self._pods = pods
@@ -64,12 +67,16 @@ class NodeTopologyWriter(ObjectWriter):
         self._cpus = cpus
         self._memory = memory
         self._kubelet = kubelet
+        self._model = model
 
     async def _update(self) -> bool | None:
         cpus = tuple(self._cpus())
         if not cpus:
             return None
         annotations = annotations_of(cpus, tuple(self._pods()), tuple(self._reserved()), self._kubelet())
+        model = self._model(cpus)
+        if model is not None:
+            annotations[CPU_BASIC_INFO] = cpu_info_text(model)
         return await self._write(annotations, zones(cpus, self._memory()))
 
     async def _write(self, annotations: Mapping[str, str | None], parts: list[dict[str, Any]]) -> bool:

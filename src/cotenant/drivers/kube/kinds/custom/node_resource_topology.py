@@ -20,6 +20,7 @@ from msgspec import field
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Text
 from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.cpus.amplification import Ratios
+from cotenant.model.cpus.basic_info import CPU_BASIC_INFO
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.cpus.reported import (
     CPU_SHARED_POOLS,
@@ -59,6 +60,7 @@ class TopologyAnnotations(ApiStruct, frozen=True):
     reservation: Text = field(default=None, name=NODE_RESERVATION)
     system_qos: Text = field(default=None, name=SYSTEM_QOS_RESOURCE)
     amplification: Text = field(default=None, name=AMPLIFICATION_RATIO)
+    basic_info: Text = field(default=None, name=CPU_BASIC_INFO)
 
 
 class TopologyMeta(ApiStruct, frozen=True):

@@ -1,0 +1,128 @@
+"""Keeps the normalization and amplification ratios on nodes: nodes, their CPUs and the ConfigMap in; writes of annotations out.
+
+Problem: ratios follow the ConfigMap and what agents report of CPUs, and a node whose ratio is not known must keep what it has. Choice: events mark nodes as due; `decide` returns writes where an annotation differs; a write that
+the watch does not show within a while is issued again, ever more rarely. Limits: as `policy/overcommit/node_ratios.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+from cotenant.engine.manager.instructions import WriteRatios
+from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
+from cotenant.model.cluster.labels import NO_LABELS, Labels
+from cotenant.model.cluster.managed import NORMALIZATION_ANNOTATION
+from cotenant.model.cpus.basic_info import CpuInfo
+from cotenant.policy.overcommit.node_ratios import KEEP, RatioConfig, ratios_of, read_ratio_config
+
+SETTLE_S = 0.5
+MOST_DOUBLINGS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class RatioNode:
+    """A node as far as its ratios go; "" = no annotation."""
+
+    name: str
+    uid: str = ""
+    labels: Labels = NO_LABELS
+    normalization: str = ""
+    amplification: str = ""
+
+
+@dataclass(slots=True)
+class _Sent:
+    what: WriteRatios
+    at_s: float
+    tries: int = 1
+
+
+class NodeRatioKeeper:
+    """Events correct facts; `decide` returns instructions. Times are seconds of one steady clock."""
+
+    def __init__(self, confirm_s: float = 30.0) -> None:
+        self.config = RatioConfig()
+        self.unknown: dict[str, str] = {}  # by node: why its ratio is not known
+        self._confirm_s = confirm_s
+        self._nodes: dict[str, RatioNode] = {}
+        self._cpus: dict[str, CpuInfo] = {}
+        self._sent: dict[str, _Sent] = {}
+        self._due: dict[str, float] = {}  # by node
+
+    # ---- events
+
+    def config_seen(self, data: Mapping[str, str] | None, now_s: float) -> None:
+        """The ConfigMap's data; None = there is none."""
+        before, self.config = self.config, read_ratio_config(data, self.config)
+        if self.config != before:
+            for name in self._nodes:
+                self._later(name, now_s)
+
+    def node_seen(self, node: RatioNode, now_s: float) -> None:
+        """A node as it is now."""
+        if self._nodes.get(node.name) != node:
+            self._nodes[node.name] = node
+            self._later(node.name, now_s + SETTLE_S)
+
+    def node_gone(self, name: str) -> None:
+        """The node was deleted."""
+        for known in (self._nodes, self._sent, self._due, self.unknown):
+            known.pop(name, None)
+
+    def cpu_seen(self, name: str, cpu: CpuInfo | None, now_s: float) -> None:
+        """What the node's agent reports of its CPU; None = nothing that can be read. The last report stays."""
+        if cpu is not None and self._cpus.get(name) != cpu:
+            self._cpus[name] = cpu
+            self._later(name, now_s + SETTLE_S)
+
+    def leads_now(self, now_s: float) -> None:
+        """This replica begins to lead: what an earlier term sent may never have been written."""
+        self._sent.clear()
+        for name in self._nodes:
+            self._later(name, now_s)
+
+    # ---- decisions
+
+    def next_s(self) -> float:
+        """When `decide` has something to do; inf = not before the next event."""
+        return min(self._due.values(), default=inf)
+
+    def decide(self, now_s: float) -> tuple[WriteRatios, ...]:
+        """What is to be written now."""
+        found: list[WriteRatios] = []
+        for name in sorted(name for name, at_s in self._due.items() if at_s <= now_s):
+            del self._due[name]
+            node = self._nodes.get(name)
+            if node is not None:
+                found += self._of_node(node, now_s)
+        return tuple(found)
+
+    def _of_node(self, node: RatioNode, now_s: float) -> tuple[WriteRatios, ...]:
+        wanted = ratios_of(self.config, node.labels, self._cpus.get(node.name), node.normalization, node.amplification)
+        self.unknown.pop(node.name, None)
+        if wanted.reason:
+            self.unknown[node.name] = wanted.reason
+        pairs = (
+            (NORMALIZATION_ANNOTATION, wanted.normalization, node.normalization),
+            (AMPLIFICATION_RATIO, wanted.amplification, node.amplification),
+        )
+        changes = {key: value for key, value, stands in pairs if value != KEEP and (value or "") != stands}
+        if not changes:
+            self._sent.pop(node.name, None)
+            return ()
+        write = WriteRatios(node.name, node.uid, changes)
+        sent, tries = self._sent.get(node.name), 1
+        if sent is not None and sent.what == write:
+            again_s = sent.at_s + self._confirm_s * 2 ** min(sent.tries - 1, MOST_DOUBLINGS)
+            if now_s < again_s:
+                self._later(node.name, again_s)
+                return ()
+            tries = sent.tries + 1
+        self._sent[node.name] = _Sent(write, now_s, tries)
+        self._later(node.name, now_s + self._confirm_s)
+        return (write,)
+
+    def _later(self, name: str, at_s: float) -> None:
+        self._due[name] = min(self._due.get(name, inf), at_s)
