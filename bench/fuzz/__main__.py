@@ -17,7 +17,8 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from bench.fuzz.readers import Reader, all_readers
+from bench.fuzz.reader import Reader
+from bench.fuzz.readers import all_readers
 
 SLOW_S = 2.0  # of CPU
 _SHOWN_BYTES = 600

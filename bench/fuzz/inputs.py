@@ -98,14 +98,33 @@ def texts_like(*examples: bytes) -> Callable[[Random], bytes]:
     return make
 
 
+def document_maker(form: type) -> Callable[[Random], object]:
+    """Decoded documents of a msgspec struct."""
+    node = inspect.type_info(form)
+    return lambda rng: _value(node, rng, 0)
+
+
+def changed(value: object, rng: Random) -> object:
+    """A copy of a decoded document in which some values are odd or gone."""
+    if rng.random() < _ODD_PART / 2:
+        return _odd(rng, 0)
+    if isinstance(value, dict):
+        return {key: changed(inner, rng) for key, inner in value.items() if rng.random() >= _ODD_PART}
+    if isinstance(value, list):
+        return [changed(inner, rng) for inner in value for _ in range(rng.choice((0, 1, 1, 1, 1, 1, 2)))]
+    if isinstance(value, int | float) and rng.random() < 0.3:
+        return rng.choice((0, 1, -1, 100, 101, 1e18, rng.randrange(1000)))
+    return value
+
+
 def documents_of(
     form: type, shape: Callable[[Any, Random], None] = lambda document, rng: None
 ) -> Callable[[Random], bytes]:
     """JSON documents of a msgspec struct. `shape` may make a document more likely to be read to its end."""
-    node = inspect.type_info(form)
+    maker = document_maker(form)
 
     def make(rng: Random) -> bytes:
-        document = _value(node, rng, 0)
+        document = maker(rng)
         if isinstance(document, dict):
             shape(document, rng)
         text = msgspec.json.encode(document)

@@ -1,18 +1,16 @@
 """Every reader of foreign text, with inputs for it and the errors that it documents.
 
-Kubernetes objects go the whole way: decoded as by the watch cache, handed to the scheduler's own watches and to its engine, which decides now and then. Each
-other reader is one function. A reader may raise what its docstring names, nothing else, and must end soon.
+Kubernetes objects go the whole way: decoded as by the watch cache, handed to the scheduler's own watches and to its engine, which decides now and then. The
+manager and the webhook get theirs in the same way (services.py). Each other reader is one function. A reader may raise what its docstring names, nothing else,
+and must end soon.
 """
 
 from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from random import Random
-from typing import Any, cast
-from zlib import crc32
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -20,13 +18,11 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.fuzz.inputs import documents_of, text_input, texts_like
+from bench.fuzz.reader import Clock, CollectedWatches, Reader
+from bench.fuzz.services import lint_reader, manager_readers, webhook_readers
 from cotenant.drivers.cgroup import parsing as cgroup
 from cotenant.drivers.cgroup import translation
-from cotenant.drivers.kube.cache.cache import ApiObject, Changed, key_of
-from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.client.errors import UNREADABLE
-from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.otlp.decoding import decode_json, decode_protobuf, gunzip
 from cotenant.drivers.otlp.resources import span_tags
@@ -49,111 +45,40 @@ from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.configuration.config import read_config
 from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
 from cotenant.services.keeper import wire
-from cotenant.services.kube_process.watches import Watches
 from cotenant.services.reporting import payload
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.load_aware import parse_settings
 from cotenant.services.scheduler.watches import EngineWatches
 
-_NAMES, _DECIDE_EVERY = 12, 50
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """`read` may raise `errors`; `part` is its share of the inputs of a run, 1 for one that takes microseconds."""
-
-    name: str
-    make: Callable[[Random], bytes]
-    read: Callable[[bytes], object]
-    errors: tuple[type[Exception], ...] = ()
-    part: float = 1.0
-
 
 def all_readers(folder: Path) -> list[Reader]:
     """Every reader; those of Kubernetes objects share one engine, and those of files write into `folder`."""
-    return [*_kubernetes(), *_node_files(), *_documents(folder), *_messages(), *_spans(), _trace(folder)]
-
-
-class _CollectedWatches(Watches):
-    """Keeps what would be done with the deliveries of each kind, instead of watching an API server."""
-
-    def __init__(self) -> None:
-        super().__init__(cast(Client, None))
-        self.collected: dict[str, tuple[Kind[Any], Deliver[Any]]] = {}
-
-    def deliver(
-        self,
-        kind: Kind[Any],
-        deliver: Deliver[Any],
-        *,
-        namespace: str = "",
-        field_selector: str = "",
-        optional: bool = False,
-    ) -> Reflector[Any]:
-        self.collected[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] = kind, deliver
-        return cast(Reflector[Any], None)
+    return [
+        *_kubernetes(),
+        *manager_readers(),
+        *webhook_readers(),
+        lint_reader(),
+        *_node_files(),
+        *_documents(folder),
+        *_messages(),
+        *_spans(),
+        _trace(folder),
+    ]
 
 
 def _kubernetes() -> list[Reader]:
     rehearse(profile("cotenant-requests"))
     cluster = Cluster(profile("cotenant-requests"), np.random.default_rng(0))
-    watches, reader = _CollectedWatches(), PodReader()
-    clock = iter(range(10**12))
-    times = [0.0]
+    watches, reader, clock = CollectedWatches(), PodReader(), Clock()
+    EngineWatches(watches, cluster, reader, ClaimBinder(cast(Client, None), reader.volumes), Reports(), clock.now)
 
-    def now() -> float:
-        return times[0]
+    def decide() -> None:
+        for each in cluster.decide(clock.now()):
+            if isinstance(each, Bind) and cluster.sending(each.uid, clock.now()):
+                cluster.bind_failed(each.uid, "fuzz", clock.now())
+        cluster.validate()
 
-    EngineWatches(watches, cluster, reader, ClaimBinder(cast(Client, None), reader.volumes), Reports(), now)
-
-    def of(kind: Kind[Any], deliver: Deliver[Any]) -> Callable[[bytes], object]:
-        decoder = msgspec.json.Decoder(kind.form)
-        known: dict[str, ApiObject] = {}
-
-        def read(text: bytes) -> None:
-            new = decoder.decode(text)
-            key = key_of(new.metadata)
-            gone = crc32(text) % 5 == 0
-            deliver([Changed(kind.name, key, known.get(key), None if gone and key in known else new)])
-            if gone:
-                known.pop(key, None)
-            else:
-                known[key] = new
-            count = next(clock)
-            times[0] = count * 0.5
-            if count % _DECIDE_EVERY == 0:
-                for each in cluster.decide(now()):
-                    if isinstance(each, Bind) and cluster.sending(each.uid, now()):
-                        cluster.bind_failed(each.uid, "fuzz", now())
-                cluster.validate()
-
-        return read
-
-    return [
-        Reader(f"kubernetes {name}", documents_of(kind.form, _named(kind)), of(kind, deliver), UNREADABLE, 0.3)
-        for name, (kind, deliver) in watches.collected.items()
-    ]
-
-
-def _named(kind: Kind[Any]) -> Callable[[Any, Random], None]:
-    """Objects of few names, so that they are changed and deleted, with what every object of an API server has."""
-
-    def shape(document: Any, rng: Random) -> None:
-        meta = document.get("metadata")
-        if not isinstance(meta, dict) or rng.random() < 0.02:
-            return
-        name = f"{kind.plural[:3]}{rng.randrange(_NAMES)}"
-        meta |= {"name": name, "uid": f"uid-{name}", "resourceVersion": str(rng.randrange(1, 10**6))}
-        meta.pop("namespace", None)
-        if kind.namespaced:
-            meta["namespace"] = rng.choice(("default", "kube-system"))
-        spec = document.get("spec")
-        if kind.plural == "pods" and isinstance(spec, dict):
-            spec["schedulerName"] = "cotenant"
-            if rng.random() < 0.7:
-                spec.pop("nodeName", None)
-
-    return shape
+    return watches.readers("kubernetes", clock, decide)
 
 
 def _node_files() -> list[Reader]:

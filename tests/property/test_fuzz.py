@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from bench.fuzz.__main__ import fuzz
-from bench.fuzz.readers import Reader, all_readers
+from bench.fuzz.reader import Reader
+from bench.fuzz.readers import all_readers
 
 INPUTS = 10_000
 

@@ -82,13 +82,21 @@ def section(parent: Document, key: str) -> Document:
 
 
 def labels_of(obj: Document) -> dict[str, str]:
-    """The object's labels."""
-    return mapping(mapping(obj, "metadata"), "labels", "metadata")
+    """The object's labels. Raises `InvalidInput` where one is no text."""
+    return _texts(obj, "labels")
 
 
 def annotations_of(obj: Document) -> dict[str, str]:
-    """The object's annotations."""
-    return mapping(mapping(obj, "metadata"), "annotations", "metadata")
+    """The object's annotations. Raises `InvalidInput` where one is no text."""
+    return _texts(obj, "annotations")
+
+
+def _texts(obj: Document, key: str) -> dict[str, str]:
+    found = mapping(mapping(obj, "metadata"), key, "metadata")
+    for name, value in found.items():
+        if type(value) is not str and value is not None:
+            raise InvalidInput(f"metadata.{key}[{name}]", value, "text")
+    return {name: value or "" for name, value in found.items()} if None in found.values() else found
 
 
 def listed(parent: Document, key: str, where: str = "") -> list[Document]:

@@ -29,7 +29,7 @@ from cotenant.model.cluster.qos import (
 )
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import json_object
-from cotenant.model.quantities import parse_quantity
+from cotenant.model.quantities import Quantity, parse_quantity
 from cotenant.model.resources import (
     BATCH_CPU,
     BATCH_MEMORY,
@@ -141,14 +141,25 @@ def _renamed(amounts: Document, names: tuple[str, str], where: str) -> bool:
     return cpu is not None or memory is not None
 
 
-@lru_cache(maxsize=4096, typed=True)
-def _canonical(text: str | int | float, where: str) -> str:
-    return str(parse_quantity(text, where))
+def _canonical(text: object, where: str) -> str:
+    return str(_quantity(_scalar(text, where), where))
+
+
+def _milli(text: object, where: str) -> str:
+    return str(_quantity(_scalar(text, where), where).milli(where))
+
+
+def _scalar(value: object, where: str) -> str | int | float:
+    """What may be looked up; a map or a list has no hash. Raises `InvalidInput`."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidInput(where, value, "a quantity")
+    return value
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _milli(text: str | int | float, where: str) -> str:
-    return str(parse_quantity(text, where).milli(where))
+def _quantity(text: str | int | float, where: str) -> Quantity:
+    """Pods of one template ask for the same, again and again."""
+    return parse_quantity(text, where)
 
 
 def _native_amounts(spec: Document) -> Iterator[ContainerAmounts]:

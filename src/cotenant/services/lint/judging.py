@@ -134,7 +134,7 @@ class _Linter:
             yield from self._reservation(each)
         elif place == (COLOCATION_PROFILES.group, COLOCATION_PROFILES.name):
             name = mapping(each.document, "spec").get("priorityClassName")
-            if name and name not in self._classes:
+            if isinstance(name, str) and name and name not in self._classes:
                 text = f"the PriorityClass {name} is not in these files; where the cluster has none, pods are refused"
                 yield _finding(each, WARNING, "unknown-priority-class", text, "spec.priorityClassName")
         elif each.api_group in _ELASTIC and each.kind == ELASTIC_QUOTAS.name:

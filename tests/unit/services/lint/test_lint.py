@@ -134,3 +134,22 @@ def test_exit_status_and_output(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads(capsys.readouterr().out)[0]["line"] == 3
     assert main(["lint", str(tmp_path / "none.yaml")]) == 2
     assert main(["lint"]) == 2
+
+
+def test_fields_of_the_wrong_type_are_findings() -> None:
+    found = findings(
+        """
+        apiVersion: config.koordinator.sh/v1alpha1
+        kind: ClusterColocationProfile
+        metadata: {name: batch}
+        spec: {priorityClassName: {a: b}}
+        """,
+        """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p, labels: {version: 1}}
+        spec: {containers: [{name: main}]}
+        """,
+    )
+    assert [(each.level, each.rule) for each in found] == [("refused", "unreadable")] * 2
+    assert "metadata.labels[version]" in found[1].message

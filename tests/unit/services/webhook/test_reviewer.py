@@ -244,3 +244,32 @@ def test_reservations_and_nodes_are_reviewed_only_where_asked_for() -> None:
     more = {"resource": "nodes", "subResource": "status", "namespace": None}
     made = patched(node, world.ask("/mutate-node-status", node, "UPDATE", node, **more))
     assert made["status"]["allocatable"] == {"cpu": "6"}
+
+
+@pytest.mark.parametrize(
+    ("path", "part"), [("/mutate-pod", "labels"), ("/validate-pod", "labels"), ("/validate-pod", "annotations")]
+)
+def test_a_label_or_annotation_that_is_no_text_is_refused(path: str, part: str) -> None:
+    response = World().ask(path, {"metadata": {"name": "p", part: {"a": {"b": 1}}}, "spec": {}})
+    assert response["status"]["code"] == 400
+    assert f"metadata.{part}[a]" in response["status"]["message"]
+
+
+def test_a_quotas_shared_weight_that_is_no_text_is_refused() -> None:
+    given = {"metadata": {"name": "q", "annotations": {PREFIX + "shared-weight": {"cpu": 1}}}, "spec": {}}
+    response = World().ask("/mutate-quota", given, resource="elasticquotas", group="scheduling.sigs.k8s.io")
+    assert response["status"]["code"] == 400
+    assert "shared-weight" in response["status"]["message"]
+
+
+def test_an_amount_that_is_a_map_is_refused_with_its_field() -> None:
+    container = {"name": "a", "resources": {"requests": {"cpu": {}}}}
+    given = {
+        "metadata": {"labels": {"koordinator.sh/qosClass": "BE"}},
+        "spec": {"priority": 5500, "containers": [container]},
+    }
+    world = World()
+    world.facts.profile_seen(ColocationProfile("a"))
+    response = world.ask("/mutate-pod", given)
+    assert response["status"]["code"] == 400
+    assert "spec.containers[0].resources.requests.cpu" in response["status"]["message"]
