@@ -33,6 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.mkdtemp(prefix="cotenant-test-state-")
     os.environ["XDG_STATE_HOME"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if config.pluginmanager.hasplugin("hypothesispytest"):  # not inside the emulated guest
+        from hypothesis import settings
+
+        settings.register_profile(
+            "cotenant", deadline=None
+        )  # the first example may compile a kernel, on a busy machine
+        settings.load_profile("cotenant")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cotenant.model.identical_fields import identical
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
@@ -71,6 +73,10 @@ class Measures:
     decision_p99_us: float = nan
     decision_total_s: float = nan
     run_s: float = nan  # wall time of the run
+
+    def __eq__(self, other: object) -> bool:
+        """Metric by metric; one that both lack (NaN) is equal."""
+        return identical(self, other)
 
 
 @dataclass(frozen=True, slots=True)
