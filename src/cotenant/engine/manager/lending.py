@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isnan
 
 from cotenant.engine.manager.record import Computed, NodeRecord
 from cotenant.engine.manager.settings import ManagerSettings
@@ -67,7 +68,8 @@ class Lending:
             return Computed("withdrawn", "colocation is off", view=view)
         degrade = strategy.degrade_time_minutes or 0
         if is_degraded(now_s - record.updated_s, degrade):
-            if now_s - record.seen_s < min(self.settings.first_look_s, 60.0 * degrade):
+            is_measured = not isnan(record.updated_s)  # a NodeMetric without a status: no agent has written it yet
+            if is_measured and now_s - record.seen_s < min(self.settings.first_look_s, 60.0 * degrade):
                 # An agent's clock may be behind: after a restart of this process its next report shows whether it is measured.
                 age = round(now_s - record.updated_s)
                 why = (

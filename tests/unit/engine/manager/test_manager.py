@@ -12,7 +12,7 @@ from cotenant.engine.manager.instructions import NodeObjectKind, WriteAmounts, W
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import Phase
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
-from cotenant.model.machine.node_metric import Use
+from cotenant.model.machine.node_metric import NodeMetric, Use
 
 SLO, METRIC = NodeObjectKind.NODE_SLO, NodeObjectKind.NODE_METRIC
 
@@ -413,3 +413,16 @@ def test_a_server_that_drops_fields_is_not_written_to_without_end() -> None:
     world.configure(config())
     world.step()
     assert "unknown" not in world.specs[SLO, "n"]["cpuBurstStrategy"]
+
+
+def test_a_metric_that_no_agent_has_written_yet_lends_nothing_and_harms_nothing() -> None:
+    world = World()
+    world.node()
+    world.manager.metric_seen(NodeMetric("n"), world.now_s)
+    world.step()
+    found = world.manager.explain("n", world.now_s)
+    assert found is not None
+    assert (found.computed.state, found.computed.reason) == ("withdrawn", "no measurement for 15 minutes")
+    world.measure(a=0)
+    world.step(1)
+    assert world.lent()["batch-cpu"] == 60_000
