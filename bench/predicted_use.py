@@ -2,7 +2,7 @@
 
 A cluster of idle nodes with measured residents. `off` is the profile `cotenant-requests`, `asleep` the default profile where no node offers lent resources, `awake` the same where nodes do. `services` request
 CPU and memory, `lent` batch resources; `mixed` alternates eight sizes, so that runs of equal pods are short. The variants take turns, repeat by repeat, so that a busy machine is the same for all.
-Medians in CPU time, binds included. `one metric`: counting one node's metric with its residents.
+Medians in CPU time, binds included. `--kept SET` says instead how often real use exceeds its prediction. `one metric`: counting one node's metric with its residents.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.lending import CAPACITY, SETS, is_reported, machines
 from bench.machine import peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
@@ -26,11 +27,16 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, Amounts
-from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
+from cotenant.policy.overcommit.predicted_use import (
+    UNMEASURED,
+    PredictedUseSettings,
+    predicted_use,
+)
 from cotenant.policy.placement.profiles import profile
 
 GI = 1 << 30
 WARM = 256  # pods placed before anything is timed
+LEARNING = 12  # measurements of a machine before predictions are judged
 VARIANTS: dict[str, tuple[bool, bool, bool, int]] = {  # rule on, nodes lend, pods are lent ones, sizes
     "services, off": (False, False, False, 1),
     "services, asleep": (True, False, False, 1),
@@ -111,6 +117,42 @@ def rows_for(nodes: int, residents: int, pods: int, repeats: int) -> list[dict[s
     return [common | {"variant": name, "us_a_pod": round(value, 1)} for name, value in found.items()]
 
 
+def kept_risk(which: str, risk: float, limit: int) -> dict[str, Any]:
+    """How often the next measurement exceeds the prediction on real usage (`bench.lending`'s sets), pod by pod and in the sum over a machine, from the twelfth measurement on."""
+    chosen = PredictedUseSettings(risk=risk)
+    pods, sums, predicted, used = [0, 0], [0, 0], 0.0, 0.0
+    for machine in machines(which, limit):
+        if not is_reported(machine.name):
+            continue
+        requests = [Use(int(each * CAPACITY), 0) for each in machine.requests]
+        histories = [UNMEASURED] * len(requests)
+        for at in range(machine.use.shape[1]):
+            use = [int(each * CAPACITY) for each in machine.use[:, at]]
+            if at >= LEARNING:
+                wanted = [
+                    predicted_use(request, history, True, chosen).cpu_m
+                    for request, history in zip(requests, histories, strict=True)
+                ]
+                pods[0] += sum(each > most for each, most in zip(use, wanted, strict=True))
+                pods[1] += len(use)
+                sums[0] += sum(use) > sum(wanted)
+                sums[1] += 1
+                predicted += sum(wanted) / CAPACITY
+                used += sum(use) / CAPACITY
+            histories = [
+                history.measured(Use(each, 0), float(machine.times[at]), chosen)
+                for history, each in zip(histories, use, strict=True)
+            ]
+    return {
+        "set": which,
+        "stated_pct": 100.0 * risk,
+        "pods_above_pct": round(100.0 * pods[0] / pods[1], 2),
+        "machines_above_pct": round(100.0 * sums[0] / sums[1], 2),
+        "predicted_pct": round(100.0 * predicted / sums[1], 1),
+        "used_pct": round(100.0 * used / sums[1], 1),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.predicted_use", description=__doc__)
     parser.add_argument("--nodes", type=int, action="append", help="cluster size; may be given several times (2000)")
@@ -118,7 +160,14 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=1280, help="pods placed in a timed part")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument(
+        "--kept", choices=SETS, help="instead: the risk that is kept on real usage; needs traces/ or COTENANT_TRACES"
+    )
+    parser.add_argument("--machines", type=int, default=60, help="with --kept: of each half of a set; 0 = all")
     given = parser.parse_args()
+    if given.kept:
+        show([kept_risk(given.kept, risk, given.machines) for risk in (0.01, 0.05)], given.json)
+        return
     rows = [
         row for nodes in given.nodes or (2000,) for row in rows_for(nodes, given.residents, given.pods, given.repeats)
     ]
