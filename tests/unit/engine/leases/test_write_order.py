@@ -127,3 +127,14 @@ def test_independent_writes_keep_their_order_and_malformed_values_are_passed_on(
     assert values(order_writes(wanted, {})) == values(tuple(wanted))
     odd = [set_knob("a", Knob.CPUSET_CPUS, "zero"), set_knob("a", Knob.CPU_MAX, "lots 0")]
     assert sorted(values(order_writes(odd, {Target("a", Knob.CPUSET_CPUS): "0"}))) == sorted(values(tuple(odd)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "order"),
+    [("max", "8192", ["a/b", "a"]), ("8192", "16384", ["a", "a/b"]), ("8192", "max", ["a", "a/b"])],
+)
+def test_memory_limits_rise_from_the_top_and_fall_from_the_bottom(before: str, after: str, order: list[str]) -> None:
+    current = {Target(group, Knob.MEMORY_MAX): before for group in ("a", "a/b")}
+    for groups in (("a", "a/b"), ("a/b", "a")):
+        writes = order_writes([set_knob(group, Knob.MEMORY_MAX, after) for group in groups], current)
+        assert [write.target.group for write in writes] == order
