@@ -20,6 +20,8 @@ from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.node_ratios import NodeRatioKeeper
+from cotenant.engine.manager.quota_profiles import QuotaProfiles
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import Quota
 from cotenant.services.lint.judging import lint
@@ -52,6 +54,13 @@ _CONFIG: dict[str, Any] = {
         "nodeStrategies": [{"nodeSelector": {"matchLabels": {"pool": "x"}}, "cpuBurstPercent": 500}],
     },
     "system-config": {"clusterStrategy": {"minFreeKbytesFactor": 100, "watermarkScaleFactor": 150, "totalNetworkBandwidth": "1G"}},
+    "cpu-normalization-config": {
+        "enable": True,
+        "defaultRatio": 1.1,
+        "ratioModel": {"A CPU": {"baseRatio": 1.2, "hyperThreadEnabledRatio": 1.1, "turboEnabledRatio": 1.3}},
+        "nodeConfigs": [{"nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": False}],
+    },
+    "resource-amplification-config": {"enable": True, "resourceAmplificationRatio": {"cpu": 1.5, "memory": 1.1}},
     "host-application-config": {"applications": [{"name": "nginx", "priority": "koord-prod", "qos": "LS", "cgroupPath": {"base": "CgroupRoot"}}]},
 }  # fmt: skip
 _PATCHES: tuple[dict[str, Any], ...] = (
@@ -65,11 +74,14 @@ _OPERATIONS = ("CREATE", "CREATE", "CREATE", "UPDATE", "UPDATE", "DELETE")
 def manager_readers() -> list[Reader]:
     """One for each kind that the manager watches; the ConfigMap's values are JSON texts."""
     watches, manager, clock = CollectedWatches(), Manager(), Clock()
-    ManagerWatches(watches, manager, ConfigSource(), clock.now, lambda uid, errors: None)
+    profiles, ratios = QuotaProfiles(), NodeRatioKeeper()
+    ManagerWatches(watches, manager, ConfigSource(), clock.now, lambda uid, errors: None, profiles, ratios)
     manager.leads_now()
 
     def decide() -> None:
-        msgspec.json.encode([str(each) for each in manager.decide(clock.now())])
+        now_s = clock.now()
+        for engine in (manager, profiles, ratios):
+            msgspec.json.encode([str(each) for each in engine.decide(now_s)])
         for name in manager.nodes():
             manager.explain(name, clock.now())
 
