@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from cotenant import __version__
-from cotenant.cli.cluster import explain
+from cotenant.cli.cluster import explain, rebalancer
 from cotenant.cli.cluster.crds import crds
 from cotenant.cli.cluster.demo import demo
 from cotenant.cli.cluster.extender import extender
@@ -55,6 +55,7 @@ app.command(extender)
 app.command(keeper)
 app.command(lint)
 app.command(manager)
+app.command(rebalancer.app)
 app.command(scheduler)
 app.command(traces.app)
 app.command(up)

@@ -12,7 +12,7 @@ was seen on a node is considered on it until its deletion).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, nan
 
 import numpy as np
@@ -379,6 +379,22 @@ class Cluster:
     def find(self, key: str) -> PodInfo | None:
         """A pod by namespace/name; read only."""
         return self._pods.by_uid.get(self._pods.by_key.get(key, ""))
+
+    def every_pod(self) -> Iterator[PodInfo]:
+        """Every known pod; read only."""
+        return iter(self._pods.by_uid.values())
+
+    def pods_on(self, node: str) -> tuple[PodInfo, ...]:
+        """The pods assigned to a node; read only."""
+        return tuple(self._components.assignments.residents.get(node, {}).values())
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Every known node."""
+        return tuple(self._nodes.values())
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        """Every disruption budget."""
+        return self._budgets.all()
 
     def assigned(self) -> dict[str, str]:
         """UID -> node, of every assigned pod."""

@@ -20,6 +20,12 @@ LOAD_LIMIT = (
     "cotenant.io/load-limit"  # highest estimated CPU fraction of a node at which the pod may still be placed there
 )
 
+# --- on pods, for the rebalancer: names of Kubernetes, Koordinator and the descheduler
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"  # 2147483647: never evicted
+FORCED_EVICTION = "descheduler.alpha.kubernetes.io/evict"  # present: configurable filters do not apply
+MIRROR = "kubernetes.io/config.mirror"  # present: a static pod of its node
+
 # --- on pods, by our scheduler
 DECISION = "cotenant.io/decision"  # JSON: the reason for the placement, written together with the node
 

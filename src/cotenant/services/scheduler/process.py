@@ -94,7 +94,7 @@ class SchedulerProcess:
             streaming_lists=options.streaming_lists,
             clock=clock,
         )
-        self.cluster = _engine(profile, options)
+        self.cluster = scheduling_engine(profile, options)
         self.metrics = SchedulerMetrics(profile.name, kube.metrics)
         self.reports = Reports()
         self._report = ReportEndpoint(
@@ -280,7 +280,8 @@ class SchedulerProcess:
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))
 
 
-def _engine(profile: PlacementProfile, options: Options) -> Cluster:
+def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
+    """The engine of a scheduler with these options."""
     settings = Settings(
         schedulers=options.schedulers,
         unanswered_s=VOLUMES_WITHIN_S + 120.0,

@@ -64,7 +64,7 @@ def read_managed_node(obj: NodeObject) -> ManagedNode:
     return ManagedNode(
         name=name,
         capacity=capacity,
-        allocatable=read(RAW_ALLOCATABLE, lambda text: _raw(text, allocatable), allocatable),
+        allocatable=read(RAW_ALLOCATABLE, lambda text: read_raw_allocatable(text, allocatable), allocatable),
         uid=meta.uid or "",
         labels=Labels.of(meta.labels or {}),
         annotations={key: annotations[key] for key in _READ if key in annotations},
@@ -81,8 +81,8 @@ def _use(amounts: Mapping[str, str | int | float], where: str) -> Use:
     return Use(*(parse_amount(name, amounts.get(name, 0), f"{where}.{name}") for name in (CPU_NAME, MEMORY_NAME)))
 
 
-def _raw(text: str, allocatable: Use) -> Use:
-    """Raw amounts; one that the annotation lacks is not amplified."""
+def read_raw_allocatable(text: str, allocatable: Use) -> Use:
+    """Raw amounts from the annotation `RAW_ALLOCATABLE`; one that the annotation lacks is not amplified. Raises `InvalidInput`."""
     given = json_object(RAW_ALLOCATABLE, text)
     found = _use({name: given[name] for name in (CPU_NAME, MEMORY_NAME) if name in given}, RAW_ALLOCATABLE)
     return Use(

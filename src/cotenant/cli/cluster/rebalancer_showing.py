@@ -1,0 +1,120 @@
+"""Output of `cotenant rebalancer plan`: the moves as a table, what is kept with reasons, or the whole plan as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cotenant.cli import tables
+from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove
+from cotenant.model.quantities import format_bytes
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
+from cotenant.services.rebalancer import planning
+
+HEADINGS = ("pod", "uses", "from", "its use, %", "to", "its use, %")
+_MOST_REASONS = 12
+_MOST_NODES = 5
+
+
+def plan(request: planning.PlanArguments, as_json: bool) -> int:
+    """Plan one round and print it."""
+    found = planning.plan(request)
+    if as_json:
+        print(planning.plan_json(found).decode())
+        return 0
+    show(found)
+    return 0
+
+
+def show(found: Plan) -> None:
+    """Print a plan."""
+    tables.print_folded(summary(found))
+    for line in pool_lines(found):
+        tables.print_folded(line)
+    if found.moves:
+        print()
+        tables.print_words(HEADINGS, [row(move) for move in found.moves])
+        print()
+        for line in reason_lines(found):
+            tables.print_folded(line)
+    if found.kept:
+        print()
+        tables.print_folded(f"{_count(len(found.kept), 'pod')} considered and not moved:")
+        for line in kept_lines(found.kept):
+            tables.print_folded(line)
+    if found.notes:
+        print()
+        tables.print_folded("Not applied in this dry run:")
+        for note in found.notes:
+            tables.print_folded(f"  {note}")
+
+
+def summary(found: Plan) -> str:
+    """The first line."""
+    measured = found.nodes - len(found.unmeasured)
+    text = f"{_count(found.nodes, 'node')}, {measured} with a current NodeMetric; {_count(found.pods, 'pod')}: {_count(len(found.moves), 'move')}. Nothing was evicted."
+    if found.nodes and not measured:
+        text += " Without NodeMetrics nothing can be planned: they are written by `cotenant agent` or koordlet, in `cotenant up` with --manager."
+    if found.placed_first:
+        text += f" {_count(found.placed_first, 'pod')} that wait were placed first in the simulation."
+    return text
+
+
+def pool_lines(found: Plan) -> Iterator[str]:
+    """What was found in each pool."""
+    for pool in found.pools:
+        if pool.note:
+            yield f"pool {pool.name}: {pool.note}; {len(pool.still_overloaded)} of {pool.nodes} nodes overloaded"
+            continue
+        left = f", after the moves {len(pool.still_overloaded)}" + (
+            f" ({', '.join(pool.still_overloaded[:_MOST_NODES])}{', ...' if len(pool.still_overloaded) > _MOST_NODES else ''})"
+            if pool.still_overloaded
+            else ""
+        )
+        yield f"pool {pool.name}: {len(pool.overloaded)} of {pool.nodes} nodes overloaded{left}; {pool.underused} underused"
+
+
+def row(move: PlannedMove) -> tuple[str, ...]:
+    """One move."""
+    cpu, memory = move.used.get("cpu", 0), move.used.get("memory", 0)
+    return (
+        move.pod,
+        f"{cpu}m {format_bytes(memory)}",
+        move.node,
+        _change(move.node_before, move.node_after),
+        move.target,
+        _change(move.target_before, move.target_after),
+    )
+
+
+def reason_lines(found: Plan) -> Iterator[str]:
+    """Why pods leave each node: its use before the first of its moves."""
+    seen = set()
+    for move in found.moves:
+        if (move.node, move.scope) not in seen:
+            seen.add((move.node, move.scope))
+            whose = " of production pods" if move.scope == "prod" else ""
+            yield f"{move.node}: use{whose} {move.reason}"
+
+
+def kept_lines(kept: tuple[KeptPod, ...]) -> Iterator[str]:
+    """Reasons with counts, the most frequent first."""
+    by_reason: dict[str, list[str]] = {}
+    for each in kept:
+        by_reason.setdefault(each.reason, []).append(each.pod)
+    ordered = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
+    for reason, pods in ordered[:_MOST_REASONS]:
+        yield f"  {len(pods)}: {reason} ({pods[0]}{', ...' if len(pods) > 1 else ''})"
+    if len(ordered) > _MOST_REASONS:
+        yield f"  and {len(ordered) - _MOST_REASONS} more reasons: --json"
+
+
+def _change(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    return ", ".join(
+        f"{'mem' if name == 'memory' else name} {before[name]:.0f} -> {after[name]:.0f}"
+        for name in (CPU_NAME, MEMORY_NAME)
+        if name in before and before[name] != after[name]
+    )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

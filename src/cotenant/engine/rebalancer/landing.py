@@ -1,0 +1,139 @@
+"""What-if placement: where would the scheduler place a pod if it left its node?
+
+Problem: a node with room by measured use may still not fit the pod: requests, taints, affinity, spread, devices, volumes, quotas and gangs decide. Choice: the move is carried out in the scheduling engine
+itself: the pod leaves, a pod with the same spec arrives, and the ordinary cycle decides. Nodes that are not offered are cordoned. A pod that lands stays there, so later moves of a plan see
+it; one that does not is put back. A placement that would evict other pods is refused. The engine is the planner's own, fed by the same watches as a scheduler's.
+Limits: pods that wait are placed first, as a scheduler would; pods evicted by preemption of others while they are placed are not created again; a pod that tolerates cordoned nodes
+may land on one that was not offered, which is refused; the source node's freed room may be taken by waiting pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from math import nan
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.model.cluster.demands import NO_HOLDINGS
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.policy.rebalance.loads.low_node_load import Landing
+
+_MOST_ROUNDS = 64
+_SETTLE_S = 15.0  # longer than the longest back-off
+_PREFIX = "what-if/"
+
+
+class LandingSimulator:
+    """Moves pods in an engine that serves no other purpose; `settle` first."""
+
+    def __init__(self, cluster: Cluster, now_s: float) -> None:
+        self._cluster = cluster
+        self._now_s = now_s
+        self._nodes: dict[str, Node] = {node.name: node for node in cluster.nodes()}
+        self._open = frozenset(self._nodes)  # those that are not cordoned for the simulation
+
+    def settle(self) -> int:
+        """Place the pods that wait now, as the scheduler is about to; returns how many were placed."""
+        placed = 0
+        until_s = self._now_s + _SETTLE_S
+        for _ in range(_MOST_ROUNDS):
+            given = self._cluster.decide(self._now_s)
+            for each in given:
+                if isinstance(each, Bind):
+                    placed += self._carry_out(each)
+                elif isinstance(each, Preempt):
+                    for victim in each.victims:
+                        self._cluster.pod_gone(victim.uid, self._now_s)
+                elif isinstance(each, Evict):
+                    self._cluster.pod_gone(each.victim.uid, self._now_s)
+            if not given:
+                next_s = self._cluster.next_s()
+                if next_s > until_s:
+                    break
+                self._now_s = max(self._now_s, next_s)
+        return placed
+
+    def land(self, pod: PodInfo, targets: Collection[str]) -> Landing:
+        """Where the pod would be placed if only `targets` were offered; it counts there from then on, if anywhere."""
+        seen = pod.seen
+        if seen.scheduler not in self._cluster.settings.schedulers:
+            return Landing("", f"its scheduler {seen.scheduler} is not simulated")
+        self._offer(frozenset(targets))
+        self._cluster.pod_gone(seen.uid, self._now_s)
+        found = self._try(seen)
+        if found.node and found.node not in targets:
+            found = Landing("", f"the scheduler prefers {found.node}, which has no room for its measured use")
+        if not found.node:
+            self._cluster.pod_gone(copy_of(seen.uid), self._now_s)
+            self._cluster.pod_seen(seen, self._now_s)
+        return found
+
+    def reopen(self) -> None:
+        """Offer every node again."""
+        self._offer(frozenset(self._nodes))
+
+    def _offer(self, targets: frozenset[str]) -> None:
+        for name in sorted(self._open - targets):
+            self._cluster.node_seen(replace(self._nodes[name], unschedulable=True))
+        for name in sorted((targets & self._nodes.keys()) - self._open):
+            self._cluster.node_seen(self._nodes[name])
+        self._open = targets & self._nodes.keys()
+
+    def _try(self, seen: ObservedPod) -> Landing:
+        """Let a pod like this arrive and be placed."""
+        copy = replace(
+            seen,
+            uid=copy_of(seen.uid),
+            node="",
+            phase=Phase.PENDING,
+            nominated_node="",
+            started_s=nan,
+            created_s=self._now_s,
+            holds=NO_HOLDINGS,
+        )
+        self._cluster.pod_seen(copy, self._now_s)
+        message = ""
+        for _ in range(_MOST_ROUNDS):
+            given = self._cluster.decide(self._now_s)
+            for each in given:
+                if isinstance(each, Bind):
+                    self._carry_out(each)
+                    if each.uid == copy.uid:
+                        return Landing(each.node)
+                elif _is_about(each, copy.uid):
+                    if isinstance(each, Preempt):
+                        keys = ", ".join(victim.key for victim in each.victims[:3])
+                        return Landing("", f"the scheduler would evict {keys} for it on {each.node}")
+                    message = each.message if isinstance(each, Unschedulable) else message
+                elif isinstance(each, Evict):
+                    return Landing("", f"the scheduler would evict {each.victim.key} for it")
+            if message or not given:
+                break
+        if message:
+            return Landing("", f"the scheduler finds no node: {message}")
+        state = self._cluster.state_of(copy.uid)
+        return Landing("", f"the scheduler does not place it ({state.name.lower()})")
+
+    def _carry_out(self, bind: Bind) -> bool:
+        if self._cluster.sending(bind.uid, self._now_s):
+            self._cluster.bound(bind.uid, self._now_s)
+            return True
+        return False
+
+
+def copy_of(uid: str) -> str:
+    """The UID of the pod that stands for a moved one in the simulation."""
+    return _PREFIX + uid
+
+
+def is_copy(uid: str) -> bool:
+    """Whether this is the UID of such a pod."""
+    return uid.startswith(_PREFIX)
+
+
+def _is_about(instruction: Instruction, uid: str) -> bool:
+    """Whether an instruction is about this pod."""
+    return getattr(instruction, "uid", "") == uid

@@ -1,0 +1,116 @@
+"""Limits of one round: how many pods may move of the cluster, a node, a namespace and a workload, and what disruption budgets allow.
+
+Problem: each move of a plan must still be allowed after the moves before it. Choice: moves chosen so far count as under way; a workload's unavailable pods are those that are not ready and those
+that its controller has not created yet, and the pods of a workload are looked up once. Limits: moves that another process carries out at the same time are seen only as pods that are not ready.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.rebalancer.settings import RebalancerSettings
+from cotenant.model.cluster.eviction import EvictionNotes
+from cotenant.model.cluster.observed import OwnedBy
+from cotenant.policy.rebalance.migration.evictable import Gate
+from cotenant.policy.rebalance.migration.workload_limits import WorkloadState, admits_one_more, workload_refuses
+
+
+class RoundLimits:
+    """The limits with the moves of this round counted."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: RebalancerSettings,
+        replicas: Mapping[str, int],
+        notes_of: Callable[[str], EvictionNotes],
+    ) -> None:
+        """Reads the pods of the cluster as they are now."""
+        self._settings, self._replicas, self._notes_of = settings, replicas, notes_of
+        self._total = 0
+        self._per_node: Counter[str] = Counter()
+        self._per_namespace: Counter[str] = Counter()
+        self._moving: dict[str, set[str]] = {}  # UIDs by that of the controller
+        self._unavailable: dict[str, frozenset[str]] = {}
+        self._left = {(each.namespace, each.name): each.allowed for each in cluster.budgets()}
+        self._budgets = cluster.budgets()
+        self._pods: dict[str, list[PodInfo]] = {}  # by UID of the controller
+        for entry in cluster.every_pod():
+            owner = controller(entry)
+            if owner is not None:
+                self._pods.setdefault(owner.uid, []).append(entry)
+
+    def refuses(self, entry: PodInfo, node: str) -> str:
+        """Why this pod of a node may not move now; empty = it may."""
+        return self._by_counts(entry, node) or self._by_workload(entry) or self._by_budgets(entry)
+
+    def moved(self, entry: PodInfo, node: str) -> None:
+        """Count a move."""
+        pod = entry.seen.pod
+        self._total += 1
+        self._per_node[node] += 1
+        self._per_namespace[pod.namespace] += 1
+        owner = controller(entry)
+        if owner is not None:
+            self._moving.setdefault(owner.uid, set()).add(entry.seen.uid)
+        for budget in self._budgets:
+            if budget.covers(pod):
+                self._left[budget.namespace, budget.name] -= 1
+
+    def _by_counts(self, entry: PodInfo, node: str) -> str:
+        limits, skip = self._settings.limits, self._settings.filter.skip
+        namespace = entry.seen.pod.namespace
+        on_node, in_namespace = self._per_node[node], self._per_namespace[namespace]
+        for gate, limit, moving, where in (
+            (Gate.GLOBALLY, limits.globally, self._total, "of the cluster"),
+            (Gate.PER_NODE, limits.per_node, on_node, f"of {node}"),
+            (Gate.PER_NAMESPACE, limits.per_namespace, in_namespace, f"of namespace {namespace}"),
+        ):
+            if gate not in skip and not admits_one_more(limit, moving):
+                return f"{moving} pods {where} are moving, at most {limit} may at a time"
+        for limit, moved, where in (
+            (limits.round_total, self._total, ""),
+            (limits.round_per_node, on_node, f" of {node}"),
+            (limits.round_per_namespace, in_namespace, f" of namespace {namespace}"),
+        ):
+            if not admits_one_more(limit, moved):
+                return f"{moved} pods{where} move in this round, at most {limit} may"
+        return ""
+
+    def _by_workload(self, entry: PodInfo) -> str:
+        owner = controller(entry)
+        replicas = self._replicas.get(owner.uid) if owner is not None else None
+        if owner is None or replicas is None:
+            return ""  # the filters decide about such pods
+        filters = self._settings.filter
+        return workload_refuses(
+            entry.seen.uid,
+            WorkloadState(replicas, self._moving.get(owner.uid, ()), self._unavailable_of(owner.uid, replicas)),
+            filters.max_moving,
+            filters.max_unavailable,
+            checks_moving=Gate.MAX_MOVING not in filters.skip,
+            checks_unavailable=Gate.MAX_UNAVAILABLE not in filters.skip,
+        )
+
+    def _by_budgets(self, entry: PodInfo) -> str:
+        for budget in self._budgets:
+            if budget.covers(entry.seen.pod) and self._left[budget.namespace, budget.name] <= 0:
+                return f"PodDisruptionBudget {budget.namespace}/{budget.name} allows no further disruption now"
+        return ""
+
+    def _unavailable_of(self, owner: str, replicas: int) -> frozenset[str]:
+        """UIDs of the controller's pods that are not ready, and a placeholder for each that is missing."""
+        if owner not in self._unavailable:
+            pods = [each.seen for each in self._pods.get(owner, ()) if not each.seen.phase.is_final]
+            away = {each.uid for each in pods if each.terminating or not self._notes_of(each.pod.key).is_ready}
+            missing = {f"missing-{number}" for number in range(replicas - len(pods))}
+            self._unavailable[owner] = frozenset(away | missing)
+        return self._unavailable[owner]
+
+
+def controller(entry: PodInfo) -> OwnedBy | None:
+    """The controller of a pod; None without one."""
+    return next((owner for owner in entry.seen.owned_by if owner.controller), None)

@@ -1,0 +1,192 @@
+"""A plan of moves for a person: the cluster is read once, and one round is planned.
+
+Problem: before anything is evicted, an administrator wants to see what would move, where it would land, and what would be better. Choice: a dry run that writes nothing: the watches of a
+scheduler feed an engine of the plan's own, NodeMetrics and the replicas of workloads are read beside them, and when everything is listed one round is planned. Limits: it looks
+once, so the anomaly condition, which counts rounds, does not apply; the scheduler's names, profile and load thresholds must be given as its command line has them; its prediction of use from past measurements, and
+its other options, are not simulated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from cotenant.drivers.kube.client.access import Access, load_access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Unavailable
+from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
+from cotenant.drivers.kube.kinds.managed_node import read_raw_allocatable
+from cotenant.drivers.kube.kinds.pod.eviction import read_eviction_notes
+from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
+from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.kube.kinds.workloads import (
+    JOBS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    WorkloadObject,
+    replicas_of,
+)
+from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.planner import Planner
+from cotenant.engine.rebalancer.settings import RebalancerSettings
+from cotenant.engine.state.reports import Reports
+from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
+from cotenant.model.cluster.eviction import EvictionNotes
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.machine.node_metric import Use
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
+from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.services.kube_process.clock import SteadyClock
+from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
+from cotenant.services.scheduler.actions.claims import ClaimBinder
+from cotenant.services.scheduler.load_aware import read_settings as read_load_aware
+from cotenant.services.scheduler.names import by_requests, cluster_profile, read_names
+from cotenant.services.scheduler.options import Options
+from cotenant.services.scheduler.process import scheduling_engine
+from cotenant.services.scheduler.watches import EngineWatches
+
+AGENT = "cotenant-rebalancer"
+_MOST_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanArguments:
+    """The command's arguments."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+    config: Path | None = None
+    scheduler_names: tuple[str, ...] = ("cotenant", "default-scheduler")
+    profile: str = "cotenant"
+    load_aware: Path | None = None
+    within_s: float = 60.0
+
+
+def plan(request: PlanArguments) -> Plan:
+    """Read the cluster and plan one round. Raises `CotenantError`."""
+    profile = by_requests(cluster_profile("--profile", request.profile))
+    names = read_names(request.scheduler_names, profile)
+    settings = DEFAULT if request.config is None else read_settings(request.config)
+    if not 0 < request.within_s <= _MOST_S:
+        raise InvalidInput("--within-s", request.within_s, f"more than 0, at most {_MOST_S:g} seconds")
+    load_aware = read_load_aware(request.load_aware) if request.load_aware is not None else None
+    access = load_access(request.kubeconfig, request.context)
+    try:
+        return asyncio.run(_plan(access, profile, names, settings, load_aware, request.within_s))
+    except Unavailable as error:
+        why = str(error).partition(": ")[2] or str(error)
+        raise Transient(f"the API server {access.server} does not answer: {why}") from error
+
+
+async def _plan(
+    access: Access,
+    profile: PlacementProfile,
+    names: dict[str, PlacementProfile],
+    settings: RebalancerSettings,
+    load_aware: LoadAwareSettings | None,
+    within_s: float,
+) -> Plan:
+    async with Client(
+        access, qps=float("inf"), burst=100, in_flight=16, timeout_s=within_s, user_agent=AGENT
+    ) as client:
+        await client.request(
+            "GET", PODS.path(""), query={"limit": "1"}
+        )  # an error is reported before watches begin to retry
+        watches = Watches(client)
+        reading = ClusterReading(client, watches, profile, names, settings, load_aware)
+        task = asyncio.create_task(watches.run(), name="watches")
+        try:
+            async with asyncio.timeout(within_s):
+                await watches.wait_synced()
+        except TimeoutError:
+            raise Permanent(f"{access.server} has not listed everything within {within_s:g} s") from None
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return reading.plan()
+
+
+class ClusterReading:
+    """The watches of a plan: those of a scheduler, NodeMetrics, and the replicas of workloads."""
+
+    def __init__(
+        self,
+        client: Client,
+        watches: Watches,
+        profile: PlacementProfile,
+        names: dict[str, PlacementProfile],
+        settings: RebalancerSettings,
+        load_aware: LoadAwareSettings | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self._now = now or SteadyClock()
+        self.cluster = scheduling_engine(
+            profile, Options(schedulers=tuple(names), profiles=names, load_aware=load_aware)
+        )
+        reader = PodReader(
+            by_scheduler={
+                name: PodsOfScheduler("" if each.name == profile.name else each.name, each.default_spread)
+                for name, each in names.items()
+            }
+        )
+        self._watches = EngineWatches(
+            watches, self.cluster, reader, ClaimBinder(client, reader.volumes), Reports(), self._now
+        )
+        self.planner = Planner(self.cluster, _for_one_look(settings), self._notes)
+        watches.handle(
+            NODE_METRICS,
+            ObjectHandler(
+                read_node_metric, lambda metric: self.planner.metric_seen(metric, self._now()), self.planner.metric_gone
+            ),
+            optional=True,
+        )
+        handler: ObjectHandler[WorkloadObject, WorkloadObject] = ObjectHandler(
+            lambda obj: obj, self._workload_seen, lambda key: None
+        )
+        watches.handle(REPLICA_SETS, handler, optional=True)
+        watches.handle(STATEFUL_SETS, handler, optional=True)
+        watches.handle(REPLICATION_CONTROLLERS, handler, optional=True)
+        watches.handle(JOBS, handler, optional=True)
+
+    def plan(self) -> Plan:
+        """One round over what was read."""
+        wrong = []
+        for node in self.cluster.nodes():
+            text = node.annotations.get(RAW_ALLOCATABLE)
+            if text is not None:
+                size = Use(node.allocatable.get(CPU_NAME), node.allocatable.get(MEMORY_NAME))
+                try:
+                    self.planner.raw_allocatable(node.name, read_raw_allocatable(text, size))
+                except InvalidInput as error:
+                    wrong.append(f"node {node.name}: {error}")
+        found = self.planner.plan(self._now())
+        return replace(found, notes=(*found.notes, *wrong))
+
+    def _workload_seen(self, obj: WorkloadObject) -> None:
+        if obj.metadata.uid:
+            self.planner.workload_seen(obj.metadata.uid, replicas_of(obj))
+
+    def _notes(self, key: str) -> EvictionNotes:
+        obj = self._watches.pods.cache.get(key)
+        return read_eviction_notes(obj) if obj is not None else EvictionNotes()
+
+
+def plan_json(found: Plan) -> bytes:
+    """The plan as one JSON object."""
+    return msgspec.json.encode(found)
+
+
+def _for_one_look(settings: RebalancerSettings) -> RebalancerSettings:
+    """Without the anomaly condition, which counts rounds."""
+    counting = [pool.name for pool in settings.pools if pool.anomaly is not None and not pool.anomaly.is_immediate]
+    note = ("anomalyCondition: one look counts no rounds, so every overloaded node is considered",) if counting else ()
+    pools = tuple(replace(pool, anomaly=None) for pool in settings.pools)
+    not_applied = tuple(f"{name}: applies only where moves are carried out" for name in settings.not_applied)
+    return replace(settings, pools=pools, not_applied=(*not_applied, *note))

@@ -1,0 +1,237 @@
+"""Plans on the scheduling engine: where pods land, what limits them, and that nothing is left behind by a refused move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.planner import Planner
+from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
+from cotenant.model.cluster.eviction import EvictionNotes
+from cotenant.model.cluster.labels import Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+from cotenant.policy.rebalance.loads.pools import NodePool
+from cotenant.policy.rebalance.loads.thresholds import Percentages
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter
+from cotenant.policy.rebalance.migration.workload_limits import Share
+
+NOW = 1000.0
+GIB = 1 << 30
+POOL = NodePool("p", Percentages({"cpu": 30}, {"cpu": 60}), anomaly=None)
+SETTINGS = RebalancerSettings(
+    (POOL,), filter=EvictionFilter(max_unavailable=Share(3)), limits=MoveLimits(per_node=None)
+)
+
+
+class World:
+    """A cluster of nodes with 10 cores; pods request and use what they are given."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.cluster = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+        self.notes: dict[str, EvictionNotes] = {}
+        self.planner = Planner(
+            self.cluster, replace(SETTINGS, **settings), lambda key: self.notes.get(key, EvictionNotes(is_ready=True))
+        )
+        self.use: dict[str, dict[str, MeasuredPod]] = {}
+
+    def node(self, name: str, **more: Any) -> None:
+        size = Amounts.of({"cpu": 10_000, "memory": 64 * GIB, "pods": 20})
+        self.cluster.node_seen(Node(name, size, **more))
+        self.use.setdefault(name, {})
+
+    def pod(
+        self,
+        name: str,
+        node: str,
+        use_m: int = 2000,
+        *,
+        request_m: int = 1000,
+        owner: str = "web",
+        scheduler: str = "cotenant",
+        **more: Any,
+    ) -> None:
+        owners = (OwnedBy("apps/v1", "ReplicaSet", owner, f"uid-{owner}", True),) if owner else ()
+        made = Pod(
+            name,
+            requests=Amounts.of({"cpu": request_m, "memory": GIB}),
+            qos=QoSClass.LS,
+            priority_class=PriorityClass.PROD,
+            **more,
+        )
+        state = Phase.RUNNING if node else Phase.PENDING
+        self.cluster.pod_seen(ObservedPod(made, f"u-{name}", scheduler, 0.0, node, state, owned_by=owners), NOW)
+        if node:
+            self.use[node][made.key] = MeasuredPod(Use(use_m, GIB))
+
+    def plan(self, replicas: int = 4, measured: Callable[[str], bool] = lambda node: True) -> Plan:
+        for owner in ("web", "other"):
+            self.planner.workload_seen(f"uid-{owner}", replicas)
+        for node, pods in self.use.items():
+            if measured(node):
+                total = sum(pod.use.cpu_m for pod in pods.values())
+                metric = NodeMetric(node, 5.0, use=Use(total, GIB), pods=pods, system=Use(0, 0))
+                self.planner.metric_seen(metric, NOW)
+        return self.planner.plan(NOW)
+
+
+def hot(**settings: Any) -> World:
+    """`a` uses 80 % of its CPU with four pods, `b` nothing."""
+    world = World(**settings)
+    world.node("a")
+    world.node("b")
+    for i in range(4):
+        world.pod(f"w{i}", "a")
+    return world
+
+
+def test_a_move_with_its_effect() -> None:
+    world = hot()
+    found = world.plan()
+    (move,) = found.moves
+    assert (move.node, move.target, move.owner) == ("a", "b", "ReplicaSet/web")
+    assert move.reason == "cpu 80.00 % above 60.00 %"
+    assert (move.node_before["cpu"], move.node_after["cpu"]) == (80.0, 60.0)
+    assert (move.target_before["cpu"], move.target_after["cpu"]) == (0.0, 20.0)
+    assert found.pools[0].still_overloaded == ()
+    world.cluster.validate()
+
+
+def reasons(found: Plan) -> set[str]:
+    assert not found.moves
+    return {each.reason for each in found.kept}
+
+
+def test_a_taint_that_the_pods_do_not_tolerate() -> None:
+    world = hot()
+    world.node("b", taints=(Taint("gpu", "", Effect.NO_SCHEDULE),))
+    (reason,) = reasons(world.plan())
+    assert reason.startswith("the scheduler finds no node: ")
+    assert "taint" in reason
+    world.cluster.validate()
+    assert len(world.cluster.pods_on("a")) == 4
+
+
+def test_requests_that_do_not_fit_although_measured_use_does() -> None:
+    world = hot()
+    for i in range(10):
+        world.pod(f"idle{i}", "b", 10, owner="other")
+    (reason,) = reasons(world.plan())
+    assert "nsufficient cpu" in reason
+
+
+def test_a_landing_that_would_evict_others_is_refused() -> None:
+    world = World()
+    world.node("a")
+    world.node("b")
+    for i in range(4):
+        world.pod(f"w{i}", "a", priority=1000)
+    for i in range(10):
+        world.pod(f"idle{i}", "b", 10, owner="other", priority=1)
+    (reason,) = reasons(world.plan())
+    assert reason.startswith("the scheduler would evict default/idle")
+    assert len(world.cluster.pods_on("b")) == 10
+    world.cluster.validate()
+
+
+def test_pods_of_another_scheduler_are_not_moved() -> None:
+    world = World()
+    world.node("a")
+    world.node("b")
+    for i in range(4):
+        world.pod(f"w{i}", "a", scheduler="kube-scheduler")
+    assert reasons(world.plan()) == {"its scheduler kube-scheduler is not simulated"}
+
+
+def test_a_budget_is_used_up_by_the_moves_of_the_plan() -> None:
+    world = hot()
+    for i in range(2):
+        world.pod(f"more{i}", "a", 2000)
+    everything = LabelSelector()
+    world.cluster.budget_seen(DisruptionBudget("default", "web", everything, allowed=1))
+    found = world.plan(replicas=6)
+    assert len(found.moves) == 1
+    assert {each.reason for each in found.kept} == {"PodDisruptionBudget default/web allows no further disruption now"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (MoveLimits(per_node=1), "1 pods of a are moving, at most 1 may at a time"),
+        (MoveLimits(globally=1, per_node=None), "1 pods of the cluster are moving, at most 1 may at a time"),
+        (MoveLimits(per_namespace=1), "1 pods of namespace default are moving, at most 1 may at a time"),
+        (MoveLimits(round_total=1), "1 pods move in this round, at most 1 may"),
+        (MoveLimits(round_per_node=1), "1 pods of a move in this round, at most 1 may"),
+        (MoveLimits(round_per_namespace=1), "1 pods of namespace default move in this round, at most 1 may"),
+    ],
+)
+def test_limits_count_the_moves_of_the_plan(limits: MoveLimits, reason: str) -> None:
+    world = hot(limits=limits)
+    world.pod("extra", "a", 1500)
+    found = world.plan(replicas=5)
+    assert len(found.moves) == 1
+    assert {each.reason for each in found.kept} == {reason}
+
+
+def test_a_pod_that_is_not_ready_counts_against_its_workload() -> None:
+    world = hot(filter=EvictionFilter())
+    world.notes["default/w1"] = EvictionNotes(is_ready=False)
+    assert "2 of 5 replicas are moving or unavailable, at most 2 may" in reasons(
+        world.plan(replicas=5)
+    )  # w1, and one that is missing
+
+
+def test_the_filters_apply() -> None:
+    world = hot()
+    for i in range(4):
+        world.notes[f"default/w{i}"] = EvictionNotes(is_ready=True, has_local_storage=True)
+    assert reasons(world.plan()) == {"it has local storage"}
+
+
+def test_nodes_without_a_current_metric_take_no_part() -> None:
+    world = hot()
+    found = world.plan(measured=lambda node: node == "a")
+    assert found.unmeasured == ("b",)
+    assert found.pools[0].note == "no node is underused"
+    assert not found.moves
+
+
+def test_waiting_pods_are_placed_first() -> None:
+    world = hot()
+    for i in range(5):
+        world.pod(f"waits{i}", "", request_m=1900, owner="other")
+    found = world.plan()
+    assert found.placed_first == 5
+    world.cluster.validate()
+
+
+def test_a_moved_pod_lands_where_its_own_rules_allow() -> None:
+    world = World()
+    world.node("a", labels=Labels.of({"disk": "ssd"}))
+    world.node("b")
+    world.node("c", labels=Labels.of({"disk": "ssd"}))
+    for i in range(4):
+        world.pod(f"w{i}", "a", node_selector=Labels.of({"disk": "ssd"}))
+    (move,) = world.plan().moves
+    assert move.target == "c"
+
+
+def test_the_selector_of_the_profile_and_raw_allocatable() -> None:
+    world = hot(node_selector=LabelSelector.of({"pool": "x"}))
+    assert world.plan().nodes == 0
+    world = hot()
+    world.planner.raw_allocatable("a", Use(100_000, 64 * GIB))  # 8 % of what it really has
+    assert world.plan().pools[0].note == "no node is overloaded"
