@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from cotenant.cli import tables
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove
-from cotenant.model.quantities import format_bytes
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.rebalancer import planning
 
 HEADINGS = ("pod", "uses", "from", "its use, %", "to", "its use, %")
+_MEBIBYTE, _GIBIBYTE = 1 << 20, 1 << 30
 _MOST_REASONS = 12
 _MOST_NODES = 5
 
@@ -74,16 +74,21 @@ def pool_lines(found: Plan) -> Iterator[str]:
 
 
 def row(move: PlannedMove) -> tuple[str, ...]:
-    """One move."""
-    cpu, memory = move.used.get("cpu", 0), move.used.get("memory", 0)
+    """One move, with the resource that is most above its threshold."""
+    name = move.over[0] if move.over else CPU_NAME
     return (
         move.pod,
-        f"{cpu}m {format_bytes(memory)}",
+        f"{move.used.get(CPU_NAME, 0)}m {size(move.used.get(MEMORY_NAME, 0))}",
         move.node,
-        _change(move.node_before, move.node_after),
+        _change(name, move.node_before, move.node_after),
         move.target,
-        _change(move.target_before, move.target_after),
+        _change(name, move.target_before, move.target_after),
     )
+
+
+def size(amount: int) -> str:
+    """Bytes, rounded for a table."""
+    return f"{amount / _GIBIBYTE:.1f}Gi" if amount >= _GIBIBYTE else f"{amount / _MEBIBYTE:.0f}Mi"
 
 
 def reason_lines(found: Plan) -> Iterator[str]:
@@ -108,12 +113,8 @@ def kept_lines(kept: tuple[KeptPod, ...]) -> Iterator[str]:
         yield f"  and {len(ordered) - _MOST_REASONS} more reasons: --json"
 
 
-def _change(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    return ", ".join(
-        f"{'mem' if name == 'memory' else name} {before[name]:.0f} -> {after[name]:.0f}"
-        for name in (CPU_NAME, MEMORY_NAME)
-        if name in before and before[name] != after[name]
-    )
+def _change(name: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    return f"{name.rpartition('/')[2]} {before.get(name, 0.0):.0f} -> {after.get(name, 0.0):.0f}"
 
 
 def _count(number: int, word: str) -> str:

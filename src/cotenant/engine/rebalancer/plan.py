@@ -18,6 +18,7 @@ class PlannedMove:
     pool: str
     scope: str  # "node" or "prod": whose use was too high
     reason: str
+    over: tuple[str, ...]  # the resources above their threshold, the one that is furthest above first
     used: Mapping[str, int]  # CPU in milli-CPU, memory in bytes
     node_before: Mapping[str, float]
     node_after: Mapping[str, float]

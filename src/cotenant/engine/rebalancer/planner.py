@@ -258,6 +258,11 @@ class Planner:
                     move.pool,
                     str(move.scope),
                     ", ".join(map(str, move.excess)),
+                    tuple(
+                        each.resource
+                        for each in sorted(move.excess, key=lambda one: one.threshold_percent - one.used_percent)
+                        if each.resource != PODS_NAME
+                    ),
                     move.used,
                     before,
                     percent(move.node),

@@ -20,7 +20,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.managed_node import read_raw_allocatable
-from cotenant.drivers.kube.kinds.pod.eviction import read_eviction_notes
+from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS, read_eviction_notes
 from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.workloads import (
@@ -136,9 +136,8 @@ class ClusterReading:
                 for name, each in names.items()
             }
         )
-        self._watches = EngineWatches(
-            watches, self.cluster, reader, ClaimBinder(client, reader.volumes), Reports(), self._now
-        )
+        EngineWatches(watches, self.cluster, reader, ClaimBinder(client, reader.volumes), Reports(), self._now)
+        self._pods = watches.keep(EVICTION_PODS)
         self.planner = Planner(self.cluster, _for_one_look(settings), self._notes)
         watches.handle(
             NODE_METRICS,
@@ -174,7 +173,7 @@ class ClusterReading:
             self.planner.workload_seen(obj.metadata.uid, replicas_of(obj))
 
     def _notes(self, key: str) -> EvictionNotes:
-        obj = self._watches.pods.cache.get(key)
+        obj = self._pods.cache.get(key)
         return read_eviction_notes(obj) if obj is not None else EvictionNotes()
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
-from cotenant.drivers.kube.cache.reflector import Reflector
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
 from cotenant.drivers.kube.kinds.node import NODES, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -85,7 +84,7 @@ class EngineWatches:
         )
         for custom in custom_kinds(cluster):
             watches.handle(custom.kind, custom.handler(now), optional=True)
-        self.pods: Reflector[PodObject] = watches.deliver(PODS, self._pods)
+        watches.deliver(PODS, self._pods)
 
     def _node_gone(self, name: str) -> None:
         self._cluster.node_gone(name, self._now())

@@ -13,7 +13,7 @@ from cotenant.policy.rebalance.migration.evictable import Gate
 from cotenant.policy.rebalance.migration.workload_limits import Share
 from cotenant.services.rebalancer.configuration import parse_settings, read_settings
 
-EXAMPLE = Path(__file__).parents[4] / "examples" / "rebalancer.yaml"
+EXAMPLE = Path(__file__).parents[4] / "deploy" / "rebalancer" / "descheduler.yaml"
 TOP = "lowThresholds: {cpu: 45}, highThresholds: {cpu: 65}"
 
 

@@ -1,11 +1,18 @@
-"""What a pod's object says about evicting it, as `EvictionNotes`."""
+"""Pods as a rebalancer reads them beside the scheduler's view: readiness, local storage, costs and exemptions, as `EvictionNotes`.
+
+Problem: these fields are not kept of a scheduler's pods, which share equal parts in memory and drop conditions. Choice: a struct of its own with a dozen fields, and a watch of its own.
+Limits: pods are listed a second time.
+"""
 
 from __future__ import annotations
 
 import re
 
-from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus
-from cotenant.model.cluster.annotations import DELETION_COST, EVICTION_COST
+from msgspec import field
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Text
+from cotenant.drivers.kube.kinds.parts import Condition, Something
+from cotenant.model.cluster.annotations import DELETION_COST, EVICTION_COST, FORCED_EVICTION, MIRROR
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.qos import KubernetesQoS
 
@@ -14,9 +21,62 @@ _INTEGER = re.compile(r"-?[0-9]{1,10}")
 _QOS = {each.value: each for each in KubernetesQoS}
 
 
-def read_eviction_notes(obj: PodObject) -> EvictionNotes:
+class EvictionAnnotations(ApiStruct, frozen=True):
+    """The annotations about eviction."""
+
+    deletion_cost: Text = field(default=None, name=DELETION_COST)
+    eviction_cost: Text = field(default=None, name=EVICTION_COST)
+    forced: Text = field(default=None, name=FORCED_EVICTION)
+    mirror: Text = field(default=None, name=MIRROR)
+
+
+class EvictionMeta(ApiStruct, frozen=True):
+    """Names, and the annotations about eviction."""
+
+    name: Text = None
+    namespace: Text = None
+    uid: Text = None
+    resource_version: Text = None
+    annotations: EvictionAnnotations | None = None
+
+
+class EvictionVolume(ApiStruct, frozen=True):
+    """A volume: whether it is local, or a claim."""
+
+    empty_dir: Something | None = None
+    host_path: Something | None = None
+    persistent_volume_claim: Something | None = None
+    ephemeral: Something | None = None
+
+
+class EvictionSpec(ApiStruct, frozen=True):
+    """Its volumes."""
+
+    volumes: tuple[EvictionVolume, ...] | None = None
+
+
+class EvictionStatus(ApiStruct, frozen=True):
+    """Its QoS class and readiness."""
+
+    qos_class: Text = None
+    conditions: tuple[Condition, ...] | None = None
+
+
+class EvictionPod(ApiStruct, frozen=True):
+    """v1 Pod."""
+
+    metadata: EvictionMeta = EvictionMeta()
+    spec: EvictionSpec | None = None
+    status: EvictionStatus | None = None
+
+
+EVICTION_PODS = Kind("Pod", "", "v1", "pods", True, EvictionPod)
+
+
+def read_eviction_notes(obj: EvictionPod) -> EvictionNotes:
     """The notes of a pod. Never fails: what cannot be read is in `wrong`. A pod without a QoS class in its status counts as Burstable."""
-    notes, spec, status = obj.metadata.annotations or PodAnnotations(), obj.spec or PodSpec(), obj.status or PodStatus()
+    notes = obj.metadata.annotations or EvictionAnnotations()
+    spec, status = obj.spec or EvictionSpec(), obj.status or EvictionStatus()
     wrong: list[str] = []
 
     def cost(name: str, text: str | None) -> int:
@@ -36,6 +96,6 @@ def read_eviction_notes(obj: PodObject) -> EvictionNotes:
         has_claims=any(each.persistent_volume_claim is not None or each.ephemeral is not None for each in volumes),
         deletion_cost=cost(DELETION_COST, notes.deletion_cost),
         eviction_cost=cost(EVICTION_COST, notes.eviction_cost),
-        forced=notes.forced_eviction is not None,
+        forced=notes.forced is not None,
         wrong=tuple(wrong),
     )

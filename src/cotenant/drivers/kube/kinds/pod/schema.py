@@ -42,10 +42,6 @@ class PodAnnotations(GangAnnotations, frozen=True):
     exact_match_reservation: Text = field(default=None, name=EXACT_MATCH)
     pre_allocatable_priority: Text = field(default=None, name=PRE_ALLOCATABLE_PRIORITY)
     reservation_allocated: Text = field(default=None, name=ALLOCATED)
-    deletion_cost: Text = field(default=None, name=names.DELETION_COST)
-    eviction_cost: Text = field(default=None, name=names.EVICTION_COST)
-    forced_eviction: Text = field(default=None, name=names.FORCED_EVICTION)
-    mirror: Text = field(default=None, name=names.MIRROR)
 
 
 class PodMeta(ApiStruct, frozen=True):
@@ -93,8 +89,6 @@ class Volume(ApiStruct, frozen=True):
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: Something | None = None
-    empty_dir: Something | None = None
-    host_path: Something | None = None
     gce_persistent_disk: GCEPersistentDisk | None = None
     aws_elastic_block_store: AWSElasticBlockStore | None = None
     iscsi: ISCSI | None = None
@@ -142,7 +136,6 @@ class PodStatus(ApiStruct, frozen=True):
     """The status of a pod."""
 
     phase: Text = None
-    qos_class: Text = None
     nominated_node_name: Text = None
     start_time: Time | None = None
     conditions: tuple[Condition, ...] | None = None

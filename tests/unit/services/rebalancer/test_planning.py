@@ -1,0 +1,125 @@
+"""A plan against an API server: what is read, that nothing is written, and what is said where there is no answer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotenant.engine.rebalancer.plan import Plan
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.services.rebalancer.planning import PlanArguments, plan
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "fakes"))
+from fake_api import FakeApi
+from manager_process import measure
+
+CONFIG = """
+kind: DeschedulerConfiguration
+profiles:
+- plugins: {balance: {enabled: [{name: LowNodeLoad}]}}
+  pluginConfig:
+  - {name: LowNodeLoad, args: {lowThresholds: {cpu: 30}, highThresholds: {cpu: 60}}}
+  - {name: MigrationController, args: {skipCheckExpectedReplicas: true}}
+"""
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": True}
+
+
+def node(api: FakeApi, name: str, raw: str = "") -> None:
+    size = {"cpu": "10", "memory": "64Gi", "pods": "20"}
+    notes = {"node.koordinator.sh/raw-allocatable": raw} if raw else {}
+    api.put("nodes", {"metadata": {"name": name, "annotations": notes}, "status": {"allocatable": size}})
+
+
+def pod(api: FakeApi, name: str, on: str, use_m: int, **spec: Any) -> None:
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    api.put(
+        "pods",
+        {
+            "metadata": {"name": name, "namespace": "default", "ownerReferences": [OWNER]},
+            "spec": {"nodeName": on, "schedulerName": "cotenant", "containers": [{"name": "c", "resources": resources}], **spec},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        },
+    )  # fmt: skip
+    metric = api.objects["nodemetrics"][on]["status"]
+    used = {"resources": {"cpu": f"{use_m}m", "memory": "1Gi"}}
+    metric.setdefault("podsMetric", []).append({"namespace": "default", "name": name, "podUsage": used})
+
+
+async def planned(api: FakeApi, folder: Path, **more: Any) -> Plan:
+    (folder / "config.yaml").write_text(CONFIG)
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(
+        f"{{clusters: [{{name: c, cluster: {{server: '{api.url}'}}}}], contexts: [{{name: c, context: {{cluster: c}}}}], current-context: c}}"
+    )
+    return await asyncio.to_thread(plan, PlanArguments(kubeconfig, config=folder / "config.yaml", **more))
+
+
+async def hot(api: FakeApi) -> None:
+    for name, use_m in (("a", 8000), ("b", 0)):
+        node(api, name)
+        measure(api, name, use_m)
+        api.objects["nodemetrics"][name]["status"]["podsMetric"] = []
+    for i in range(4):
+        pod(api, f"p{i}", "a", 2000)
+
+
+@pytest.mark.slow
+def test_a_plan_reads_and_writes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            found = await planned(api, tmp_path)
+            assert [(move.node, move.target, move.owner) for move in found.moves] == [("a", "b", "ReplicaSet/web")]
+            assert {method for method, _ in api.requests} == {"GET"}
+            assert found.notes == (
+                "anomalyCondition: one look counts no rounds, so every overloaded node is considered",
+            )
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_local_storage_and_raw_allocatable_are_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            for i in range(4):
+                pod(api, f"p{i}", "a", 0, volumes=[{"name": "v", "emptyDir": {}}])
+            found = await planned(api, tmp_path)
+            assert {each.reason for each in found.kept} == {"it has local storage"}
+            node(api, "a", '{"cpu": "100"}')
+            assert (await planned(api, tmp_path)).pools[0].note == "no node is overloaded"
+            node(api, "a", "[]")
+            assert any("raw-allocatable" in note for note in (await planned(api, tmp_path)).notes)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        api = FakeApi()
+        api.url = "http://127.0.0.1:1"
+        with pytest.raises(Transient, match=r"the API server http://127\.0\.0\.1:1 does not answer"):
+            await planned(api, tmp_path)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_refuses(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.faults.refuse = lambda method, path: 403
+            with pytest.raises(Permanent):
+                await planned(api, tmp_path)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("within_s", [0.0, -1.0, float("nan"), 1e9])
+def test_the_time_for_reading(within_s: float) -> None:
+    with pytest.raises(InvalidInput, match="--within-s"):
+        plan(PlanArguments(within_s=within_s))
