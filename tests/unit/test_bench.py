@@ -56,6 +56,7 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
             ("--nodes", "20", "--leaves", "40", "--pods", "50", "--repeats", "1"),
             {"seen_us", "decide_us", "admit_us", "kernel_us"},
         ),
+        ("rebalancing", ("--nodes", "40", "--hot", "0.1", "--repeats", "1"), {"moves", "plan_s"}),
         (
             "quota",
             ("--leaves", "40", "--calls", "20", "--pods", "1000"),

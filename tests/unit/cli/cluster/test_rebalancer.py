@@ -39,7 +39,10 @@ PLAN = Plan(
 )
 
 
-def test_a_plan_is_printed_within_100_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_is_printed_within_100_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     show(PLAN)
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 100
