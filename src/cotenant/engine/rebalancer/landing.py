@@ -98,22 +98,25 @@ class LandingSimulator:
         message = ""
         for _ in range(_MOST_ROUNDS):
             given = self._cluster.decide(self._now_s)
+            node = ""
             for each in given:
                 if isinstance(each, Bind):
                     self._carry_out(each)
-                    if each.uid == copy.uid:
-                        return Landing(each.node)
+                    node = each.node if each.uid == copy.uid else node
                 elif _is_about(each, copy.uid):
                     if isinstance(each, Preempt):
                         keys = ", ".join(victim.key for victim in each.victims[:3])
-                        return Landing("", f"the scheduler would evict {keys} for it on {each.node}")
-                    message = each.message if isinstance(each, Unschedulable) else message
+                        message = f"the scheduler would evict {keys} for it on {each.node}"
+                    elif isinstance(each, Unschedulable):
+                        message = f"the scheduler finds no node: {each.message}"
                 elif isinstance(each, Evict):
-                    return Landing("", f"the scheduler would evict {each.victim.key} for it")
+                    message = f"the scheduler would evict {each.victim.key}"
+            if node and not message:
+                return Landing(node)
             if message or not given:
                 break
         if message:
-            return Landing("", f"the scheduler finds no node: {message}")
+            return Landing("", message)
         state = self._cluster.state_of(copy.uid)
         return Landing("", f"the scheduler does not place it ({state.name.lower()})")
 

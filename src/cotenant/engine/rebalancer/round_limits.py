@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
@@ -37,11 +38,17 @@ class RoundLimits:
         self._unavailable: dict[str, frozenset[str]] = {}
         self._left = {(each.namespace, each.name): each.allowed for each in cluster.budgets()}
         self._budgets = cluster.budgets()
-        self._pods: dict[str, list[PodInfo]] = {}  # by UID of the controller
-        for entry in cluster.every_pod():
+        self._every = tuple(cluster.every_pod())
+
+    @cached_property
+    def _pods(self) -> dict[str, list[PodInfo]]:
+        """Pods by the UID of their controller."""
+        found: dict[str, list[PodInfo]] = {}
+        for entry in self._every:
             owner = controller(entry)
             if owner is not None:
-                self._pods.setdefault(owner.uid, []).append(entry)
+                found.setdefault(owner.uid, []).append(entry)
+        return found
 
     def refuses(self, entry: PodInfo, node: str) -> str:
         """Why this pod of a node may not move now; empty = it may."""

@@ -235,3 +235,39 @@ def test_the_selector_of_the_profile_and_raw_allocatable() -> None:
     world = hot()
     world.planner.raw_allocatable("a", Use(100_000, 64 * GIB))  # 8 % of what it really has
     assert world.plan().pools[0].note == "no node is overloaded"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_only_the_pods_of_the_plan_move_and_every_node_holds_its_requests(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world = World(limits=MoveLimits(per_node=int(rng.integers(0, 4))))
+    for i in range(8):
+        tainted = (Taint("gpu", "", Effect.NO_SCHEDULE),) if rng.random() < 0.2 else ()
+        world.node(f"n{i}", taints=tainted, labels=Labels.of({"half": str(i % 2)}))
+    before = {}
+    for number in range(40):
+        node = f"n{int(8 * rng.random() ** 2)}"
+        only = {"node_selector": Labels.of({"half": str(int(node[1:]) % 2)})} if rng.random() < 0.3 else {}
+        world.pod(
+            f"p{number}",
+            node,
+            int(rng.integers(50, 2500)),
+            request_m=int(rng.integers(50, 1000)),
+            priority=int(rng.integers(0, 3)),
+            **only,
+        )
+        before[f"default/p{number}"] = node
+    found = world.plan(replicas=40)
+    world.cluster.validate()
+    moved = {move.pod: move.target for move in found.moves}
+    after = {entry.seen.pod.key: entry.node for entry in world.cluster.every_pod()}
+    assert after == {**before, **moved}
+    assert not moved.keys() & {each.pod for each in found.kept}
+    for move in found.moves:
+        assert before[move.pod] == move.node != move.target
+        assert move.target_after["cpu"] <= 60.0
+    for node in world.cluster.nodes():
+        requested = sum(entry.seen.pod.requests.get("cpu") for entry in world.cluster.pods_on(node.name))
+        if node.name in moved.values():
+            assert requested <= 10_000

@@ -235,11 +235,11 @@ class _Work:
         excess = np.maximum(usage[row] - high[row], 0)
         pods = [pod for pod in self._pods_of(name) if scope is Scope.NODE or pod.is_prod]
         for pod in sorted_pods(pods, self._named(excess), self._weights):
-            if not self.is_over(row, scope) or self._is_spent(scope, targets):
-                return
             reason = self._try(scope, row, pod, targets)
             if reason:
                 self._kept.append(Kept(pod, name, reason))
+            elif not self.is_over(row, scope) or self._is_spent(scope, targets):
+                return
 
     def _try(self, scope: Scope, row: int, pod: LoadPod, targets: Int) -> str:
         """Move the pod; returns why it stays."""
@@ -248,15 +248,15 @@ class _Work:
             return pod.refused
         if pod.usage is None:
             return "its use is not measured"
+        reason = self._choice.admit(pod, name)
+        if reason:
+            return reason
         used = self._vector(pod.usage)
         open_to = targets
         if self._node_fit:
             open_to = targets[(self._room(scope, targets) >= used).all(axis=1)]
             if not len(open_to):
                 return "no underused node has room for its use within the thresholds"
-        reason = self._choice.admit(pod, name)
-        if reason:
-            return reason
         landing = self._choice.land(pod, name, [self._nodes.names[each] for each in open_to.tolist()])
         if not landing.node:
             return landing.reason or "the scheduler finds no node for it"
