@@ -9,6 +9,7 @@ Source: Koordinator, pkg/descheduler/apis/config/v1alpha2.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,9 +41,15 @@ class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     """Base of the parts: an unknown key is refused."""
 
 
+class _Expression(_Form, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
 class _Selector(_Form, frozen=True):
     match_labels: dict[str, str] = {}
-    match_expressions: list[dict[str, Any]] = []
+    match_expressions: list[_Expression] = []
 
 
 class _Namespaces(_Form, frozen=True):
@@ -385,11 +392,18 @@ def _convert(form: type[T], given: dict[str, Any], field: str) -> T:
         return msgspec.convert(given, form)
     except msgspec.ValidationError as error:
         said, path = split_refusal(error)
-        raise InvalidInput(f"{field}.{path}" if path else field, said, "as DeschedulerConfiguration has it") from None
+        known = [each.encode_name for each in msgspec.structs.fields(form)]  # type: ignore[arg-type]
+        close = [name for key in given if key not in known for name in get_close_matches(key, known, n=1)]
+        hint = f"did you mean {close[0]}?" if close and not path else ""
+        raise InvalidInput(
+            f"{field}.{path}" if path else field, said, f"as Koordinator's {form.__name__.strip('_')}Args has it", hint
+        ) from None
 
 
 def _selector(given: _Selector, field: str) -> LabelSelector | None:
-    expressions = tuple(msgspec.convert(each, Expression) for each in given.match_expressions)
+    expressions = tuple(
+        Expression(key=each.key, operator=each.operator, values=tuple(each.values)) for each in given.match_expressions
+    )
     return read_label_selector(Selector(match_labels=given.match_labels, match_expressions=expressions), field)
 
 
