@@ -54,7 +54,7 @@ SEARCHES: tuple[Search, ...] = (
         "lending",
         "Batch on resources that nodes lend",
         (("cotenant-lent", 0.95), ("kube-lent", 0.70), ("kube-default", 0.85)),
-        "20-25",
+        "20-28",
     ),
 )
 SEARCH_BY_NAME = {search.name: search for search in SEARCHES}

@@ -11,6 +11,8 @@ import pytest
 from bench.evidence import pages
 from bench.evidence.__main__ import main
 from bench.evidence.experiments import BY_NAME, EXPERIMENTS, OPENB_LISTS
+from bench.evidence.searches import FOLDER as SEARCHES
+from bench.evidence.searches import SEARCH_BY_NAME, read_search
 from bench.evidence.summaries import Value, read_summary, summarise, summary_path, write_summary
 from bench.evidence.tables import cell, figure, section
 
@@ -37,6 +39,13 @@ def test_every_experiment_has_its_place_and_every_summary_its_origin() -> None:
     results = shown[Path("docs/results.md")]
     assert len(set(results)) == len(results)
     assert {each.name for each in EXPERIMENTS} - {f"openb-{name}" for name in OPENB_LISTS} <= set(results)
+    assert set(SEARCH_BY_NAME) <= set(results)
+    assert {path.stem for path in (ROOT / SEARCHES).glob("*.json")} == set(SEARCH_BY_NAME)
+    for name in SEARCH_BY_NAME:
+        found = read_search(ROOT, name)
+        assert (found.name, found.command) == (name, SEARCH_BY_NAME[name].command)
+        assert re.fullmatch(r"[0-9a-f]{7,40}", found.commit), f"{name} was made with changes that are not in a commit"
+        assert found.sources
     assert (shown[Path("README.md")], shown[Path("README.zh-CN.md")]) == (["founding.readme"], ["founding.readme.zh"])
     stored = {path.stem for path in (ROOT / "docs" / "results").glob("*.json")}
     assert stored <= set(BY_NAME)
