@@ -69,7 +69,10 @@ class Reference:
             return
         at_s, metric = self.metrics[known.node]
         measured = (metric.pods or {}).get(known.pod.pod.key)
-        if measured is not None and at_s > known.since_s and at_s not in [each[0] for each in known.samples]:
+        counted_s = (
+            known.samples[-1][0] if known.samples else nan
+        )  # of two metrics with one time the later one counts too
+        if measured is not None and at_s > known.since_s and at_s != counted_s:
             known.samples.append((at_s, measured.use))
 
     def use_of(self, known: Known, now_s: float) -> tuple[float, float]:
