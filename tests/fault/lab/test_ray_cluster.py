@@ -28,6 +28,8 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[3]
 FAKES = ROOT / "tests" / "fakes"
+# A process that was started in the background ignores SIGINT, and so do its children.
+COTENANT = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from cotenant.cli.main import main; sys.exit(main())"
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,7 @@ def test_an_interrupted_comparison_continues_and_a_lost_node_costs_nothing(
     tmp_path: Path, cluster: LocalRay, environment: dict[str, str]
 ) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "cotenant", "lab", "compare", "--workload", "fake", "--on", cluster.address]
+    command = [sys.executable, "-c", COTENANT, "lab", "compare", "--workload", "fake", "--on", cluster.address]
     command += ["--policies", "cotenant,random", "--seeds", "100", "--out", str(out)]
     first = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     _stored(out, 3, first)
