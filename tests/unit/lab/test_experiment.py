@@ -204,6 +204,20 @@ def test_a_sweep_gives_the_sustained_load_with_its_bounds(tmp_path: Path) -> Non
     assert pair.difference.mean == pytest.approx(0.75 - ours.mean.mean)
 
 
+def test_a_sweep_gives_the_used_cpu_at_objective_and_its_ratio_to_that_of_ours(tmp_path: Path) -> None:
+    wanted = plan("cotenant", "best-fit", seeds=2, loads=(0.75, 0.85, 0.95))
+    found = compare(wanted, registry.scenario("fake"), experiment.run(wanted, tmp_path, jobs=1))
+    ours, packer = found.used_at_objective
+    assert ours.mean.mean == pytest.approx(0.57 * found.sustained[0].mean.mean)
+    assert (packer.policy, packer.bound, packer.mean.mean) == ("best-fit", "below", pytest.approx(0.57 * 0.75))
+    assert packer.ratio.mean == pytest.approx(ours.mean.mean / packer.mean.mean)
+    shown = to_object(found)["used_at_objective"]
+    assert [(each["policy"], each["against"]) for each in shown] == [("cotenant", "cotenant"), ("best-fit", "cotenant")]
+    assert shown[1]["ratio"] == pytest.approx(packer.ratio.mean)
+    single = plan("cotenant", seeds=1)
+    assert compare(single, registry.scenario("fake"), experiment.run(single, tmp_path, jobs=1)).used_at_objective == ()
+
+
 def test_a_policy_whose_runs_failed_has_no_sustained_load(tmp_path: Path) -> None:
     wanted = plan("cotenant", "raises", seeds=2, loads=(0.75, 0.95))
     found = compare(wanted, registry.scenario("fake"), experiment.run(wanted, tmp_path, jobs=1))

@@ -7,10 +7,12 @@ import pytest
 
 from cotenant.lab.statistics import (
     Sustained,
+    at_load,
     cumulative,
     interval,
     jain,
     paired_difference,
+    paired_ratio,
     student_t,
     sustained_load,
 )
@@ -137,3 +139,18 @@ def test_sustained_load_between_two_loads_that_fail_by_different_classes() -> No
 def test_sustained_load_refuses_what_is_no_curve(loads: list[float], figures: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="ascending"):
         sustained_load(loads, figures)
+
+
+def test_a_figure_at_a_load_is_linear_between_the_swept_ones_and_ends_with_them() -> None:
+    assert [at_load([0.8, 0.9], [0.4, 0.5], load) for load in (0.7, 0.825, 0.9, 1.0)] == pytest.approx(
+        [0.4, 0.425, 0.5, 0.5]
+    )
+
+
+def test_ratios_are_paired_and_leave_out_what_is_not_defined() -> None:
+    found = paired_ratio([1.1, 1.3, 2.0, nan], [1.0, 1.0, 0.0, 1.0])
+    assert (found.mean, found.count) == (pytest.approx(1.2), 2)
+    assert found.half_width == pytest.approx(student_t(1) * 0.1)  # sd 0.141 / sqrt(2)
+    assert paired_ratio([], []).count == 0
+    with pytest.raises(ValueError, match="unequal"):
+        paired_ratio([1.0], [1.0, 2.0])
