@@ -18,6 +18,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import polars
+
 from bench.evidence.experiments import BY_NAME, Experiment
 from bench.evidence.pages import drifted, write_pages
 from bench.evidence.searches import SEARCH_BY_NAME, Search, run_search
@@ -46,7 +48,8 @@ def run(experiment: Experiment | Search, folder: Path, jobs: int) -> None:
         raise Permanent(f"{experiment.name}: the comparison ended with status {done.returncode}; no summary is written")
     found = json.loads((out / "results.json").read_text())
     made = json.loads((out / "experiment.json").read_text())
-    write_summary(ROOT, summarise(experiment.name, experiment.command, found, made, commit))
+    records = polars.read_parquet(out / "results.parquet").to_dicts()
+    write_summary(ROOT, summarise(experiment.name, experiment.command, found, made, commit, records))
 
 
 def chosen(only: str, seeds: str | None) -> list[Experiment | Search]:

@@ -78,6 +78,9 @@ _ABLATIONS = (
     "cotenant,cotenant-arrival,cotenant-deadline,cotenant-blind,cotenant-no-balance,cotenant-no-tolerance,cotenant-no-moves,"
     "cotenant-no-measurement,cotenant-requests,cotenant-true"
 )
+# Under the laws of contention nobody declares profiles: what a cluster knows. Sensitivity and pressure are learned, or not known.
+_LAW_POLICIES = "cotenant-learned,kube-default,edf-least-allocated,edf-paragon-measured,edf-paragon-learned"
+ERRORS = ("1.0",)  # log-normal sd of estimates
 
 
 def _compare(workload: str, policies: str, *more: str) -> tuple[str, ...]:
@@ -85,6 +88,29 @@ def _compare(workload: str, policies: str, *more: str) -> tuple[str, ...]:
 
 
 EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        "mixed",
+        "The mixed law, nothing declared",
+        _compare(
+            "colocation", _LAW_POLICIES, "--pressure-law", "mixed", "--no-declared-profiles", "--load", "0.85,0.90"
+        ),
+        _SHORT,
+        "20-29",
+    ),
+    *(
+        Experiment(
+            f"estimates-{sd}",
+            f"Estimates off by {sd} under the mixed law",
+            _compare(
+                "colocation",
+                "cotenant,cotenant-requests",
+                *("--pressure-law", "mixed", "--load", "0.85", "--estimate-error", sd),
+            ),
+            _SHORT,
+            "20-22",
+        )
+        for sd in ERRORS
+    ),
     Experiment("founding", "The founding comparison (77 % of CPU requested)", _compare("founding", ""), _FOUNDING),
     Experiment(
         "colocation",

@@ -10,12 +10,22 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench.evidence.experiments import BY_NAME, OPENB_LISTS
+from bench.evidence.experiments import BY_NAME, ERRORS, OPENB_LISTS
 from bench.evidence.searches import SEARCH_BY_NAME, read_search
 from bench.evidence.searches import section as search_section
 from bench.evidence.summaries import Summary, read_summary
-from bench.evidence.tables import founding_in_brief, openb_lists, section
+from bench.evidence.tables import (
+    by_law,
+    estimates,
+    founding_in_brief,
+    made_together,
+    mixed_in_brief,
+    openb_lists,
+    section,
+)
 from cotenant.lab.storage import write_atomic
+from cotenant.lab.world.config import MIXED, WorldConfig
+from cotenant.lab.world.laws import drawn
 from cotenant.model.errors import InvalidInput
 
 PAGES = (Path("README.md"), Path("README.zh-CN.md"), Path("docs/results.md"))
@@ -65,10 +75,48 @@ def _openb_lists(root: Path) -> list[str]:
     return [made, "", *openb_lists(found, PUBLISHED_FGD)]
 
 
+def _mixed_readme(root: Path) -> list[str]:
+    found = read_summary(root, "mixed")
+    made = f"`{found.command}`, {found.seeds} paired seeds, commit {found.commit}. ± is a 95 % interval."
+    lines = mixed_in_brief(
+        found, ("policy", "violation % (services, batch) at", "minus ours, points, at"), ("(", ", ", ")"), "(tie)"
+    )
+    return [*lines, "", made]
+
+
+def _mixed_readme_zh(root: Path) -> list[str]:
+    found = read_summary(root, "mixed")
+    made = f"`{found.command}`，{found.seeds} 个配对种子，提交 {found.commit}；± 为 95 % 置信区间。"
+    lines = mixed_in_brief(
+        found, ("策略", "违约率 %（服务，批处理），负载", "与我们之差（百分点），负载"), ("（", "，", "）"), "（持平）"
+    )
+    return [*lines, "", made]
+
+
+def _mixed_laws(root: Path) -> list[str]:
+    found = read_summary(root, "mixed")
+    seeds = sorted({run.seed for run in found.runs})
+    return by_law(found, {seed: drawn(WorldConfig(), MIXED, seed).pressure_law for seed in seeds})
+
+
+def _estimates(root: Path) -> list[str]:
+    found = {sd: read_summary(root, f"estimates-{sd}") for sd in ERRORS}
+    return [made_together(found, "SD"), "", *estimates(found)]
+
+
 _SPECIAL: dict[str, Callable[[Path], list[str]]] = {
     "founding.readme": _readme,
     "founding.readme.zh": _readme_zh,
     "openb.lists": _openb_lists,
+    "mixed.readme": _mixed_readme,
+    "mixed.readme.zh": _mixed_readme_zh,
+    "mixed.laws": _mixed_laws,
+    "law.estimates": _estimates,
+}
+# Tables of several experiments -> the experiments that have no table of their own.
+COMBINED: Mapping[str, tuple[str, ...]] = {
+    "openb.lists": tuple(f"openb-{name}" for name in OPENB_LISTS),
+    "law.estimates": tuple(f"estimates-{sd}" for sd in ERRORS),
 }
 
 

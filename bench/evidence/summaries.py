@@ -2,17 +2,19 @@
 
 Problem: pages whose figures were typed by hand drift from the results, and from one another. Choice: the few figures that pages need are kept in
 the repository with the command, the version, the commit and the digest of the sources that made them; pages are written from these files
-only. Limits: means and intervals, not runs; those stay in the experiment's own folder.
+only. Limits: means and intervals, and of single runs the violation only; the rest stays in the experiment's own folder.
 """
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from cotenant.lab.metrics import SUSTAINED_LOAD
 from cotenant.lab.storage import write_json
 from cotenant.model.errors import InvalidInput, Permanent
 
@@ -52,6 +54,7 @@ class SustainedLoad(msgspec.Struct, frozen=True):
     bound: str
     of_means: float | None
     of_means_bound: str
+    difference: Value = Value(None)  # to ours, paired by seed; absent in summaries of earlier versions
 
 
 class UsedAtObjective(msgspec.Struct, frozen=True):
@@ -61,6 +64,17 @@ class UsedAtObjective(msgspec.Struct, frozen=True):
     value: Value
     bound: str
     ratio: Value
+
+
+class Run(msgspec.Struct, frozen=True):
+    """The violation of one run, as fractions: of both classes, services, batch."""
+
+    policy: str
+    load: float
+    seed: int
+    violation: float
+    service: float
+    batch: float
 
 
 class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +92,7 @@ class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paired: tuple[Difference, ...] = ()
     sustained: tuple[SustainedLoad, ...] = ()
     used: tuple[UsedAtObjective, ...] = ()
+    runs: tuple[Run, ...] = ()  # absent in summaries of earlier versions
     remark: str = ""  # what a reader must know about how it was made
 
 
@@ -105,8 +120,15 @@ def write_summary(root: Path, summary: Summary) -> None:
     write_json(summary_path(root, summary.name), summary)
 
 
-def summarise(name: str, command: str, found: dict[str, Any], experiment: dict[str, Any], commit: str) -> Summary:
-    """The summary of a comparison: `found` is its results.json, `experiment` its experiment.json."""
+def summarise(
+    name: str,
+    command: str,
+    found: dict[str, Any],
+    experiment: dict[str, Any],
+    commit: str,
+    records: Sequence[Mapping[str, Any]] = (),
+) -> Summary:
+    """The summary of a comparison: `found` is its results.json, `experiment` its experiment.json, `records` are the rows of its results.parquet."""
     rows = [
         Row(
             row["policy"],
@@ -125,6 +147,11 @@ def summarise(name: str, command: str, found: dict[str, Any], experiment: dict[s
         for pair in found["paired"]
         if pair["metric"] == "violation" and pair["load"] is not None and pair["against"] == found["ours"]
     ]
+    beyond = {
+        pair["policy"]: Value(_short(pair["difference"]), _short(pair["difference_ci"]))
+        for pair in found["paired"]
+        if pair["metric"] == SUSTAINED_LOAD.name and pair["against"] == found["ours"]
+    }
     sustained = [
         SustainedLoad(
             each["policy"],
@@ -132,6 +159,7 @@ def summarise(name: str, command: str, found: dict[str, Any], experiment: dict[s
             each["bound"],
             _short(each["of_means"]),
             each["of_means_bound"],
+            beyond.get(each["policy"], Value(None)),
         )
         for each in found["sustained_load"]
     ]
@@ -156,7 +184,20 @@ def summarise(name: str, command: str, found: dict[str, Any], experiment: dict[s
             )
             for each in found.get("used_at_objective", ())
         ),
+        tuple(
+            Run(
+                each["policy"],
+                each["load"],
+                each["seed"],
+                *(float(f"{each[kind]:.{_DIGITS}g}") for kind in _VIOLATIONS),
+            )
+            for each in records
+            if all(each.get(kind) is not None for kind in _VIOLATIONS)
+        ),
     )
+
+
+_VIOLATIONS = ("violation", "violation_service", "violation_batch")
 
 
 def _short(value: float | None) -> float | None:

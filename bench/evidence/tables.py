@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan
+
+import numpy as np
 
 from bench.evidence.experiments import Column
-from bench.evidence.summaries import Row, Summary, Value
+from bench.evidence.summaries import Row, Run, Summary, Value
+from cotenant.lab.statistics import paired_difference
 
 _NONE = Value(None)
 _BEYOND = {"exact": "", "below": "at most ", "above": "at least "}  # bounds at the ends of the sweep
@@ -72,13 +76,17 @@ def sustained(summary: Summary) -> list[str]:
         return []
     lines = ["", "Sustained load: the largest at which services and batch each violate at most 1 %:", ""]
     used = {each.policy: each for each in summary.used}
-    heads = ["policy", "mean over seeds", "of the mean curves"]
+    differs = any(row.difference.mean is not None for row in summary.sustained)
+    heads = ["policy", "mean over seeds", "of the mean curves", *(["minus ours, paired"] if differs else [])]
     heads += ["used CPU % at it", f"{summary.ours} / it"] if used else []
     lines += ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     for row in summary.sustained:
         shown = "–" if row.value.mean is None else _BEYOND[row.bound] + cell(row.value, 1.0, 3)
         curves = "–" if row.of_means is None else f"{_BEYOND[row.of_means_bound]}{row.of_means:.3f}"
         cells = [row.policy, shown, curves]
+        if differs:
+            mean, half = row.difference.mean, row.difference.half
+            cells.append("" if mean is None else f"{mean:+.3f}" + ("" if half is None else f" ±{half:.3f}"))
         if row.policy in used:
             each = used[row.policy]
             cells += [_BEYOND[each.bound] + cell(each.value, 100.0, 1)]
@@ -143,3 +151,99 @@ _OPENB = ("cotenant", "fgd", "fgd-all-classes")
 
 def _three(rows: Sequence[Row], field: str, scale: float, decimals: int) -> str:
     return " / ".join(cell(Value(figure(row, field).mean), scale, decimals) for row in rows)
+
+
+def made_together(summaries: Mapping[str, Summary], word: str) -> str:
+    """The line above a table of one comparison per key of `summaries`; in its command the key is written as `word`."""
+    key, first = next(iter(summaries.items()))
+    seeds = ", ".join(dict.fromkeys(str(each.seeds) for each in summaries.values()))
+    commits = ", ".join(dict.fromkeys(each.commit for each in summaries.values()))
+    sources = ", ".join(dict.fromkeys(each.sources for each in summaries.values()))
+    command = " ".join(word if part == key else part for part in first.command.split())
+    return f"`{command}` ({seeds} paired seeds, ± = 95 % interval). Made with {first.version} at commit {commits}, sources {sources}."
+
+
+def estimates(summaries: Mapping[str, Summary]) -> list[str]:
+    """Violation of ours and of the other policy by the error of estimates, and the paired difference."""
+    ours, other = _ESTIMATES
+    lines = [
+        f"| log-normal sd | {ours} % | services, batch % | {other} % | services, batch % | {other} - {ours}, points |"
+    ]
+    lines.append("|" + " --- |" * 6)
+    for sd, summary in summaries.items():
+        rows = {row.policy: row for row in summary.rows}
+        cells = [sd]
+        for policy in _ESTIMATES:
+            row = rows[policy]
+            cells.append(cell(figure(row, "violation"), 100.0, 2))
+            cells.append(
+                ", ".join(cell(Value(figure(row, f"violation_{kind}").mean), 100.0, 2) for kind in ("service", "batch"))
+            )
+        difference = next(each.value for each in summary.paired if each.policy == other)
+        shown = "–" if difference.mean is None else f"{difference.mean * 100.0:+.2f}"
+        cells.append(shown if difference.half is None else f"{shown} ±{difference.half * 100.0:.2f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+_ESTIMATES = ("cotenant", "cotenant-requests")
+
+
+def by_law(summary: Summary, laws: Mapping[int, str]) -> list[str]:
+    """Violation under each of the laws that the seeds drew, and the paired difference to ours. `laws`: seed -> law."""
+    policies = list(dict.fromkeys(run.policy for run in summary.runs))
+    policies.sort(key=lambda policy: policy != summary.ours)
+    lines = ["| law | seeds | load | " + " | ".join(_name(policy, summary) for policy in policies) + " |"]
+    lines.append("|" + " --- |" * (3 + len(policies)))
+    for law in dict.fromkeys(laws.values()):
+        for load in summary.loads:
+            found = {
+                policy: np.array([r.violation for r in _of(summary, policy, load) if laws[r.seed] == law])
+                for policy in policies
+            }
+            ours = found[summary.ours]
+            cells = [law, str(len(ours)), f"{load:g}"]
+            for policy in policies:
+                text = f"{found[policy].mean() * 100.0:.2f}"
+                if policy != summary.ours:
+                    difference = paired_difference(found[policy], ours)
+                    half = "" if isnan(difference.half_width) else f" ±{difference.half_width * 100.0:.2f}"
+                    text += f" ({difference.mean * 100.0:+.2f}{half})"
+                cells.append(text)
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _of(summary: Summary, policy: str, load: float) -> list[Run]:
+    runs = [run for run in summary.runs if (run.policy, run.load) == (policy, load)]
+    return sorted(runs, key=lambda run: run.seed)
+
+
+def mixed_in_brief(summary: Summary, headings: Sequence[str], brackets: tuple[str, str, str], zero: str) -> list[str]:
+    """The README's table of the mixed law: a row per policy, violation and the difference to ours at each load."""
+    opening, separator, closing = brackets
+    policy, violation, points = headings
+    head = [policy]
+    for load in summary.loads:
+        head += [f"{violation} {load:.2f}", f"{points} {load:.2f}"]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    rows = {(row.policy, row.load): row for row in summary.rows}
+    paired = {(each.policy, each.load): each.value for each in summary.paired}
+    for name in sorted({row.policy for row in summary.rows}, key=lambda name: _mean(rows[name, summary.loads[-1]])):
+        cells = [_name(name, summary)]
+        for load in summary.loads:
+            row = rows[name, load]
+            parts = [cell(Value(figure(row, f"violation_{kind}").mean), 100.0, 2) for kind in ("service", "batch")]
+            cells.append(f"{cell(Value(_mean(row)), 100.0, 2)} {opening}{separator.join(parts)}{closing}")
+            value = paired.get((name, load))
+            if value is None or value.mean is None or value.half is None:
+                cells.append("")
+            else:
+                clear = "" if abs(value.mean) > value.half else f" {zero}"
+                cells.append(f"{value.mean * 100.0:+.2f} ±{value.half * 100.0:.2f}{clear}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _mean(row: Row) -> float:
+    return figure(row, "violation").mean or 0.0

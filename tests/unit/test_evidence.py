@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from bench.evidence import pages
 from bench.evidence.__main__ import main
-from bench.evidence.experiments import BY_NAME, EXPERIMENTS, OPENB_LISTS
+from bench.evidence.experiments import BY_NAME, EXPERIMENTS
 from bench.evidence.searches import FOLDER as SEARCHES
 from bench.evidence.searches import SEARCH_BY_NAME, read_search
 from bench.evidence.summaries import Value, read_summary, summarise, summary_path, write_summary
-from bench.evidence.tables import cell, figure, section
+from bench.evidence.tables import by_law, cell, figure, section
 
 from cotenant.model.errors import InvalidInput
 
@@ -38,7 +38,9 @@ def test_every_experiment_has_its_place_and_every_summary_its_origin() -> None:
     shown = {page: pages.places((ROOT / page).read_text()) for page in pages.PAGES}
     results = shown[Path("docs/results.md")]
     assert len(set(results)) == len(results)
-    assert {each.name for each in EXPERIMENTS} - {f"openb-{name}" for name in OPENB_LISTS} <= set(results)
+    combined = {name for names in pages.COMBINED.values() for name in names}
+    assert {each.name for each in EXPERIMENTS} - combined <= set(results)
+    assert set(pages.COMBINED) <= set(results)
     assert set(SEARCH_BY_NAME) <= set(results)
     assert {path.stem for path in (ROOT / SEARCHES).glob("*.json")} == set(SEARCH_BY_NAME)
     for name in SEARCH_BY_NAME:
@@ -46,7 +48,10 @@ def test_every_experiment_has_its_place_and_every_summary_its_origin() -> None:
         assert (found.name, found.command) == (name, SEARCH_BY_NAME[name].command)
         assert re.fullmatch(r"[0-9a-f]{7,40}", found.commit), f"{name} was made with changes that are not in a commit"
         assert found.sources
-    assert (shown[Path("README.md")], shown[Path("README.zh-CN.md")]) == (["founding.readme"], ["founding.readme.zh"])
+    assert (shown[Path("README.md")], shown[Path("README.zh-CN.md")]) == (
+        ["mixed.readme", "founding.readme"],
+        ["mixed.readme.zh", "founding.readme.zh"],
+    )
     stored = {path.stem for path in (ROOT / "docs" / "results").glob("*.json")}
     assert stored <= set(BY_NAME)
     for name in stored:
@@ -62,7 +67,7 @@ def test_a_changed_digit_is_found_and_put_right(copy: Path, page: Path) -> None:
     text = (copy / page).read_text()
     table = re.search(r"<!-- table: (\S+) -->", text)
     assert table is not None
-    digit = re.compile(r"(?<=\*\*cotenant\*\* \| )(\d)")
+    digit = re.compile(r"\*\*cotenant(?:-learned)?\*\* \| (\d)")
     at = digit.search(text, table.end())
     assert at is not None
     (copy / page).write_text(text[: at.start()] + str((int(at[1]) + 1) % 10) + text[at.end() :])
@@ -100,7 +105,7 @@ def test_nothing_is_written_where_a_summary_is_missing(copy: Path) -> None:
 
 
 def test_an_unknown_table_is_refused(copy: Path) -> None:
-    with pytest.raises(InvalidInput, match="one of founding, "):
+    with pytest.raises(InvalidInput, match="one of mixed, "):
         pages.rewritten(copy, "<!-- table: other -->\n<!-- end of table -->\n")
 
 
@@ -137,6 +142,30 @@ def test_a_summary_keeps_what_the_pages_show() -> None:
     assert "| **cotenant** | 1.23 ±0.10 | – |" in lines
     assert lines[-1] == "- random at 0.9: +3.12 ±1.00 (excludes zero)"
     assert cell(Value(0.5), 1.0, 1) == "0.5"
+
+
+def test_violation_by_the_law_that_a_seed_drew() -> None:
+    def run(policy: str, seed: int, violation: float) -> dict[str, object]:
+        return {
+            "policy": policy,
+            "load": 0.9,
+            "seed": seed,
+            "violation": violation,
+            "violation_service": 0.0,
+            "violation_batch": None if policy == "bound" else 0.0,
+        }
+
+    found = {"seeds": 3, "loads": [0.9], "ours": "cotenant", "rows": [], "paired": [], "sustained_load": []}
+    made = {"provenance": {"cotenant": "0.1.0", "sources": "abc"}}
+    records = [run("random", 22, 0.05), run("random", 21, 0.03), run("random", 20, 0.01), run("bound", 20, 0.0)]
+    records += [run("cotenant", 20, 0.0), run("cotenant", 21, 0.01), run("cotenant", 22, 0.01)]
+    summary = summarise("mixed", "cotenant lab compare", found, made, "0123456789", records)
+    assert by_law(summary, {20: "knee", 21: "linear", 22: "linear"}) == [
+        "| law | seeds | load | **cotenant** | random |",
+        "| --- | --- | --- | --- | --- |",
+        "| knee | 1 | 0.9 | 0.00 | 1.00 (+1.00) |",
+        "| linear | 2 | 0.9 | 1.00 | 4.00 (+3.00 ±12.71) |",
+    ]
 
 
 @pytest.mark.parametrize(

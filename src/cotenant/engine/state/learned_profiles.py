@@ -228,7 +228,11 @@ class LearnedProfiles:
     def _enter(self, shapes: Int) -> Int:
         """Rows of the store of these shapes; -1 where there are more applications in one round than the store keeps."""
         self._sync()
-        for k in np.unique(shapes[self._row_of[shapes] < 0]).tolist():
+        rows = self._row_of[shapes]
+        new = shapes[rows < 0]
+        if not len(new):
+            return rows
+        for k in np.unique(new).tolist():
             self._row_of[k] = self.store.enter(self._encoder.shape(k))
             self._prior.pop(k, None)
         self._sync()

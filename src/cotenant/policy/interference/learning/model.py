@@ -147,10 +147,12 @@ def tolerated(table: Float, cores: Float) -> Float:
     level, queue, peak = table[:, Column.LEVEL], table[:, Column.QUEUE], table[:, Column.PEAK]
     slowdown = np.ones(len(table))
     servers = np.maximum(cores, 1.0)
+    power = np.sqrt(2.0 * (servers + 1.0)) - 1.0
     for _ in range(_TOLERANCE_STEPS):  # a slower service also queues longer
         load = np.minimum(peak * slowdown, _MOST_LOAD)
-        waits = np.log1p(load ** (np.sqrt(2.0 * (servers + 1.0)) - 1.0) / (servers * (1.0 - load)))
-        slowdown = np.clip(0.5 * slowdown + 0.5 * np.exp(-(level + queue * waits)), 1.0, _MOST_TOLERATED)
+        waits = np.log1p(load**power / (servers * (1.0 - load)))
+        slowdown = 0.5 * slowdown + 0.5 * np.exp(-(level + queue * waits))
+        slowdown = np.minimum(np.maximum(slowdown, 1.0), _MOST_TOLERATED)
     return np.where(peak > 0.0, slowdown, _MOST_TOLERATED)
 
 
