@@ -30,7 +30,7 @@ def demo(
     Parameters
     ----------
     profile
-        Placement profiles to show, one after another. PROFILE+POLICY adds a manager, which lends by peak or usage what services leave idle. Default: kube-default, kube-default+usage, cotenant-requests+peak.
+        Placement profiles to show, one after another. PROFILE+POLICY adds a manager, which lends by peak or usage what services leave idle. Default: kube-default, kube-default+usage, cotenant+peak.
     nodes
         Simulated nodes.
     workload

@@ -27,7 +27,7 @@ from cotenant.services.up.config import UpConfig
 from cotenant.services.up.lending import POLICIES
 from cotenant.services.up.warming import is_warm, warm_apart
 
-SHOWN = ("kube-default", "kube-default+usage", "cotenant-requests+peak")
+SHOWN = ("kube-default", "kube-default+usage", "cotenant+peak")
 LOAD = 1.2  # share of the nodes' CPU that services and batch request: more than kube-default can place
 WAIT = "scheduler_pod_scheduling_sli_duration_seconds_bucket"
 SAMPLE_S = 0.5
