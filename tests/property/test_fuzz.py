@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from time import process_time
 
 import pytest
-from bench.fuzz.__main__ import fuzz
+from bench.fuzz.__main__ import SLOW_S, fuzz
 from bench.fuzz.reader import Reader
 from bench.fuzz.readers import all_readers
 
@@ -37,3 +38,16 @@ def test_an_undocumented_error_and_an_endless_reader_are_failures() -> None:
     assert found.failures == 3
     assert "broken, seed 7" in found.first_failure
     assert "KeyError" in found.first_failure
+
+
+@pytest.mark.slow
+def test_an_input_is_slow_only_if_it_is_slow_again() -> None:
+    def compiles_once(text: bytes) -> None:
+        began_s = process_time()
+        while not compiled and process_time() - began_s < SLOW_S + 0.1:
+            pass
+        compiled.append(text)
+
+    compiled: list[bytes] = []
+    assert not fuzz(Reader("cold", lambda rng: b"x", compiles_once), 3, seed=7).failures
+    assert len(compiled) == 4
