@@ -80,7 +80,8 @@ _ABLATIONS = (
 )
 # Under the laws of contention nobody declares profiles: what a cluster knows. Sensitivity and pressure are learned, or not known.
 _LAW_POLICIES = "cotenant-learned,kube-default,edf-least-allocated,edf-paragon-measured,edf-paragon-learned"
-ERRORS = ("1.0",)  # log-normal sd of estimates
+LAWS = ("linear", "knee", "queueing")
+ERRORS = ("0", "0.2", "0.5", "1.0", "2.0")  # log-normal sd of estimates
 
 
 def _compare(workload: str, policies: str, *more: str) -> tuple[str, ...]:
@@ -92,10 +93,32 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "mixed",
         "The mixed law, nothing declared",
         _compare(
-            "colocation", _LAW_POLICIES, "--pressure-law", "mixed", "--no-declared-profiles", "--load", "0.85,0.90"
+            "colocation",
+            _LAW_POLICIES,
+            *("--pressure-law", "mixed", "--no-declared-profiles", "--load", "0.80,0.85,0.90,0.95"),
         ),
         _SHORT,
         "20-29",
+    ),
+    *(
+        Experiment(
+            f"law-{law}",
+            f"The {law} law at 90 %, nothing declared",
+            _compare("colocation", _LAW_POLICIES, "--pressure-law", law, "--no-declared-profiles", "--load", "0.90"),
+            _SHORT,
+            "20-24",
+        )
+        for law in LAWS
+    ),
+    *(
+        Experiment(
+            f"scale-{law}",
+            f"The scale of the {law} law",
+            _compare("colocation", "kube-default", "--pressure-law", law, "--load", "0.82"),
+            _SHORT,
+            "20-24",
+        )
+        for law in LAWS
     ),
     *(
         Experiment(
@@ -107,7 +130,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
                 *("--pressure-law", "mixed", "--load", "0.85", "--estimate-error", sd),
             ),
             _SHORT,
-            "20-22",
+            "20-29",
         )
         for sd in ERRORS
     ),

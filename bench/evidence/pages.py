@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench.evidence.experiments import BY_NAME, ERRORS, OPENB_LISTS
+from bench.evidence.experiments import BY_NAME, ERRORS, LAWS, OPENB_LISTS
 from bench.evidence.searches import SEARCH_BY_NAME, read_search
 from bench.evidence.searches import section as search_section
 from bench.evidence.summaries import Summary, read_summary
@@ -21,6 +21,7 @@ from bench.evidence.tables import (
     made_together,
     mixed_in_brief,
     openb_lists,
+    scales,
     section,
 )
 from cotenant.lab.storage import write_atomic
@@ -75,11 +76,18 @@ def _openb_lists(root: Path) -> list[str]:
     return [made, "", *openb_lists(found, PUBLISHED_FGD)]
 
 
+_BRIEF_LOADS = (0.85, 0.90)
+
+
 def _mixed_readme(root: Path) -> list[str]:
     found = read_summary(root, "mixed")
     made = f"`{found.command}`, {found.seeds} paired seeds, commit {found.commit}. ± is a 95 % interval."
     lines = mixed_in_brief(
-        found, ("policy", "violation % (services, batch) at", "minus ours, points, at"), ("(", ", ", ")"), "(tie)"
+        found,
+        _BRIEF_LOADS,
+        ("policy", "violation % (services, batch) at", "minus ours, points, at"),
+        ("(", ", ", ")"),
+        "(tie)",
     )
     return [*lines, "", made]
 
@@ -88,7 +96,11 @@ def _mixed_readme_zh(root: Path) -> list[str]:
     found = read_summary(root, "mixed")
     made = f"`{found.command}`，{found.seeds} 个配对种子，提交 {found.commit}；± 为 95 % 置信区间。"
     lines = mixed_in_brief(
-        found, ("策略", "违约率 %（服务，批处理），负载", "与我们之差（百分点），负载"), ("（", "，", "）"), "（持平）"
+        found,
+        _BRIEF_LOADS,
+        ("策略", "违约率 %（服务，批处理），负载", "与我们之差（百分点），负载"),
+        ("（", "，", "）"),
+        "（持平）",
     )
     return [*lines, "", made]
 
@@ -97,6 +109,11 @@ def _mixed_laws(root: Path) -> list[str]:
     found = read_summary(root, "mixed")
     seeds = sorted({run.seed for run in found.runs})
     return by_law(found, {seed: drawn(WorldConfig(), MIXED, seed).pressure_law for seed in seeds})
+
+
+def _scales(root: Path) -> list[str]:
+    found = {law: read_summary(root, f"scale-{law}") for law in LAWS}
+    return [made_together(found, "LAW"), "", *scales(found)]
 
 
 def _estimates(root: Path) -> list[str]:
@@ -112,11 +129,13 @@ _SPECIAL: dict[str, Callable[[Path], list[str]]] = {
     "mixed.readme.zh": _mixed_readme_zh,
     "mixed.laws": _mixed_laws,
     "law.estimates": _estimates,
+    "law.scales": _scales,
 }
 # Tables of several experiments -> the experiments that have no table of their own.
 COMBINED: Mapping[str, tuple[str, ...]] = {
     "openb.lists": tuple(f"openb-{name}" for name in OPENB_LISTS),
     "law.estimates": tuple(f"estimates-{sd}" for sd in ERRORS),
+    "law.scales": tuple(f"scale-{law}" for law in LAWS),
 }
 
 

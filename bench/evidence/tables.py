@@ -163,6 +163,18 @@ def made_together(summaries: Mapping[str, Summary], word: str) -> str:
     return f"`{command}` ({seeds} paired seeds, ± = 95 % interval). Made with {first.version} at commit {commits}, sources {sources}."
 
 
+def scales(summaries: Mapping[str, Summary]) -> list[str]:
+    """Violation of the one policy of each summary, by law."""
+    lines = ["| law | policy | violation % | services % | batch % |", "|" + " --- |" * 5]
+    for law, summary in summaries.items():
+        row = summary.rows[0]
+        kinds = ("violation", "violation_service", "violation_batch")
+        lines.append(
+            "| " + " | ".join((law, row.policy, *(cell(figure(row, kind), 100.0, 2) for kind in kinds))) + " |"
+        )
+    return lines
+
+
 def estimates(summaries: Mapping[str, Summary]) -> list[str]:
     """Violation of ours and of the other policy by the error of estimates, and the paired difference."""
     ours, other = _ESTIMATES
@@ -219,19 +231,21 @@ def _of(summary: Summary, policy: str, load: float) -> list[Run]:
     return sorted(runs, key=lambda run: run.seed)
 
 
-def mixed_in_brief(summary: Summary, headings: Sequence[str], brackets: tuple[str, str, str], zero: str) -> list[str]:
-    """The README's table of the mixed law: a row per policy, violation and the difference to ours at each load."""
+def mixed_in_brief(
+    summary: Summary, loads: Sequence[float], headings: Sequence[str], brackets: tuple[str, str, str], zero: str
+) -> list[str]:
+    """The README's table of the mixed law: a row per policy, violation and the difference to ours at each of `loads`."""
     opening, separator, closing = brackets
     policy, violation, points = headings
     head = [policy]
-    for load in summary.loads:
+    for load in loads:
         head += [f"{violation} {load:.2f}", f"{points} {load:.2f}"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     rows = {(row.policy, row.load): row for row in summary.rows}
     paired = {(each.policy, each.load): each.value for each in summary.paired}
-    for name in sorted({row.policy for row in summary.rows}, key=lambda name: _mean(rows[name, summary.loads[-1]])):
+    for name in sorted({row.policy for row in summary.rows}, key=lambda name: _mean(rows[name, loads[-1]])):
         cells = [_name(name, summary)]
-        for load in summary.loads:
+        for load in loads:
             row = rows[name, load]
             parts = [cell(Value(figure(row, f"violation_{kind}").mean), 100.0, 2) for kind in ("service", "batch")]
             cells.append(f"{cell(Value(_mean(row)), 100.0, 2)} {opening}{separator.join(parts)}{closing}")
