@@ -55,7 +55,7 @@ def summary(found: Plan) -> str:
     if found.nodes and not measured:
         text += " Without NodeMetrics nothing can be planned: they are written by `cotenant agent` or koordlet, in `cotenant up` with --manager."
     if found.placed_first:
-        text += f" {_count(found.placed_first, 'pod')} that wait were placed first in the simulation."
+        text += f" In the simulation {_count(found.placed_first, 'pending pod')} were placed first."
     return text
 
 
