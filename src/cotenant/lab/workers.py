@@ -12,6 +12,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -53,7 +54,9 @@ class _Worker(Generic[Task]):
 def tune_process() -> None:
     """Make this process fit for runs beside others: one thread a library that has not been loaded yet, and fewer garbage collections."""
     for name in _ONE_THREAD:
-        os.environ.setdefault(name, "1")
+        # A loaded Numba reads all its settings again when one changes in the environment, and forgets the folder of compiled code.
+        if not (name.startswith("NUMBA_") and "numba" in sys.modules):
+            os.environ.setdefault(name, "1")
     gc.set_threshold(*_GARBAGE)
 
 
