@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CLANG ?= $(shell for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do command -v $$name && break; done)
 BPF_OBJECTS := $(patsubst bpf/%.bpf.c,src/cotenant/drivers/ebpf/objects/%.bpf.o,$(wildcard bpf/*.bpf.c))
-BENCHES ?= placement gang rebuild replay coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook
+BENCHES ?= placement gang rebuild replay coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
 
-.PHONY: help setup demo compare test check lint types floors bench bpf docs clean
+.PHONY: help setup demo compare test check lint types floors bench bpf console screenshots docs manifests clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -17,7 +17,7 @@ setup: $(STAMP) ## make .venv with everything the lab and the tests need
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,node,traces,tune,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,node,traces,credit,tune,png,dev]'
 	$(BIN)/cotenant warm
 	@touch $@
 
@@ -49,16 +49,33 @@ floors: setup
 bench: setup ## speed: a JSON object a line on standard output, one for each of BENCHES
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name --json || exit 1; done
 
-bpf: $(BPF_OBJECTS) ## build the eBPF objects: needs clang and libbpf's headers, nothing of the running kernel
+bpf: src/cotenant/drivers/ebpf/objects/SHA256SUMS ## build the eBPF objects: needs clang and libbpf's headers, nothing of the running kernel
 
-src/cotenant/drivers/ebpf/objects/%.bpf.o: bpf/%.bpf.c
+$(filter %/zone_sub_latency.bpf.o %/zone_sub_throughput.bpf.o %/zone_sub_weighted.bpf.o %/zone_sub_exclusive.bpf.o,$(BPF_OBJECTS)): \
+  src/cotenant/drivers/ebpf/objects/zone_sub_%.bpf.o: bpf/zone_%.bpf.c
+
+src/cotenant/drivers/ebpf/objects/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
 	@test -n "$(CLANG)" || { echo "make bpf needs clang and libbpf's headers, on Debian: apt-get install clang libbpf-dev" >&2; exit 1; }
 	@mkdir -p $(@D)
 	$(CLANG) --target=bpf -mcpu=v3 -g -O2 -Wall -Werror -idirafter /usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
+
+# the digests that a loader compares, shipped with the objects
+src/cotenant/drivers/ebpf/objects/SHA256SUMS: $(BPF_OBJECTS)
+	cd $(@D) && sha256sum $(notdir $(BPF_OBJECTS)) > $(@F)
+
+console: setup ## build the console's page into the package: needs node and npm, nothing else does
+	cd console && npm ci --no-audit --no-fund && npm run --silent check && npm run --silent build
+	$(BIN)/python -m tools.console_digest
+
+screenshots: setup ## take the pictures of the README and the guides from a running cluster: needs Chromium; the report's after `make compare`
+	$(BIN)/python -m tools.screenshots
 
 docs: setup ## regenerate the pages that are derived from code
 	$(BIN)/python -m cotenant lab metrics --markdown > docs/metrics.md
 	$(BIN)/python -m tools.rooms > docs/architecture.svg
 
+manifests: setup ## render the manifests beside the chart from it: needs helm
+	$(BIN)/python -m tools.manifests
+
 clean: ## remove what can be made again
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist $(BPF_OBJECTS)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist $(BPF_OBJECTS) src/cotenant/drivers/ebpf/objects/SHA256SUMS

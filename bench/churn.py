@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
+from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 from time import monotonic, sleep
@@ -35,20 +36,20 @@ from bench.machine import show
 SPANS = 8
 _T95 = 2.447  # Student's t for SPANS - 2 degrees of freedom, two-sided
 KEPT_EVENTS = 50_000  # that the server keeps (local/apiserver/kinds/events.py)
-SAMPLE_S = 2.0
+SAMPLE_S = 5.0
 START_S = 240.0
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-def slope(at: list[int], bytes_: list[float]) -> tuple[float, float, float]:
-    """Bytes a pod: the slope of a line through the means of `SPANS` spans, and its 95 % interval."""
+def slope(at: Sequence[float], values: Sequence[float]) -> tuple[float, float, float]:
+    """The slope of a line through the means of `SPANS` spans, and its 95 % interval, in units of `values` (here bytes) by units of `at` (here pods)."""
     size = len(at) // SPANS
     if not size:
         raise SystemExit(f"bench.churn: {len(at)} samples are too few for {SPANS} spans")
     spans = [slice(i * size, (i + 1) * size) for i in range(SPANS)]
     x = [statistics.fmean(at[each]) for each in spans]
-    y = [statistics.fmean(bytes_[each]) for each in spans]
+    y = [statistics.fmean(values[each]) for each in spans]
     fit = statistics.linear_regression(x, y)
     left = sum((v - fit.slope * u - fit.intercept) ** 2 for u, v in zip(x, y, strict=True))
     mean = statistics.fmean(x)
@@ -56,11 +57,16 @@ def slope(at: list[int], bytes_: list[float]) -> tuple[float, float, float]:
     return fit.slope, fit.slope - half, fit.slope + half
 
 
+_HEAP = re.compile(r'^cotenant_heap_bytes\{state="in_use"\} (\S+)$', re.MULTILINE)
+_BLOCKS = re.compile(r"^cotenant_python_blocks (\S+)$", re.MULTILINE)
+
+
 class Cluster:
     """`cotenant up` in a folder of its own, and its processes by name."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
-        arguments = ("up", "--dir", str(folder), "--nodes", str(nodes), "--port", "0")
+    def __init__(self, folder: Path, nodes: int, *more: str) -> None:
+        """`more`: further arguments of `cotenant up`."""
+        arguments = ("up", "--dir", str(folder), "--nodes", str(nodes), "--port", "0", *more)
         self._log = folder / "out"
         with self._log.open("wb") as out:
             self.process = subprocess.Popen([sys.executable, "-m", "cotenant", *arguments], stdout=out, stderr=out)
@@ -71,11 +77,16 @@ class Cluster:
                 raise SystemExit(f"bench.churn: the cluster did not start:\n{self._log.read_text()}")
             sleep(0.2)
         self.server = Server.of(folder / "kubeconfig")
+        self.metrics = {"apiserver": f"{self.server.url}/metrics"}
+        for name, found in re.findall(
+            r"^  (extender|metrics): (http://127\.0\.0\.1:\d+)", self._log.read_text(), re.MULTILINE
+        ):
+            self.metrics["scheduler" if name == "metrics" else name] = f"{found}/metrics"
         self.pids = {"apiserver": self.process.pid}
         for text in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
             words = Path(f"/proc/{text}/cmdline").read_bytes().decode().split("\0")
-            for name in ("scheduler", "extender"):
-                if name in words:
+            for name in ("scheduler", "extender", "manager"):
+                if name in words[:4]:
                     self.pids[name] = int(text)
 
     def stop(self) -> None:
@@ -156,10 +167,41 @@ class Churn:
             return len(re.findall(rb'"reason":"Unschedulable"', await answer.read()))
 
 
-async def measure(cluster: Cluster, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Fill, warm up, sample. One row a process."""
-    samples: dict[str, list[float]] = {name: [] for name in cluster.pids}
-    at: list[int] = []
+class Samples:
+    """Of one measure of one process: values, each with the number of pods created by then."""
+
+    def __init__(self, process: str, measure: str, unit: str) -> None:
+        self.process, self.measure, self.unit = process, measure, unit
+        self._at: list[int] = []
+        self._values: list[float] = []
+
+    def add(self, created: int, value: float) -> None:
+        """One sample."""
+        self._at.append(created)
+        self._values.append(value)
+
+    def row(self) -> dict[str, Any]:
+        """The slope with its interval, in units a pod."""
+        value, low, high = slope(self._at, self._values)
+        scale = 2**20 if self.unit == "MiB" else 1
+        return {
+            "process": self.process,
+            "measure": self.measure,
+            "unit": self.unit,
+            "first": self._values[0] / scale,
+            "last": self._values[-1] / scale,
+            "a_pod": value,
+            "low": low,
+            "high": high,
+            "holds_zero": low <= 0.0 <= high,
+        }
+
+
+async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[dict[str, Any]], str]:
+    """Fill, warm up, sample. A row a process and measure, and a line about the pods."""
+    resident = {name: Samples(name, "resident", "MiB") for name in cluster.pids}
+    heap = {name: Samples(name, "C heap in use", "MiB") for name in cluster.metrics}
+    blocks = {name: Samples(name, "Python blocks", "blocks") for name in cluster.metrics}
     async with session(cluster.server, 100) as http:
         churn = Churn(http, options.rate, options.life_s)
         await churn.fill_events(options.events)
@@ -168,30 +210,22 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> list[dict[st
         running = asyncio.create_task(churn.run(options.measure_s))
         while not running.done():
             await asyncio.sleep(SAMPLE_S)
-            at.append(churn.created)
             for name, pid in cluster.pids.items():
-                samples[name].append(usage(pid).rss_mib * 2**20)
+                resident[name].add(churn.created, usage(pid).rss_mib * 2**20)
+            for name, url in cluster.metrics.items():
+                async with http.get(url) as answer:
+                    page = await answer.text()
+                for samples, pattern in ((heap[name], _HEAP), (blocks[name], _BLOCKS)):
+                    if found := pattern.search(page):
+                        samples.add(churn.created, float(found[1]))
         await running
         waiting = await churn.unscheduled()
-    rows = []
-    for name, sizes in samples.items():
-        value, low, high = slope(at, sizes)
-        rows.append(
-            {
-                "process": name,
-                "pods": churn.created - first,
-                "pods_s": (churn.created - first) / options.measure_s,
-                "first_mib": sizes[0] / 2**20,
-                "last_mib": sizes[-1] / 2**20,
-                "bytes_pod": value,
-                "low": low,
-                "high": high,
-                "holds_zero": low <= 0.0 <= high,
-                "failed": churn.failed,
-                "unscheduled": waiting,
-            }
-        )
-    return rows
+    rows = [samples.row() for by_process in (resident, heap, blocks) for samples in by_process.values()]
+    pods = churn.created - first
+    return (
+        rows,
+        f"{pods} pods, {pods / options.measure_s:.1f} a second; {churn.failed} requests failed, {waiting} pods unscheduled",
+    )
 
 
 def main() -> None:
@@ -209,10 +243,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(Path(folder), options.nodes)
         try:
-            rows = asyncio.run(measure(cluster, options))
+            rows, pods = asyncio.run(measure(cluster, options))
         finally:
             cluster.stop()
-    show(rows, options.json, [f"{options.nodes} nodes, pods live {options.life_s:g} s, warm-up {options.warm_s:g} s"])
+    rows.sort(key=lambda row: row["process"])
+    show(
+        rows,
+        options.json,
+        [f"{options.nodes} nodes, pods live {options.life_s:g} s, warm-up {options.warm_s:g} s; {pods}"],
+    )
 
 
 if __name__ == "__main__":

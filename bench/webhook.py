@@ -39,9 +39,9 @@ from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.groups.quota import Quota
+from cotenant.services.certificates.material import advance
 from cotenant.services.running import run_until_signal
 from cotenant.services.webhook.app import Application
-from cotenant.services.webhook.certificates import advance
 from cotenant.services.webhook.facts import Facts
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.process import LIMITS

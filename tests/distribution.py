@@ -18,6 +18,7 @@ TOGETHER = ("tests/node/guest", "tests/e2e")
 LONGEST = (
     "tests/node/guest",
     "tests/e2e",
+    "tests/browser/test_console.py",
     "tests/node/test_experiments.py",
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",

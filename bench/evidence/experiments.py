@@ -68,6 +68,16 @@ _DAG = (
     ("violation_count", "by jobs %", _PERCENT, 2),
     ("slowdown_p99", "p99 slowdown", 1.0, 2),
 )
+_TAKEOVER = (
+    ("violation_before", "before %", _PERCENT, 2),
+    ("violation_recovered", "min 30 to 90 %", _PERCENT, 2),
+    ("violation_fresh", "placed afresh %", _PERCENT, 2),
+    ("moved_recovery", "moved in 30 min %", _PERCENT, 2),
+    ("moved_hourly", "moved an hour %", _PERCENT, 2),
+    ("moved_again", "moved again within an hour", 1.0, 1),
+    ("violation_service", "services, run %", _PERCENT, 2),
+    ("violation_batch", "batch, run %", _PERCENT, 2),
+)
 # Pod lists with published results, beside the default one.
 OPENB_LISTS = (
     "cpu050", "cpu100", "cpu250", "gpushare40", "gpushare80", "gpuspec10", "gpuspec20", "gpuspec33", "multigpu20", "multigpu40", "multigpu50",
@@ -133,6 +143,17 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "20-29",
         )
         for sd in ERRORS
+    ),
+    Experiment(
+        "takeover",
+        "A badly packed cluster taken over at hour 2, under the mixed law",
+        _compare(
+            "takeover",
+            "cotenant-learned,cotenant-learned-few-moves,cotenant-learned-no-moves,kube-default",
+            *("--pressure-law", "mixed", "--no-declared-profiles"),
+        ),
+        _TAKEOVER,
+        "20-29",
     ),
     Experiment("founding", "The founding comparison (77 % of CPU requested)", _compare("founding", ""), _FOUNDING),
     Experiment(

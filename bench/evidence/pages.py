@@ -13,11 +13,10 @@ from pathlib import Path
 from bench.evidence.experiments import BY_NAME, ERRORS, LAWS, OPENB_LISTS
 from bench.evidence.searches import SEARCH_BY_NAME, read_search
 from bench.evidence.searches import section as search_section
-from bench.evidence.summaries import Summary, read_summary
+from bench.evidence.summaries import read_summary
 from bench.evidence.tables import (
     by_law,
     estimates,
-    founding_in_brief,
     made_together,
     mixed_in_brief,
     openb_lists,
@@ -37,31 +36,6 @@ PUBLISHED_FGD: Mapping[str, float] = {
     "default": 95.39, "cpu050": 95.21, "cpu100": 95.35, "cpu250": 93.41, "gpushare40": 94.15, "gpushare80": 89.30,
     "gpuspec10": 94.95, "gpuspec20": 94.84, "gpuspec33": 94.55, "multigpu20": 95.65, "multigpu40": 96.99, "multigpu50": 97.18,
 }  # fmt: skip
-
-
-def _readme(root: Path) -> list[str]:
-    headings = (
-        "policy",
-        "success %",
-        "fragmentation %",
-        "violation % (services, batch)",
-        "task fairness",
-        "p99 slowdown",
-    )
-    found = read_summary(root, "founding")
-    made = f"`{found.command}`, {found.seeds} paired seeds, commit {found.commit}; it prints all {_policies(found)} policies."
-    return [*founding_in_brief(found, headings, ("(", ", ", ")")), "", made]
-
-
-def _readme_zh(root: Path) -> list[str]:
-    headings = ("策略", "成功率 %", "碎片 %", "违约率 %（服务，批处理）", "任务公平", "p99 减速")
-    found = read_summary(root, "founding")
-    made = f"`{found.command}`，{found.seeds} 个配对种子，提交 {found.commit}；会打印全部 {_policies(found)} 个策略。"
-    return [*founding_in_brief(found, headings, ("（", "，", "）")), "", made]
-
-
-def _policies(found: Summary) -> int:
-    return len({row.policy for row in found.rows} - {"bound"})
 
 
 def _openb_lists(root: Path) -> list[str]:
@@ -122,8 +96,6 @@ def _estimates(root: Path) -> list[str]:
 
 
 _SPECIAL: dict[str, Callable[[Path], list[str]]] = {
-    "founding.readme": _readme,
-    "founding.readme.zh": _readme_zh,
     "openb.lists": _openb_lists,
     "mixed.readme": _mixed_readme,
     "mixed.readme.zh": _mixed_readme_zh,

@@ -100,29 +100,6 @@ def section(summary: Summary, columns: Sequence[Column]) -> list[str]:
     return [made_by(summary), "", *table(summary, columns), *sustained(summary), *paired(summary)]
 
 
-def founding_in_brief(summary: Summary, headings: Sequence[str], brackets: tuple[str, str, str]) -> list[str]:
-    """The README's table: eight policies; services and batch in brackets (opening, separator, closing) behind the violation."""
-    opening, separator, closing = brackets
-    lines = ["| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings)]
-    rows = {row.policy: row for row in summary.rows}
-    for policy in _BRIEF:
-        row = rows[policy]
-        parts = [cell(Value(figure(row, f"violation_{kind}").mean), 100.0, 2) for kind in ("service", "batch")]
-        cells = [
-            _name(policy, summary),
-            cell(figure(row, "success"), 100.0, 2),
-            cell(figure(row, "fragmentation"), 100.0, 2),
-            f"{cell(figure(row, 'violation'), 100.0, 2)} {opening}{separator.join(parts)}{closing}",
-            cell(Value(figure(row, "task_fairness").mean), 1.0, 3),
-            cell(Value(figure(row, "slowdown_p99").mean), 1.0, 2),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-_BRIEF = ("cotenant", "edf-paragon", "kube-default", "firmament-coco", "tetris", "random", "founding", "best-fit")
-
-
 def openb_lists(summaries: Mapping[str, Summary], published: Mapping[str, float]) -> list[str]:
     """Ours beside FGD on every pod list: allocation, first refusal, acceptance of CPU-only and of 8-GPU pods, ours / FGD / FGD with all classes."""
     head = (

@@ -7,7 +7,7 @@ deleted. `decide` runs after every 50th delivery, so that the engine behind the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 from zlib import crc32
@@ -49,12 +49,19 @@ class Clock:
         return self.deliveries * _STEP_S
 
 
+@dataclass(slots=True)
+class Kept:
+    """Stands for the reflector of one kind: the objects by namespace/name."""
+
+    cache: dict[str, ApiObject] = field(default_factory=dict)
+
+
 class CollectedWatches(Watches):
     """Keeps what would be done with the deliveries of each kind, instead of watching an API server."""
 
     def __init__(self) -> None:
         super().__init__(cast(Client, None))
-        self.collected: dict[str, tuple[Kind[Any], Deliver[Any]]] = {}
+        self.collected: dict[tuple[str, type], tuple[Kind[Any], list[Deliver[Any]], Kept]] = {}
 
     def deliver(
         self,
@@ -66,36 +73,48 @@ class CollectedWatches(Watches):
         optional: bool = False,
     ) -> Reflector[Any]:
         """Keep the handler."""
-        self.collected[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] = kind, deliver
-        return cast(Reflector[Any], None)
+        name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+        _, handlers, kept = self.collected.setdefault((name, kind.form), (kind, [], Kept()))
+        handlers.append(deliver)
+        return cast(Reflector[Any], kept)
 
     def readers(
-        self, process: str, clock: Clock, decide: Callable[[], None], shapes: dict[str, Shape] | None = None
+        self,
+        process: str,
+        clock: Clock,
+        decide: Callable[[], None],
+        shapes: dict[str, Shape] | None = None,
+        part: float = 0.3,
     ) -> list[Reader]:
-        """One for each kind. `shapes` make documents of a kind (by its plural) more likely to be read to their end."""
+        """One for each form of each kind. `shapes` make documents of a kind (by its plural) more likely to be read to their end."""
         return [
             Reader(
                 f"{process} {name}",
                 documents_of(kind.form, _named(kind, (shapes or {}).get(kind.plural))),
-                _delivery(kind, deliver, clock, decide),
+                _delivery(kind, handlers, kept.cache, clock, decide),
                 UNREADABLE,
-                0.3,
+                part,
             )
-            for name, (kind, deliver) in self.collected.items()
+            for (name, _), (kind, handlers, kept) in self.collected.items()
         ]
 
 
 def _delivery(
-    kind: Kind[Any], deliver: Deliver[Any], clock: Clock, decide: Callable[[], None]
+    kind: Kind[Any],
+    handlers: list[Deliver[Any]],
+    known: dict[str, ApiObject],
+    clock: Clock,
+    decide: Callable[[], None],
 ) -> Callable[[bytes], object]:
     decoder = msgspec.json.Decoder(kind.form)
-    known: dict[str, ApiObject] = {}
 
     def read(text: bytes) -> None:
         new = decoder.decode(text)
         key = key_of(new.metadata)
         gone = crc32(text) % 5 == 0
-        deliver([Changed(kind.name, key, known.get(key), None if gone and key in known else new)])
+        change = Changed(kind.name, key, known.get(key), None if gone and key in known else new)
+        for deliver in handlers:
+            deliver([change])
         if gone:
             known.pop(key, None)
         else:

@@ -18,11 +18,14 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.fuzz.inputs import documents_of, text_input, texts_like
+from bench.fuzz.movers import credit_readers, rebalancer_readers
 from bench.fuzz.reader import Clock, CollectedWatches, Reader
 from bench.fuzz.services import lint_reader, manager_readers, webhook_readers
 from cotenant.drivers.cgroup import parsing as cgroup
 from cotenant.drivers.cgroup import translation
+from cotenant.drivers.jaeger.batch import request_of
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.custom.service_objective import read_spec
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.otlp.decoding import decode_json, decode_protobuf, gunzip
 from cotenant.drivers.otlp.resources import span_tags
@@ -31,6 +34,9 @@ from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.drivers.resctrl import schemata
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
+from cotenant.engine.node.instructions import AgentCounts
+from cotenant.engine.node.settings import AgentSettings
+from cotenant.engine.node.view import NodeView
 from cotenant.engine.rehearsal import rehearse
 from cotenant.engine.state.reports import Reports
 from cotenant.engine.traces.trace_engine import TraceEngine
@@ -39,16 +45,20 @@ from cotenant.model.document import parse
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.knob import GiveBack, Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import parse_quantity
 from cotenant.model.traces.spans import SpanBatch
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.configuration.config import read_config
 from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
 from cotenant.services.keeper import wire
-from cotenant.services.reporting import payload
+from cotenant.services.objectives.converting import convert
+from cotenant.services.objectives.files import documents, objectives_of
+from cotenant.services.reporting import payload, signals, stories
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.load_aware import parse_settings
 from cotenant.services.scheduler.watches import EngineWatches
+from cotenant.services.zones.reading import definition_of
 
 
 def all_readers(folder: Path) -> list[Reader]:
@@ -57,7 +67,10 @@ def all_readers(folder: Path) -> list[Reader]:
         *_kubernetes(),
         *manager_readers(),
         *webhook_readers(),
+        *rebalancer_readers(),
+        *credit_readers(),
         lint_reader(),
+        *_objectives(),
         *_node_files(),
         *_documents(folder),
         *_messages(),
@@ -181,6 +194,10 @@ def _spans() -> list[Reader]:
     for each in request.resource_spans[0].scope_spans[0].spans:
         each.trace_id, each.span_id, each.parent_span_id = b"t" * 16, b"s" * 8, b"p" * 8
     protobuf = request.SerializeToString()
+    jaeger = bytes.fromhex(
+        "82810009656d697442617463681c1c180463617274191c18097370616e2e6b696e64150018067365727665720000191c160e1611160816001804776f726b191c1500160e16111606001502"
+        "168080f28183898506160a191c18097370616e2e6b696e641500180673657276657200000000"
+    )  # a batch of one span, in compact Thrift
     engine = TraceEngine(1.7e9, span_tags)
 
     def take(decode: Callable[[bytes], SpanBatch], body: bytes) -> None:
@@ -191,7 +208,77 @@ def _spans() -> list[Reader]:
         Reader("OTLP protobuf", texts_like(protobuf, protobuf * 30), lambda body: take(decode_protobuf, body), (InvalidInput,), 0.3),
         Reader("OTLP JSON", texts_like(text), lambda body: take(decode_json, body), (InvalidInput,), 0.1),
         Reader("OTLP gzip", texts_like(gzip.compress(text)), gunzip, (InvalidInput,)),
+        Reader("Jaeger datagram", texts_like(jaeger), lambda body: take(decode_protobuf, request_of(body)), (InvalidInput,), 0.3),
     ]  # fmt: skip
+
+
+def _objectives() -> list[Reader]:
+    """Specs and files of objectives, those of other systems, and what agents and the trace process say to each other."""
+    spec = (
+        b'{"service": {"namespace": "shop", "name": "cart", "operation": "GET /cart"}, "indicator": {"latency": {"below": "200ms"}}, "target": "99.9", "window": "28d", '
+        b'"alerting": {"severities": {"fast": "critical", "slow": ""}, "minEvents": 50}, "protect": {"guard": true, "maxAction": "cap"}}'
+    )
+    file = (
+        b'{"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ServiceObjective", "metadata": {"name": "cart"}, "spec": %b}'
+        % spec
+    )
+    sloth = b"version: prometheus/v1\nservice: s\nslos:\n- {name: a, objective: 99.9, sli: {events: {error_query: 'x{le=\"0.5\"}', total_query: x}}}\n"
+    openslo = (
+        b"{apiVersion: openslo/v1, kind: SLO, metadata: {name: a}, spec: {service: s, indicator: {spec: {thresholdMetric: {metricSource: {spec: {query: x}}}}}, "
+        b"timeWindow: [{duration: 28d, isRolling: true}], budgetingMethod: Occurrences, objectives: [{target: 0.99, op: lte, value: 0.2}]}}"
+    )
+    pyrra = b"{apiVersion: pyrra.dev/v1alpha1, kind: ServiceLevelObjective, metadata: {name: a}, spec: {target: '99', window: 2w, indicator: {latency: {success: {metric: 'x_bucket{le=\"1\"}'}}}}}"
+    line = b'{"signals":[{"objective":"o","service":"s","pod":"p","podUid":"u","thresholdUs":1,"budgetPpm":1000,"maxAction":"cap","guard":true,"windowUs":9000000,"requests":5,"bad":1,"p99Us":1,"atTargetUs":1}],"withdrawn":[["p","o"]]}'
+    story = b'{"node":"n","atS":1.0,"story":{"service":"shop/web","node":"n","now_us":9,"enabled":true,"replicas":["shop/w"],"incidents":[{"number":1,"stage":"holding","pod":"shop/w","uid":"u","objective":"","objective_us":1,"signal":"latency","threshold_ppm":1000000,"before":{"level_ppm":2000000,"burn_milli":3000,"samples":1},"cause":"pod","culprit":"batch/b","confidence_ppm":900000,"candidates":[],"proofs":[{"rung":"cap","culprit":"batch/b","at_us":3,"before":{"level_ppm":2,"burn_milli":null,"samples":1},"during":null,"after":null,"helped":true}],"opened_us":1,"recovered_after_us":2,"ended_us":null,"chain":[{"link":"cause","text":"c"}],"events":[{"at_us":1,"stage":"suspected","text":"t"}]}],"text":["t"]}}'
+    zone = b'{"zone": "shop", "groups": [{"group": "a/web", "kind": "service", "late_ms": 5, "weight": 100}], "backend": "auto", "policy": {"burn": 1.5}, "vm": {"memory_mib": 512, "cpus": 2}, "start": "exclusive", "exclusive": {"share": 0.25}}'
+    control_zone = b'{"apiVersion": "slo.cotenant.io/v1alpha1", "kind": "ControlZone", "metadata": {"name": "a"}, "spec": {"applications": [{"labels": {"app": "web"}}], "rules": [{"kind": "batch", "sliceUs": 9}]}}'
+    view = NodeView(AgentSettings(), AgentCounts())
+    view.pods_seen([NodePod("u", "shop", "cart", "g")])
+
+    def of(text: bytes) -> str:
+        return text.decode("utf-8", "replace")
+
+    def read(text: bytes) -> None:
+        for document in documents(of(text), "file"):
+            read_spec("ns", "name", document)
+
+    def take(text: bytes) -> None:
+        for wire_signal in signals.decode_line(text).signals:
+            view.signal_reported("u", signals.to_signal(wire_signal), 0)
+
+    wrong = (InvalidInput,)
+    return [
+        Reader("ServiceObjective spec", texts_like(spec), read, wrong, 0.1),
+        Reader(
+            "ServiceObjective file",
+            texts_like(file),
+            lambda text: objectives_of(documents(of(text), "file"), "file"),
+            wrong,
+            0.1,
+        ),
+        Reader("zone file", texts_like(zone, control_zone), lambda text: definition_of(text, "file"), wrong, 0.1),
+        Reader(
+            "objectives of other systems",
+            texts_like(sloth, openslo, pyrra),
+            lambda text: convert(documents(of(text), "file")),
+            wrong,
+            0.1,
+        ),
+        Reader("signal line", texts_like(line), take, wrong),
+        Reader(
+            "signal subscription",
+            texts_like(b'{"node":"n","pods":[["shop/cart","u"]]}'),
+            signals.decode_subscription,
+            wrong,
+        ),
+        Reader(
+            "action taken",
+            texts_like(b'{"objective":"o","node":"n","pod":"p","action":"cap","text":"t","atS":1.0}'),
+            signals.decode_action,
+            wrong,
+        ),
+        Reader("story", texts_like(story), stories.decode, wrong),
+    ]
 
 
 def _trace(folder: Path) -> Reader:

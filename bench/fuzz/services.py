@@ -19,6 +19,7 @@ from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.engine.manager.gpu_nodes import GpuNodes
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.node_ratios import NodeRatioKeeper
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
@@ -74,13 +75,13 @@ _OPERATIONS = ("CREATE", "CREATE", "CREATE", "UPDATE", "UPDATE", "DELETE")
 def manager_readers() -> list[Reader]:
     """One for each kind that the manager watches; the ConfigMap's values are JSON texts."""
     watches, manager, clock = CollectedWatches(), Manager(), Clock()
-    profiles, ratios = QuotaProfiles(), NodeRatioKeeper()
-    ManagerWatches(watches, manager, ConfigSource(), clock.now, lambda uid, errors: None, profiles, ratios)
+    profiles, ratios, gpus = QuotaProfiles(), NodeRatioKeeper(), GpuNodes()
+    ManagerWatches(watches, manager, ConfigSource(), clock.now, lambda uid, errors: None, profiles, ratios, gpus)
     manager.leads_now()
 
     def decide() -> None:
         now_s = clock.now()
-        for engine in (manager, profiles, ratios):
+        for engine in (manager, profiles, ratios, gpus):
             msgspec.json.encode([str(each) for each in engine.decide(now_s)])
         for name in manager.nodes():
             manager.explain(name, clock.now())

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from tests.fakes import waiting
+from tests.fakes import api_roles, waiting
 
 T = TypeVar("T")
 SOURCE = Path(__file__).parents[2] / "src"
@@ -133,12 +133,25 @@ class Client:
 class Up:
     """One `cotenant up`."""
 
-    def __init__(self, directory: Path, *options: object) -> None:
+    def __init__(self, directory: Path, *options: object, console: bool = False) -> None:
+        """Without its console, which is one more process to start, unless the test is about that."""
         self.directory = directory
         self.output = directory.parent / f"{directory.name}.out"
+        self.audit_log = directory.parent / f"{directory.name}.audit"
         with self.output.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "cotenant", "up", "--dir", str(directory), *map(str, options)],
+                [
+                    sys.executable,
+                    "-m",
+                    "cotenant",
+                    "up",
+                    "--dir",
+                    str(directory),
+                    "--audit-log",
+                    str(self.audit_log),
+                    *map(str, options),
+                    *([] if console else ["--no-console"]),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -170,7 +183,7 @@ class Up:
         return Client(self.kubeconfig)
 
     def children(self) -> dict[str, int]:
-        """The pids of its scheduler and extender, by name."""
+        """The pids of its child processes, by name."""
         found = {}
         for each in Path("/proc").glob("[0-9]*"):
             try:
@@ -220,10 +233,12 @@ class Up:
     def __enter__(self) -> Up:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.end()
+        if failure is None:
+            api_roles.check(self.audit_log)
 
 
 def kubectl(up: Up, *words: str, text: str | None = None, within_s: float = 60.0) -> str:

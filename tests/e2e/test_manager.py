@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
 CONFIG = "/api/v1/namespaces/koordinator-system/configmaps"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 BATCH = "kubernetes.io/batch-cpu"
 
 
@@ -71,3 +72,65 @@ def test_what_services_leave_idle_is_lent_used_and_explained(up: Up) -> None:
 
     api.patch(f"{CONFIG}/slo-controller-config", {"data": {"colocation-config": json.dumps({"enable": False})}})
     eventually("nothing is lent any more", lambda: all(_offers(api, node) == 0 for node in nodes))
+
+
+def test_withdrawing_before_an_uninstallation_leaves_neither_webhooks_nor_amounts(up: Up) -> None:
+    """The webhook's process is gone already, and refuses every pod by its absence; the manager still runs."""
+    api = Client(up.kubeconfig)
+    nodes = [each["metadata"]["name"] for each in api.items(NODES)]
+    for path, document in (("/api/v1/namespaces", {"metadata": {"name": "koordinator-system"}}), (CONFIG, {"metadata": {"name": "slo-controller-config"}})):  # fmt: skip
+        api.exchange("POST", path, document)  # another case may have made it
+    api.patch(f"{CONFIG}/slo-controller-config", {"data": {"colocation-config": json.dumps({"enable": True})}})
+    webhook = {
+        "name": "pods.cotenant.io", "clientConfig": {"url": "https://127.0.0.1:1/mutate-pod"}, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "timeoutSeconds": 1,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+    }  # fmt: skip
+    api.create(f"{WEBHOOKS}/mutatingwebhookconfigurations", {"metadata": {"name": "cotenant-webhook"}, "webhooks": [webhook]})  # fmt: skip
+    eventually("nodes lend", lambda: all(_offers(api, node) > 0 for node in nodes), 60.0)
+    late = _pod("late", {"requests": {"cpu": "1"}})
+    eventually("pods are refused", lambda: api.exchange("POST", f"{PODS}?dryRun=All", late)[0] >= 400)
+
+    done = run("withdraw", "--kubeconfig", up.kubeconfig)
+    assert done.returncode == 0, done.stderr
+    assert '"enable": true' in json.loads(done.stdout.partition("wanted again: ")[2].partition("\n")[0])["data"]["colocation-config"]  # fmt: skip
+    assert "deleted MutatingWebhookConfiguration cotenant-webhook" in done.stdout
+    assert "there is no ValidatingWebhookConfiguration" in done.stdout
+    assert all(_offers(api, node) == 0 for node in nodes)
+    eventually("pods are created", lambda: api.exchange("POST", f"{PODS}?dryRun=All", late)[0] == 201)
+    assert api.exchange("GET", f"{CONFIG}/slo-controller-config")[0] == 404
+    again = run("withdraw", "--kubeconfig", up.kubeconfig)
+    assert again.returncode == 0, again.stderr
+
+
+def test_gpus_and_numa_zones_have_totals_and_terms(tmp_path: Path) -> None:
+    options = ("--nodes", 1, "--ephemeral", "--manager", "--lend", "usage", "--gpus-per-node", 2, "--cpu-topology", "2x8x2")  # fmt: skip
+    with Up(tmp_path / "up", *options) as running:
+        running.ready()
+        api = Client(running.kubeconfig)
+        node = api.items(NODES)[0]["metadata"]["name"]
+        device = f"/apis/scheduling.koordinator.sh/v1alpha1/devices/{node}"
+
+        def gpus() -> dict[str, Any]:
+            found: dict[str, Any] = api.get(f"{NODES}/{node}")["status"]["allocatable"]
+            return {name: amount for name, amount in found.items() if name.startswith("koordinator.sh/")}
+
+        wanted = {"gpu": "200", "gpu-core": "200", "gpu-memory": "160Gi", "gpu-memory-ratio": "200"}
+        eventually("GPU totals", lambda: gpus() == {f"koordinator.sh/{name}": text for name, text in wanted.items()})
+
+        def zones() -> list[int]:
+            found = api.get(f"/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies/{node}")["zones"]
+            amounts = [{each["name"]: each["available"] for each in zone["resources"]} for zone in found]
+            assert all(each["cpu"] == "16" for each in amounts)  # what the agent reported stays
+            return [int(each[BATCH]) for each in amounts if BATCH in each]
+
+        eventually("both zones lend", lambda: len(zones()) == 2 and sum(zones()) == _offers(api, node), 60.0)
+        found = run("explain", "node", node, "--kubeconfig", running.kubeconfig)
+        assert found.returncode == 0, found.stderr
+        assert "2 GPUs of 100" in found.stdout
+        assert "in NUMA zone node-1" in found.stdout
+
+        devices = api.get(device)["spec"]["devices"]
+        changed = [{**each, "health": each["minor"] != 0} for each in devices]
+        api.patch(device, {"spec": {"devices": changed}})
+        eventually("a failed GPU leaves the totals", lambda: gpus().get("koordinator.sh/gpu-core") == "100")

@@ -30,6 +30,9 @@ PLURALS = {
     "configmaps": "ConfigMap",
     "nodemetrics": "NodeMetric",
     "nodeslos": "NodeSLO",
+    "podmigrationjobs": "PodMigrationJob",
+    "workloadprofiles": "WorkloadProfile",
+    "controlzones": "ControlZone",
 }
 
 
@@ -139,14 +142,14 @@ class FakeApi:
         """Events written with this reason."""
         return [e for e in self.objects["events"].values() if e["reason"] == reason]
 
-    async def until(self, holds: Callable[[], bool], within_s: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], within_s: float = 30.0) -> None:
         """Wait until something holds; every change of the store looks again."""
         async with asyncio.timeout(within_s), self._news:
             await self._news.wait_for(holds)
 
     async def until_asked(self, method: str, path: str) -> None:
         """Wait until a request has come."""
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(30.0):
             while (method, path) not in self.requests:
                 await asyncio.sleep(0)
 

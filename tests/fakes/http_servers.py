@@ -29,6 +29,7 @@ from cotenant.local.apiserver.storage.store import Store
 from cotenant.model.groups.quota import Quota
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.main import http_server
+from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.extender import process as extender
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.options import Options
@@ -59,6 +60,7 @@ SERVERS = {
     "agent": Facts("/healthz", "/v1/latency", 16 << 10),
     "webhook": Facts("/healthz", "/mutate-pod", 1 << 20),
     "traces": Facts("/healthz", "/v1/traces", 1 << 20),
+    "console": Facts("/healthz", "/login", 16 << 10),
 }
 
 
@@ -73,6 +75,7 @@ async def serving(name: str, limits: ServerLimits, tls: Tls | None = None) -> As
         "agent": _agent,
         "webhook": _webhook,
         "traces": _traces,
+        "console": _console,
     }[name]
     async with starting(limits, tls) as address:
         yield address
@@ -133,8 +136,8 @@ async def _traces(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Addres
     stop = asyncio.Event()
     heard: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
 
-    def listening(url: str, grpc: str) -> None:
-        heard.set_result(Address.parse("url", url.partition("//")[2]))
+    def listening(at: traces.Listening) -> None:
+        heard.set_result(Address.parse("url", at.url.partition("//")[2]))
 
     running = asyncio.create_task(traces.serve(settings, stop, listening, limits=limits))
     try:
@@ -152,6 +155,17 @@ async def _webhook(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Addre
     app = webhook.Application(reviewer, metrics, HealthPages(registry.page))
     async with _running(HttpServer(app, LOOPBACK, limits=limits), app, limits, tls) as address:
         yield address
+
+
+@asynccontextmanager
+async def _console(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
+    access = Access("http://127.0.0.1:1", FixedCredential(Credential("")))
+    process = ConsoleProcess(access, ConsoleOptions(listen=LOOPBACK))
+    try:
+        async with _running(HttpServer(process.app, LOOPBACK, limits=limits), process.app, limits, tls) as address:
+            yield address
+    finally:
+        await process.client.close()
 
 
 async def _no_pods(_: Quota) -> bool:

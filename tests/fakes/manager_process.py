@@ -94,7 +94,7 @@ def seen(process: ManagerProcess, node: str, at: datetime) -> bool:
     return metric is not None and metric.updated_s >= at.timestamp() - 0.001
 
 
-async def eventually(holds: Callable[[], object], within_s: float = 10.0) -> None:
+async def eventually(holds: Callable[[], object], within_s: float = 30.0) -> None:
     """Until something holds that is not only in the store."""
     async with asyncio.timeout(within_s):
         while not holds():

@@ -31,6 +31,7 @@ class Given:
     trace: int = 1
     failed: bool = False
     tags: dict[str, str | int] = field(default_factory=dict)
+    pod: str = ""
 
 
 def request_of(spans: Sequence[Given]) -> bytes:
@@ -39,6 +40,7 @@ def request_of(spans: Sequence[Given]) -> bytes:
     for given in spans:
         of_resource = request.resource_spans.add()
         described = {"service.name": given.service, "service.namespace": given.namespace, "host.name": given.host}
+        described["k8s.pod.name"] = given.pod
         for key, value in described.items():
             if value:
                 of_resource.resource.attributes.add(key=key).value.string_value = value

@@ -26,7 +26,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 import yaml
-from tests.fakes import waiting
+from tests.fakes import api_roles, waiting
 
 REAL = os.environ.get("COTENANT_TEST_KUBECONFIG", "")
 
@@ -220,6 +220,7 @@ class _Local:
 
     def __init__(self, folder: Path) -> None:
         self.kubeconfig = folder / "kubeconfig"
+        self.audit_log = folder / "audit"
         self._folder = folder
         self._loop = asyncio.new_event_loop()
         self._stop: asyncio.Event | None = None
@@ -255,6 +256,7 @@ class _Local:
         from cotenant.local.apiserver.assembly import assemble
         from cotenant.local.apiserver.custom.serving import CustomKinds
         from cotenant.local.apiserver.http.app import Application
+        from cotenant.local.apiserver.http.audit import AuditLog
         from cotenant.local.apiserver.http.auth import Credentials, kubeconfig
         from cotenant.local.apiserver.http.server import ApiServer
         from cotenant.local.apiserver.storage.store import Store
@@ -269,7 +271,8 @@ class _Local:
         token = new_token()
         now = datetime.datetime.now(datetime.UTC)
         certificates = ensure(self._folder / "tls", ("127.0.0.1",), now)
-        app = Application(api, Credentials(token))
+        audit = AuditLog(self.audit_log)
+        app = Application(api, Credentials(token), audit=audit)
         server = ApiServer(app, tls=Tls(certificates.certificate, certificates.key))
         await server.start()
         text = kubeconfig(server.url, token, ca_pem=certificates.authority_pem)
@@ -277,6 +280,7 @@ class _Local:
         self._started.set()
         await self._stop.wait()
         await server.stop()
+        audit.close()
         await kinds.stop()
         await webhooks.close()
         await api.close()
@@ -288,6 +292,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
     server.start()
     yield Kube(server.kubeconfig, is_local=True)
     server.stop()
+    api_roles.check(server.audit_log)
 
 
 @pytest.fixture(scope="session", params=["local", *(["real"] if REAL else [])])

@@ -66,6 +66,12 @@ def node_metric_kind(kube: Any) -> Iterator[None]:
         kube.eventually(METRICS, lambda answer: "items" not in answer)
 
 
+def once(cpu_m: float, memory: float) -> dict[str, Any]:
+    """The history of a pod that was measured once."""
+    spreads = ({"mean": each, "deviation": 0.0, "highest": each} for each in (cpu_m, memory))
+    return {"samples": 1, "weight": 1.0, **dict(zip(("cpu", "memory"), spreads, strict=True))}
+
+
 def test_a_node_metric_is_created_with_usage(kube: Any, node: str, node_metric_kind: None) -> None:
     asked: list[tuple[int, ...]] = []
 
@@ -96,6 +102,7 @@ def test_a_node_metric_is_created_with_usage(kube: Any, node: str, node_metric_k
             "podUsage": {"resources": {"cpu": "900m", "memory": "1Gi"}},
             "priority": "koord-prod",
             "qos": "LS",
+            "extensions": {"cotenant": {"useHistory": once(900.0, float(1 << 30))}},
         }
     ]
     assert status["hostApplicationMetric"][0]["name"] == "host/ntp"
@@ -140,6 +147,22 @@ def test_a_prediction_is_written_and_removed_again(kube: Any, node: str, node_me
 
     with_client(kube, scenario)
     assert "prodReclaimableMetric" not in kube.get(f"{METRICS}/{node}")["status"]
+    kube.delete(f"{METRICS}/{node}")
+
+
+def test_what_this_agent_adds_to_pods_is_stored(kube: Any, node: str, node_metric_kind: None) -> None:
+    """Our definition of the kind keeps extensions: a server prunes what a schema does not name."""
+
+    async def scenario(client: Client) -> None:
+        writer = NodeMetricWriter(client, node, lambda windows_us: USAGE, lambda: 1.7e9, 60.0)
+        assert await writer.write(), writer.problem
+        assert await writer.write(), writer.problem
+        read = read_node_metric(await client.get(NODE_METRICS, "", node), lambda: 1.7e9)
+        known = [each.history for each in (read.pods or {}).values() if each.history is not None]
+        assert known
+        assert {each.samples for each in known} == {2}
+
+    with_client(kube, scenario)
     kube.delete(f"{METRICS}/{node}")
 
 

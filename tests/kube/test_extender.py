@@ -22,6 +22,7 @@ from tests.fakes.extender_forms import by_name, by_object, node, written
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
+from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.process import LIMITS, ExtenderSettings, serve
 
@@ -206,7 +207,7 @@ def test_client_certificates(tmp_path: Path) -> None:
     )
 
     def client(certificate: tuple[Path, Path] | None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(ours.file))
+        context = trusting(ours.file)
         if certificate is not None:
             context.load_cert_chain(*certificate)
         return context
@@ -238,7 +239,7 @@ def test_a_renewed_certificate_is_used(tmp_path: Path) -> None:
     with running(ExtenderSettings(listen="127.0.0.1:0", tls_cert=certificate, tls_key=key), limits) as port:
 
         def trusts(authority: Authority) -> bool:
-            context = ssl.create_default_context(cafile=str(authority.file))
+            context = trusting(authority.file)
             connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
             try:
                 return post(connection, "/filter", by_name(["a"]))[0] == 200
@@ -272,6 +273,30 @@ def test_the_health_listener_is_plain_http_and_serves_only_health(tmp_path: Path
         connection = connected(free)
         connection.request("GET", "/healthz")
         assert connection.getresponse().read() == b"ok\n"
+        assert post(connection, "/filter", by_name(["a"]))[0] == 404
+        assert post(connection, "/metrics/report", b"{}")[0] == 404  # it would be accepted from anyone
+        connection.close()
+
+
+def test_the_health_listener_takes_reports_with_a_token(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ca")
+    certificate, key = authority.issue("extender")
+    token = tmp_path / "token"
+    token.write_text("a-token-of-the-tests")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    settings = ExtenderSettings(
+        listen="127.0.0.1:0",
+        tls_cert=certificate,
+        tls_key=key,
+        client_ca=authority.file,
+        health_listen=f"127.0.0.1:{free}",
+        report_token_file=token,
+    )
+    with running(settings):
+        connection = connected(free)
+        assert post(connection, "/metrics/report", b"{}")[0] == 401
         assert post(connection, "/filter", by_name(["a"]))[0] == 404
         connection.close()
 

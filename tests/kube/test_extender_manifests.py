@@ -14,29 +14,36 @@ FOLDER = Path(__file__).parents[2] / "deploy" / "extender"
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((FOLDER / name).read_text()))
+    """The documents of a file, the configuration within the ConfigMap as one of its own."""
+    found = list(yaml.safe_load_all((FOLDER / name).read_text()))
+    return [yaml.safe_load(each["data"]["scheduler.yaml"]) if each["kind"] == "ConfigMap" else each for each in found]
 
 
-@pytest.mark.parametrize("name", ["scheduler-names.yaml", "scheduler-full-nodes.yaml"])
+def of_kind(name: str, kind: str) -> dict[str, Any]:
+    (found,) = (each for each in documents(name) if each["kind"] == kind)
+    return found
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "scheduler-full-nodes.yaml"])
 def test_the_configurations_use_the_served_verbs(name: str) -> None:
     (configuration,) = documents(name)
     assert configuration["apiVersion"] == "kubescheduler.config.k8s.io/v1"
     (extender,) = configuration["extenders"]
     asked = {value for key, value in extender.items() if key.endswith("Verb")}
     assert {"filter", "prioritize"} <= asked <= set(VERBS)
-    assert extender["nodeCacheCapable"] is (name == "scheduler-names.yaml")
+    assert extender["nodeCacheCapable"] is (name == "config.yaml")
     assert Address.parse("urlPrefix", extender["urlPrefix"].split("//")[1]).is_loopback
     assert extender["urlPrefix"].startswith("https:") is bool(extender.get("tlsConfig"))
     assert isinstance(extender["ignorable"], bool)
 
 
 def test_the_deployment_matches_the_configuration_and_the_command() -> None:
-    deployment, service = documents("deployment.yaml")
-    (configuration,) = documents("scheduler-names.yaml")
+    deployment, service = of_kind("deployment.yaml", "Deployment"), of_kind("deployment.yaml", "Service")
+    (configuration,) = documents("config.yaml")
     template = deployment["spec"]["template"]
     containers = {each["name"]: each for each in template["spec"]["containers"]}
     arguments = dict(each.removeprefix("--").partition("=")[::2] for each in containers["extender"]["args"])
-    _, bound, unused, *_ = app.parse_known_args(["extender", *containers["extender"]["args"]])  # every flag exists
+    _, bound, unused, *_ = app.parse_known_args(containers["extender"]["args"])  # every flag exists
     assert not unused
     assert bound.arguments["cluster"] is True
     port = Address.parse("urlPrefix", configuration["extenders"][0]["urlPrefix"].split("//")[1]).port
@@ -58,11 +65,12 @@ def test_the_role_grants_exactly_the_used_permissions() -> None:
     role = next(each for each in documents("rbac.yaml") if each["kind"] == "ClusterRole")
     granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
-        ("nodes", "list"), ("nodes", "watch"), ("pods", "list"), ("pods", "watch"), ("pods/binding", "create")
+        ("nodes", "list"), ("nodes", "watch"), ("pods", "list"), ("pods", "watch"), ("pods/binding", "create"),
+        ("tokenreviews", "create"), ("elasticquotas", "list"), ("elasticquotas", "watch"),
     }  # fmt: skip
     accounts = {
         (subject["kind"], subject["name"], subject["namespace"])
         for each in documents("rbac.yaml")
         for subject in each.get("subjects", ())
     }
-    assert accounts == {("ServiceAccount", "cotenant-extended", "kube-system")}
+    assert accounts == {("ServiceAccount", "cotenant-extended", "cotenant-system")}

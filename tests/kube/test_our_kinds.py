@@ -25,11 +25,15 @@ from cotenant.drivers.kube.kinds.custom.pod_group import write_pod_group
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus
+from cotenant.engine.workloads.profiles import WorkloadProfileStatus
+from cotenant.model.cluster.workload_profile import NO_OVERALL
 from cotenant.model.groups.gang import GangPhase, PodGroupStatus
 from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.resources import Amounts
+from cotenant.policy.interference.axes import AxisMoments
 from cotenant.services.agent.reports.devices import DeviceWriter
+from cotenant.services.scheduler.actions.object_status import write_profile_status
 from cotenant.services.scheduler.actions.quota_status import write_quota_status
 from cotenant.services.scheduler.actions.reservations import delete, write_status
 
@@ -76,7 +80,35 @@ LAYERS = [
     {"topologyLayer": "BlockLayer", "labelKey": ["example.com/block"]},
     {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "BlockLayer"},
 ]
+OBJECTIVE = {
+    "service": {"namespace": "shop", "name": "cart", "operation": "GET /cart"},
+    "indicator": {"latency": {"below": "200ms"}},
+    "target": "99.9",
+    "window": "28d",
+    "alerting": {"severities": {"fast": "critical", "slow": "warning"}, "minEvents": 50, "disabled": False},
+    "protect": {"guard": True, "maxAction": "cap"},
+}
 SPECS: dict[str, dict[str, Any]] = {
+    "controlzones": {
+        "nodes": ["n1"],
+        "applications": [{"namespace": "shop", "labels": {"app": "web"}}],
+        "rules": [{"labels": {"tier": "front"}, "kind": "service", "lateMs": 2.5, "sliceUs": 4000, "weight": 300}],
+        "groups": [{"group": "kubepods", "kind": "batch", "lateMs": 0, "sliceUs": 0, "weight": 0}],
+        "backend": "auto",
+        "start": "latency",
+        "modes": ["latency", "weighted"],
+        "periodMs": 500,
+        "policy": {"latePerS": 2.5, "burn": 1, "calmS": 30, "batchCpus": 0.2, "heaviest": 1600},
+        "limits": {"canaryS": 5, "dwellS": 15.5, "banS": 300},
+    },
+    "serviceobjectives": OBJECTIVE,
+    "workloadprofiles": {
+        "workload": {"kind": "Deployment", "name": "cart"},
+        "declared": {
+            "overall": {"sensitivity": 800, "pressure": 100, "tolerates": 400},
+            "axes": {"cpu": {"tendency": 300, "sensitivity": 700}},
+        },
+    },
     "clustercolocationprofiles": {
         "namespaceSelector": {"matchLabels": {"team": "a"}},
         "selector": {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]},
@@ -130,6 +162,14 @@ SPECS: dict[str, dict[str, Any]] = {
         "resourceUsedThresholdWithBE": {"enable": True, "cpuSuppressThresholdPercent": 65},
         "cpuBurstStrategy": {"policy": "auto", "cpuBurstPercent": 1000},
     },
+    "podmigrationjobs": {
+        "paused": True,
+        "ttl": "5m0s",
+        "mode": "ReservationFirst",
+        "podRef": {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "p", "uid": "u"},
+        "reservationOptions": {"reservationRef": {"name": "r"}, "template": TEMPLATE},
+        "deleteOptions": {"gracePeriodSeconds": 5, "preconditions": {"uid": "u"}},
+    },
     "podgroups": {"minMember": 3, "minResources": AMOUNTS, "scheduleTimeoutSeconds": 10},
     "podgroups.scheduling.x-k8s.io": {"minMember": 3, "minResources": AMOUNTS, "scheduleTimeoutSeconds": 10},
     "elasticquotas.scheduling.x-k8s.io": {"min": AMOUNTS, "max": AMOUNTS},
@@ -154,7 +194,44 @@ SPECS: dict[str, dict[str, Any]] = {
         "taints": [{"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
     },
 }
+FIGURE = {"value": 812, "low": 640, "high": 980, "samples": 420, "source": "learned"}
+AXIS = {"name": "cache", "tendency": FIGURE, "sensitivity": {"cannotTell": "no node has a PMU"}}
 STATUSES: dict[str, dict[str, Any]] = {
+    "controlzones": {
+        "nodes": {
+            "n1": {
+                "observedGeneration": 1,
+                "state": "active",
+                "setting": "weights",
+                "groups": 2,
+                "lastChange": "setting weights: started",
+                "message": "m",
+            }
+        }
+    },
+    "workloadprofiles": {
+        "observedGeneration": 1,
+        "updatedAt": "2026-01-01T00:00:00Z",
+        "pods": 3,
+        "message": "m",
+        "overall": {"sensitivity": FIGURE, "pressure": FIGURE, "tolerates": FIGURE},
+        "axes": [AXIS],
+        "measured": {"at": "2026-01-01T00:00:00Z", "node": "n", "signal": "latency", "axes": [AXIS]},
+    },
+    "serviceobjectives": {
+        "observedGeneration": 1,
+        "state": "burning",
+        "ratio": "0.99",
+        "budgetLeft": "-1.5",
+        "requests": 1000,
+        "bad": 10,
+        "since": "2026-01-01T00:00:00Z",
+        "burn": {"1h": "20"},
+        "alerts": [{"severity": "critical", "window": "1h", "shortWindow": "5m", "factor": "13.44"}],
+        "worstReplica": {"pod": "shop/cart-1", "node": "n", "burn": "30", "p99Ms": "312.5"},
+        "lastAction": {"time": "2026-01-01T00:00:00Z", "node": "n", "pod": "shop/cart-1", "action": "cap", "text": "t"},
+        "conditions": [{"type": "Valid", "status": "True", "reason": "Valid", "message": ""}],
+    },
     "elasticquotas": {"used": AMOUNTS},
     "nodemetrics": {
         "updateTime": "2026-01-01T00:00:00Z",
@@ -166,6 +243,25 @@ STATUSES: dict[str, dict[str, Any]] = {
         },
         "podsMetric": [{"namespace": "n", "name": "p", "podUsage": USE, **LISTED}],
         "hostApplicationMetric": [{"name": "n/p", "usage": USE, **LISTED}],
+    },
+    "podmigrationjobs": {
+        "phase": "Running",
+        "status": "ReservationCreated",
+        "reason": "r",
+        "message": "m",
+        "nodeName": "n",
+        "podRef": {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "p", "uid": "u"},
+        "preemptedPodRef": {"namespace": "n", "name": "q"},
+        "conditions": [
+            {
+                "type": "ReservationCreated",
+                "status": "True",
+                "reason": "r",
+                "message": "m",
+                "lastProbeTime": "2026-01-01T00:00:00Z",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
     },
     "podgroups": {"phase": "Running", "scheduled": 3, "running": 1, "succeeded": 1, "failed": 1, "occupiedBy": "j"},
     "podgroups.scheduling.x-k8s.io": {"phase": "Running", "running": 1, "succeeded": 1, "failed": 1, "occupiedBy": "j"},
@@ -262,6 +358,12 @@ def status_writes(uid: str, name: str) -> dict[str, tuple[Callable[[Client, Any]
             write_quota_status,
             QuotaStatus(f"default/{name}", uid, used=(("cpu", 2000),), runtime=(("cpu", 4000),), problem="odd"),
         ),
+        "workloadprofiles": (
+            write_profile_status,
+            WorkloadProfileStatus(
+                f"default/{name}", uid, 1, 2, AxisMoments().readings(), NO_OVERALL, 1_700_000_000.0, "odd"
+            ),
+        ),
         "reservations": (
             write_status,
             ReservationStatus(
@@ -271,7 +373,7 @@ def status_writes(uid: str, name: str) -> dict[str, tuple[Callable[[Client, Any]
     }
 
 
-@pytest.mark.parametrize("plural", ["podgroups", "elasticquotas", "reservations"])
+@pytest.mark.parametrize("plural", ["podgroups", "elasticquotas", "reservations", "workloadprofiles"])
 def test_a_status_is_written_only_to_the_object_with_its_uid(kube: Any, name: str, plural: str) -> None:
     path = f"{collection(plural, 'default')}/{name}"
     uid = kube.create(collection(plural, "default"), made(plural, name))["metadata"]["uid"]
@@ -347,6 +449,13 @@ def test_printer_columns(kube: Any, name: str, kubectl: Any) -> None:
     assert "Running" in kubectl("-n", "default", "get", "pg", name)
     assert "Available" in kubectl("get", "reservations", name)
     assert "koordinator.sh" not in kubectl("get", "devices", name)
+    assert kubectl("-n", "default", "get", "wprof", name).splitlines()[1].split()[1:5] == [
+        "Deployment",
+        "cart",
+        "812",
+        "812",
+    ]
+    assert kubectl("-n", "default", "get", "so", name).split()[-5:-1] == ["cart", "99.9", "burning", "-1.5"]
     assert '"cpu":"2"' in kubectl("-n", "default", "get", "eq", name)
     assert kubectl("get", "nodemetrics", name).split()[:4] == ["NAME", "CPU", "MEMORY", "UPDATED"]
 

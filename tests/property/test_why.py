@@ -16,6 +16,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt
 from cotenant.engine.framework.pod_state import ASSIGNED
 from cotenant.engine.framework.settings import Settings
+from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.decisions.answers import WhatIf
 from cotenant.model.resources import Amounts
@@ -118,6 +119,10 @@ class World:
         self.c.pod_seen(seen, self.now_s)
 
 
+def _selector(rng: np.random.Generator) -> str:
+    return f"selector.{rng.choice([rule_worlds.ZONE, 'disk', HOSTNAME])}={rng.choice(['-', 'a', 'ssd', 'n1'])}"
+
+
 def ask_everything(world: World, rng: np.random.Generator) -> None:
     for seen in list(world.pods.values()):
         if world.c.find(seen.pod.key) is None:
@@ -126,7 +131,7 @@ def ask_everything(world: World, rng: np.random.Generator) -> None:
             (),
             (f"cpu={int(rng.integers(1, 1500))}m",),
             ("nvidia.com/gpu=1", f"priority={int(rng.integers(-5, 20))}"),
-            (f"node=n{int(rng.integers(5))}", "memory=10"),
+            (f"node=n{int(rng.integers(5))}", "memory=10", _selector(rng)),
         ]
         before = arrays(world.c)
         for texts in changes:
@@ -137,7 +142,7 @@ def ask_everything(world: World, rng: np.random.Generator) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.sampled_from(PROFILES))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=5)
 def test_a_question_changes_no_bit_and_no_later_decision(seed: int, name: str) -> None:
     asked, left_alone = World(seed, name), World(seed, name)
     rng = np.random.default_rng(seed)
@@ -177,8 +182,8 @@ def test_recording_changes_no_placement_and_lists_the_chosen_node_first(seed: in
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=60)
-def test_a_what_if_equals_a_pod_with_those_requests(seed: int) -> None:
-    """The nodes that would take the pod by a what-if equal those that pass for a pod that really requests it."""
+def test_a_what_if_equals_a_pod_with_those_requests_and_that_selector(seed: int) -> None:
+    """The nodes that would take the pod by a what-if equal those that pass for a pod that really is so."""
     world = World(seed, "best-fit")
     for _ in range(4):
         world.happen()
@@ -188,10 +193,17 @@ def test_a_what_if_equals_a_pod_with_those_requests(seed: int) -> None:
         if entry is None or entry.state in ASSIGNED or seen.gates or len(world.c.reserved()):
             continue
         cpu = int(rng.integers(0, 1200))
-        answer = world.c.why.pod(seen.pod.key, world.now_s, WhatIf.parse((f"cpu={cpu}m",)))
+        what_if = WhatIf.parse((f"cpu={cpu}m", _selector(rng)) if rng.random() < 0.5 else (f"cpu={cpu}m",))
+        answer = world.c.why.pod(seen.pod.key, world.now_s, what_if)
         assert answer is not None
         assert answer.waiting is not None
-        twin = replace(seen.pod, name="twin", requests=seen.pod.requests.replaced(Amounts.of({"cpu": cpu})))
+        chosen = dict(seen.pod.node_selector) | dict(what_if.selector)
+        twin = replace(
+            seen.pod,
+            name="twin",
+            requests=seen.pod.requests.replaced(Amounts.of({"cpu": cpu})),
+            node_selector=Labels.of({key: value for key, value in chosen.items() if value is not None}),
+        )
         world.c.pod_gone(seen.uid, world.now_s)  # it would take the room before its twin
         world.c.pod_seen(ObservedPod(twin, "twin", "cotenant", seen.created_s), world.now_s)
         real = world.c.why.pod(twin.key, world.now_s)

@@ -13,8 +13,22 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-# Not of speed, or needs what a machine for `make bench` may not have.
-APART = {"agent", "apistore", "churn", "evidence", "lending", "load_forecast", "machine", "ray", "tuning"}
+# Not of speed, without a line of JSON, or needs what a machine for `make bench` may not have.
+APART = {
+    "agent",
+    "apistore",
+    "chaos",
+    "churn",
+    "credit",
+    "evidence",
+    "lending",
+    "load_forecast",
+    "machine",
+    "objectives",
+    "ray",
+    "soak",
+    "tuning",
+}
 
 
 def test_make_bench_runs_every_benchmark_that_there_is() -> None:
@@ -30,14 +44,14 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
     [
         (
             "placement",
-            ("--nodes", "200", "--shapes", "16", "--pods", "500", "--repeats", "1"),
+            ("--nodes", "100", "--shapes", "8", "--pods", "100", "--repeats", "1"),
             {"pods_per_s", "identical"},
         ),
         ("gang", ("--nodes", "200", "--members", "4", "--gangs", "2"), {"accepted_us", "rolled_back_us"}),
         ("gangs", ("--nodes", "50", "--members", "4", "--repeats", "1"), {"gang_us", "place_ms", "undo_ms"}),
         (
             "traces",
-            ("--repeats", "1", "--rate", "1024", "--seconds", "12", "--series", "20"),
+            ("--repeats", "1", "--rate", "1024", "--seconds", "3", "--series", "20"),
             {"part", "batch"},
         ),
         ("rebuild", ("--nodes", "200", "--repeats", "1"), {"reweigh_ms", "rebuild_ms"}),
@@ -71,6 +85,11 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
         ("load_aware", ("--nodes", "40", "--pods", "40", "--repeats", "1"), {"variant", "us_a_pod"}),
         ("predicted_use", ("--nodes", "40", "--pods", "40", "--repeats", "1"), {"variant", "us_a_pod"}),
         ("judging", ("--nodes", "40", "--repeats", "1"), {"pod", "allowed_ms", "preempt_ms"}),
+        (
+            "console",
+            ("--nodes", "20", "--tenants", "4", "--viewers", "3", "--seconds", "1", "--no-map"),
+            {"settle_all_ms", "core_share_of_viewers", "frame_kib"},
+        ),
         ("why", ("--nodes", "40", "--repeats", "1"), {"nodes"}),
         ("kube", ("creates", "--pods", "50"), {"creates_per_s", "apiserver_rss_mib"}),
     ],
@@ -84,3 +103,32 @@ def test_a_benchmark_prints_one_object_on_one_line(name: str, arguments: tuple[s
     assert told["rows"]
     assert all(columns <= row.keys() for row in told["rows"])
     assert all(row.get("identical", True) for row in told["rows"])
+
+
+def test_a_soak_fails_for_growth_whose_whole_interval_is_above_the_bound() -> None:
+    from bench.soak import Samples, growth, parse, row
+
+    options = parse([])
+    hours = [i / 100 for i in range(80)]
+    level = [100.0 + i % 3 for i in range(80)]
+    steady, leaking, opening, stuck = (
+        Samples(1, level, [30.0] * 80, [2.0] * 80),
+        Samples(1, [each + 20 * hour for each, hour in zip(level, hours, strict=True)], [30.0] * 80, [2.0] * 80),
+        Samples(1, level, [30.0 + i // 10 for i in range(80)], [2.0] * 80),
+        Samples(1, level, [30.0] * 80, [2.0] * 79 + [options.most_answer_ms + 1]),
+    )
+    assert growth([row("a", hours, steady)], options) == []
+    for name, each, said in (("b", leaking, "MiB"), ("c", opening, "files"), ("d", stuck, "/healthz")):
+        (found,) = growth([row(name, hours, each)], options)
+        assert found.startswith(name)
+        assert said in found
+
+
+@pytest.mark.slow
+def test_simulated_hours_leave_the_engine_as_it_was() -> None:
+    from bench.soak import day, parse
+
+    options = parse(["--day-hours", "0.6", "--day-rate", "1", "--nodes", "4", "--most-mib-hour", "1e6"])
+    (figures,), wrong = day(options)
+    assert wrong == []
+    assert figures["pods"] == figures["bound"] == 2160

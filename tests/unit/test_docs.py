@@ -69,6 +69,12 @@ def test_every_link_between_documents_leads_somewhere() -> None:
     assert not broken
 
 
+def test_every_guide_is_listed() -> None:
+    folder = ROOT / "docs" / "guide"
+    listed = set(re.findall(r"\(([\w.-]+\.md)\)", (folder / "README.md").read_text()))
+    assert {path.name for path in folder.glob("*.md")} - {"README.md"} <= listed
+
+
 def test_every_decision_is_listed() -> None:
     records = {path.name for path in (ROOT / "docs" / "adr").glob("0*.md")}
     assert records == set(re.findall(r"\((0[^)]*\.md)\)", (ROOT / "docs" / "adr" / "README.md").read_text()))

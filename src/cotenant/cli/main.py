@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from cotenant import __version__
-from cotenant.cli.cluster import explain, rebalancer
+from cotenant.cli.cluster import credit, explain, profile, rebalancer
+from cotenant.cli.cluster.console import console
 from cotenant.cli.cluster.crds import crds
 from cotenant.cli.cluster.demo import demo
 from cotenant.cli.cluster.extender import extender
@@ -24,6 +25,7 @@ from cotenant.cli.cluster.scheduler import scheduler
 from cotenant.cli.cluster.up import up
 from cotenant.cli.cluster.warm import warm
 from cotenant.cli.cluster.webhook import webhook
+from cotenant.cli.cluster.withdraw import withdraw
 from cotenant.cli.defaults import COMMON
 from cotenant.cli.interrupted import Interrupted
 from cotenant.cli.lab import commands as lab
@@ -31,6 +33,8 @@ from cotenant.cli.node import commands as node
 from cotenant.cli.node.agent import agent
 from cotenant.cli.node.keeper import keeper
 from cotenant.cli.traces import commands as traces
+from cotenant.cli.traces import objective
+from cotenant.cli.zone import commands as zone
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2
@@ -48,19 +52,25 @@ app = App(
 app.command(lab.app)
 app.command(agent)
 app.command(node.app)
+app.command(console)
 app.command(crds)
+app.command(credit.app)
 app.command(demo)
 app.command(explain.app)
 app.command(extender)
 app.command(keeper)
 app.command(lint)
 app.command(manager)
+app.command(objective.app)
+app.command(profile.app)
 app.command(rebalancer.app)
 app.command(scheduler)
 app.command(traces.app)
 app.command(up)
 app.command(warm)
 app.command(webhook)
+app.command(withdraw)
+app.command(zone.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

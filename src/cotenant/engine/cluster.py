@@ -13,19 +13,20 @@ was seen on a node is considered on it until its deletion).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf, nan
+from contextlib import contextmanager
+from math import inf
 
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.judging import Judging
-from cotenant.engine.cycle.moves import Moves
 from cotenant.engine.cycle.ordering import check_states, rank
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.cycle.score_parts import ScoreListener
+from cotenant.engine.cycle.undo import Undo
 from cotenant.engine.explain.copying import fresh_rng
 from cotenant.engine.explain.explain import Explain
 from cotenant.engine.framework.events import Event
@@ -37,8 +38,9 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
-from cotenant.engine.state.measurements import Measurements, signal
+from cotenant.engine.workloads.measured import MeasuredPods
 from cotenant.model.arrays import Float, Int
+from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts, NodeStorage, ObservedPod
 from cotenant.model.cluster.pod import Pod
@@ -60,6 +62,7 @@ class Cluster:
         plugins: PluginRegistry | None = None,
     ) -> None:
         self.settings = settings or Settings()
+        self._rng = rng
         self.plugins = plugins or PluginRegistry()
         self._nodes: dict[str, Node] = {}
         self._budgets = Budgets()
@@ -77,8 +80,7 @@ class Cluster:
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
         self._with = {hook: overriding(self._components.plugins, hook) for hook in ("turn", "translate", "next_s")}
         self._judging = Judging(self._components, self._pods, self._outbox, self.settings.schedulers)
-        self._moves = Moves(self._components)
-        self._measurements = Measurements()
+        self._measured = MeasuredPods(profile, self._components, self._pods, self._outbox, self._nodes)
         self._past = DecisionHistory()
         self.why = Explain(
             self._components,
@@ -209,79 +211,30 @@ class Cluster:
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """The NodeMetric of a node. Estimates are corrected by all of them together, once a minute, before a round."""
-        if not self.profile.reads_metrics:
-            return
+        self._measured.metric_seen(metric, now_s)
 
-        def uid_of(key: str) -> str | None:
-            """Of the pod with this name on the node, if it was there when the node was measured: a namesake may be elsewhere, or have left."""
-            entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
-            if entry is None or entry.node != metric.node or entry.seen.started_s > now_s - metric.age_s:
-                return None
-            return entry.seen.uid
+    def workload_profile_seen(self, profile: WorkloadProfile, now_s: float) -> None:
+        """A WorkloadProfile was created or changed: it is the prior of its workload's interference, and its status follows what is measured."""
+        self._measured.workload_profile_seen(profile)
 
-        self._measurements.note(metric, uid_of)
-
-    def _correct_estimates(self, now_s: float) -> None:
-        """Correct estimates by the measurements since the last correction, and the remaining slack."""
-        if not (self.profile.reads_metrics or self.profile.weighs_slack) or not self._measurements.is_due(now_s):
-            return
-        taken = self._measurements.take()
-        entries = [self._pods.by_uid.get(uid) for uid in taken]
-        numbers = np.array([-1 if entry is None else entry.number for entry in entries], dtype=np.int64)
-        cpu = np.array([each.use.cpu_m / 1000.0 for each in taken.values()], dtype=np.float64)
-        memory = np.array([each.use.memory_bytes for each in taken.values()], dtype=np.float64)
-        if self.profile.learns_interference:
-            signals = [
-                nan if entry is None else signal(each.signals, entry.seen.pod)
-                for entry, each in zip(entries, taken.values(), strict=True)
-            ]
-            self.interference_measured(numbers, cpu, np.array(signals, dtype=np.float64), now_s)
-        self.usage_measured(numbers, cpu, memory, now_s)
+    def workload_profile_gone(self, key: str, now_s: float) -> None:
+        """A WorkloadProfile was deleted."""
+        self._measured.workload_profile_gone(key)
 
     def usage_measured(self, numbers: Int, cpu_cores: Float, memory_bytes: Float, now_s: float) -> None:
         """Measured use of running pods, columns aligned with their `numbers`; pods on no node are skipped.
 
         Corrects the estimates of their shapes where the profile asks for it.
         """
-        profile, assignments = self.profile, self._components.assignments
-        if not (profile.reads_metrics or profile.weighs_slack):
-            return
-        self._measurements.corrected(now_s)
-        assignments.write()
-        estimates = assignments.estimates
-        assigned = estimates.assigned_shapes()
-        if profile.measures_use:
-            known = assignments.on_nodes(numbers)
-            estimates.measured(numbers[known], cpu_cores[known], memory_bytes[known])
-            estimates.correct_use()
-            self._components.placing.lend(estimates.trust)
-        if profile.weighs_slack:
-            estimates.correct_slack(estimates.batch_of(assigned), now_s)
-        estimates.correct_profiles(assigned)
-        estimates.rewrite(assigned)
-        assignments.verdict_cache.forget()
-        assignments.revise()
+        self._measured.usage(numbers, cpu_cores, memory_bytes, now_s)
 
     def adopt(self, learned: tuple[Learned, ...], now_s: float, profiles: ProfileStore | None = None) -> None:
         """Take over what another engine has measured of equal shapes, and learned of applications; the store is not copied."""
-        own = self._components.assignments.estimates.profiles
-        if profiles is not None and own is not None:
-            own.adopt(profiles)
-            self._components.profiles = profiles
-        if learned:
-            self._components.assignments.write()
-            self._components.assignments.estimates.adopt(learned)
-            nothing = np.zeros(0)
-            self.usage_measured(np.zeros(0, dtype=np.int64), nothing, nothing, now_s)
+        self._measured.adopt(learned, now_s, profiles)
 
     def latency_measured(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
         """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas worth moving are evicted (`Evict`) where the profile says so."""
-        if not self.profile.moves_victims:
-            return
-        self._components.assignments.write()
-        known = self._components.assignments.on_nodes(numbers)
-        for move in self._moves.consider(numbers[known], p99_ratio[known], requests[known], now_s):
-            self._outbox.say(move)
+        self._measured.latency(numbers, p99_ratio, requests, now_s)
 
     def interference_measured(self, numbers: Int, cpu_cores: Float, signal: Float, now_s: float) -> None:
         """One window of running pods, columns aligned with their `numbers`; pods on no node are skipped. Call before `usage_measured`.
@@ -289,32 +242,21 @@ class Cluster:
         `signal` is p99 over objective of a service's replica; of another pod time per unit of progress, or cycles per instruction; NaN where it was not
         measured. Values that are not finite or absurd are refused and counted (`ProfileStore.refused`).
         """
-        profiles = self._components.assignments.estimates.profiles
-        if profiles is None:
-            return
-        self._components.assignments.write()
-        known = self._components.assignments.on_nodes(numbers)
-        profiles.observe(numbers[known], cpu_cores[known], signal[known], now_s)
+        self._measured.interference(numbers, cpu_cores, signal, now_s)
 
-    def workload_profile(self, pod: Pod) -> WorkloadProfile | None:
+    def workload_profile(self, pod: Pod) -> InterferenceProfile | None:
         """What was learned of the pod's application, or its prior; None where the policy does not learn. The pod need not exist."""
-        profiles = self._components.assignments.estimates.profiles
-        return profiles.of(pod.shape()) if profiles is not None else None
+        return self._measured.workload_profile(pod)
 
     def outgrew(self, uid: str, memory_bytes: float) -> None:
         """A pod that is being evicted for memory used this much: the estimate of its shape is raised to it. Call before the pod is gone."""
-        entry = self._pods.by_uid.get(uid)
-        if entry is not None:
-            assignments = self._components.assignments
-            assignments.write()
-            assignments.estimates.outgrew(entry.shape, memory_bytes)
-            assignments.verdict_cache.forget_shapes(np.array([entry.shape]))
+        self._measured.outgrew(uid, memory_bytes)
 
     # ---- events: pods
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
         """A pod's current object; repeated events have no effect."""
-        self._pods.pod_seen(seen, now_s)
+        self._pods.pod_seen(self._measured.tagged(seen), now_s)
 
     def pod_gone(self, uid: str, now_s: float) -> None:
         """A pod was deleted, in any state."""
@@ -342,6 +284,7 @@ class Cluster:
 
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
         """Evaluate up to `most_pods` waiting pods, and return the instructions. Empty when no pod may be evaluated now."""
+        self._measured.use_new_priors(now_s)
         self._pods.expire(now_s)
         for plugin in self._with["turn"]:
             plugin.turn(now_s)
@@ -349,7 +292,7 @@ class Cluster:
             uid = next(iter(self._reconsidered))
             del self._reconsidered[uid]
             self._pods.reconsider(uid, now_s)
-        self._correct_estimates(now_s)
+        self._measured.correct(now_s)
         self._components.assignments.write()
         self._judging.round(self.settings.most_pods, now_s)
         given = self._outbox.take()
@@ -362,7 +305,12 @@ class Cluster:
         """When `decide` must be called again if no event comes before: -inf at once, inf never."""
         if self._outbox or self._reconsidered:
             return -inf
-        return min(self._judging.next_s(), self._pods.next_s(), *[each.next_s() for each in self._with["next_s"]])
+        return min(
+            self._measured.next_s(),
+            self._judging.next_s(),
+            self._pods.next_s(),
+            *[each.next_s() for each in self._with["next_s"]],
+        )
 
     # ---- questions
 
@@ -391,6 +339,33 @@ class Cluster:
     def nodes(self) -> tuple[Node, ...]:
         """Every known node."""
         return tuple(self._nodes.values())
+
+    def node(self, name: str) -> Node | None:
+        """A node by name; None = not known."""
+        return self._nodes.get(name)
+
+    def namespaces(self) -> tuple[NamespaceFacts, ...]:
+        """Every known namespace with labels."""
+        return tuple(self._namespaces.values())
+
+    def requested(self) -> tuple[tuple[str, ...], tuple[str, ...], Int, Int]:
+        """Names of nodes, names of resources, and copies of what the nodes have and of what their pods request: `int64[N, R]`."""
+        assignments = self._components.assignments
+        assignments.write()
+        rows = assignments.encoder.node_rows
+        at = np.array(list(rows.values()), dtype=np.int64)
+        nodes = assignments.ledger.nodes
+        return tuple(rows), assignments.encoder.axis.names, nodes.capacity[at], nodes.requested[at]
+
+    def expected_of(self, pods: Sequence[PodInfo]) -> Float:
+        """How these pods are expected to behave, by estimate and by what was learned: `float64[P, len(Param)]`."""
+        assignments = self._components.assignments
+        assignments.write()
+        return assignments.ledger.shapes.params[[entry.shape for entry in pods]]
+
+    def checkpoint(self) -> Undo:
+        """The pods now, to be restored after a simulation (see `tentative`)."""
+        return Undo(self._pods)
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         """Every disruption budget."""
@@ -421,13 +396,38 @@ class Cluster:
         """UID -> node, of nominated pods."""
         return self._components.nominations.nodes()
 
+    def copied(self, now_s: float) -> Cluster:
+        """A cluster of its own with the same facts, for simulations; back-offs begin again, and at most 512 waiting pods come along."""
+        made = self.why.captured(now_s).build({}, {})
+        assert isinstance(made, Cluster)
+        return made
+
+    @contextmanager
+    def tentative(self, now_s: float) -> Iterator[Cluster]:
+        """An engine with the same facts in which moves may be simulated: this one, whose pods are restored on exit, or a copy where gangs or reservations
+        keep what cannot be undone. Only for an engine that carries nothing out: its instructions are dropped."""
+        if self.plugins.reservations.names() or self.plugins.gangs.describe_all() or self._outbox or self._pods.answers:
+            yield self.copied(now_s)
+            return
+        undo, drawn = self.checkpoint(), self._rng.bit_generator.state
+        self._rng.bit_generator.state = type(self._rng.bit_generator)(
+            0
+        ).state  # ties as in a copy, alike in every round
+        try:
+            yield self
+        finally:
+            self._rng.bit_generator.state = drawn
+            undo.restore(now_s)
+            self._outbox.take()
+
     # ---- consistency
 
     def rebuild(self, now_s: float) -> None:
         """Rebuild all derived state from the facts; states, back-offs and nominations are kept."""
         waiting = [(uid, group) for group in self._components.queue.groups() for uid in group.pods]
         nominated = [
-            (self._pods.by_uid[uid], node, victims) for uid, node, victims in self._components.nominations.all()
+            (self._pods.by_uid[uid], node, victims, moving)
+            for uid, node, victims, moving in self._components.nominations.all()
         ]
         assigned = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
         queue, before = self._components.queue, self._components.assignments
@@ -450,8 +450,8 @@ class Cluster:
             assignments.add(entry)
             if uid in assigned:
                 assignments.assign(entry, assigned[uid])
-        for entry, name, victims in nominated:
-            self._components.nominations.add(entry, name, victims)
+        for entry, name, victims, moving in nominated:
+            self._components.nominations.add(entry, name, victims, moving)
         assignments.write()
         assignments.estimates.adopt(before.estimates.learned())
         for uid, _ in waiting:
@@ -461,7 +461,7 @@ class Cluster:
                 self._pods.kind_of(entry),
                 entry.seen.pod.priority,
                 entry.shape,
-                rank(entry.seen, self.profile),
+                rank(entry.seen, self.profile, entry.advance_s),
                 "Rebuild",
             )
         self._components.queue.incoming = queue.incoming

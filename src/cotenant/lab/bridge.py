@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import inf
 from time import perf_counter
 
 import numpy as np
@@ -28,7 +29,7 @@ from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.state import MEMORY
 from cotenant.lab.world.world import Measured, World
 from cotenant.model.arrays import Float, Int, Report
-from cotenant.model.cluster.workload_profile import WorkloadProfile
+from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import Permanent
 from cotenant.policy.placement.contract import RoundPolicy
@@ -82,6 +83,9 @@ class Bridge:
         self.engine = Cluster(policy, rng, replace(SETTINGS, detailed_records=watched >= 0))
         self.timing = DecisionTiming()
         self.record: DecisionRecord | None = None
+        self.moves: list[tuple[float, int]] = []  # time and pod of each eviction that the policy asked for
+        self._now_s = 0.0
+        self._next_report_s = 0.0
         self._watched = watched
         self._pod_of_key: dict[str, int] = {}  # of the watched pod's current attempt
         self._best: tuple[Candidate, ...] = ()
@@ -106,23 +110,42 @@ class Bridge:
         if self._pod_of_key.get(seen.pod) == self._watched:
             self._best = table(seen).best(_BEST)
 
-    def learned(self, pod: int) -> WorkloadProfile | None:
+    def learned(self, pod: int) -> InterferenceProfile | None:
         """What the engine has learned of the application of this pod of the offer; None where the policy does not learn."""
         return self.engine.workload_profile(self._offered.templates[int(self.offer.shape[pod])])
 
-    def run(self) -> None:
-        """Run until the world ends."""
+    def run(self, until_s: float = inf) -> None:
+        """Run until the world ends or its clock has reached `until_s`, and continue from there when called again."""
         rehearse(self.policy)
-        now, next_report = 0.0, 0.0
-        self._advance(now)
-        while not self.world.done:
-            if now >= next_report:
-                next_report += 60.0
+        if self._now_s == 0.0:
+            self._advance(0.0)
+        while not self.world.done and self._now_s < until_s:
+            now = self._now_s
+            if now >= self._next_report_s:
+                self._next_report_s += 60.0
                 self._report(now)
             if self.engine.next_s() <= now:
                 self._decide(now)
-            now += ROUND_S
-            self._advance(now)
+            self._now_s = now + ROUND_S
+            self._advance(self._now_s)
+
+    def take_over(self, policy: PlacementProfile | RoundPolicy, rng: np.random.Generator) -> None:
+        """Replace the scheduler, as an installation in a running cluster does.
+
+        The new engine is given the nodes and pods that an API server has, assigned ones with their node. It has measured and learned nothing.
+        """
+        self.policy = policy
+        self.engine = Cluster(policy, rng, SETTINGS)
+        for row, node in enumerate(self._nodes):
+            self.engine.node_seen(replace(node, ready=row not in self._down))
+        pods = sorted(self._pod.values())
+        rows, _ = self.world.assigned(np.array(pods, dtype=np.int64))
+        for pod, row, ready_s in zip(pods, rows.tolist(), self.world.ready_s(pods).tolist(), strict=True):
+            seen = self._offered.created(pod, ready_s)
+            if row >= 0:
+                seen = replace(seen, node=self._names[row])
+            self.engine.pod_seen(seen, self._now_s)
+            self._number[pod] = self.engine.number_of(seen.uid)
 
     def _report(self, now_s: float) -> None:
         """Pass on the reports of nodes and the measurements of agents, once a minute."""
@@ -190,6 +213,7 @@ class Bridge:
                         self._keep_record(record)
                 case Evict(victim=victim):
                     evicted.append(self._pod[victim.uid])
+                    self.moves.append((now_s, evicted[-1]))
                 case Unschedulable(uid=uid, record=record):
                     if self._pod[uid] == self._watched:
                         self._keep_record(record)

@@ -1,6 +1,6 @@
 """The contract of the lab's parts: a run's specification, its result, and a scenario that turns one into the other.
 
-A scenario is a workload with a world to run it in (founding, colocation, openb, tianchi, dag, training). The experiment runner depends
+A scenario is a workload with a world to run it in (founding, colocation, openb, tianchi, dag, training, takeover). The experiment runner depends
 only on this file: it crosses policies with seeds and loads, runs each specification in a process of its own, and reports the results.
 Equal specifications give equal results: the seed fixes the workload, the failures and every tie.
 """
@@ -68,6 +68,12 @@ class Measures:
     racks_crossed: float = nan  # share of runs of multi-pod jobs that one rack could have held
     evictions: float = nan  # count
     preemptions: float = nan  # count
+    violation_before: float = nan  # of services, before the policy took over
+    violation_recovered: float = nan  # of services, when it had time to repair
+    violation_fresh: float = nan  # of services at the same hour, had it placed everything
+    moved_recovery: float = nan  # of replicas, in the first half hour
+    moved_hourly: float = nan  # of replicas, an hour, in a cluster that the policy placed
+    moved_again: float = nan  # count, within an hour of the move before
     first_failure: float = nan  # load at the first pod that found no node
     decision_p50_us: float = nan
     decision_p99_us: float = nan

@@ -64,8 +64,12 @@ class OfferedPods:
 
     def arrive(self, pod: int, ready_s: float) -> ObservedPod:
         """Create pod number `pod` of the offer, with a new UID each time."""
-        attempts = self._attempts[pod]
-        self._attempts[pod] = attempts + 1
+        self._attempts[pod] += 1
+        return self.created(pod, ready_s)
+
+    def created(self, pod: int, ready_s: float) -> ObservedPod:
+        """The pod as it was created last, which is how a scheduler that starts later first sees it; it has arrived before."""
+        attempts = self._attempts[pod] - 1
         name = f"pod {pod}" if attempts == 0 else f"pod {pod}, try {attempts + 1}"
         return ObservedPod(Pod(name=name, **self._fields[self._shape[pod]]), name, SCHEDULER, ready_s)
 

@@ -54,6 +54,12 @@ BUILT_IN: tuple[Entry, ...] = (
         needs_traces=True,
     ),
     Entry(
+        "takeover",
+        "a cluster packed by best-fit, taken over at hour 2: how fast moves repair it, and how many they are",
+        "cotenant.lab.scenarios.takeover",
+        reads_traces=False,
+    ),
+    Entry(
         "openb",
         "GPU sharing: Alibaba's openb pods arriving up to 130 % on 1,213 nodes",
         "cotenant.lab.scenarios.openb",

@@ -201,6 +201,18 @@ def load_result(record: RunRecord) -> RunResult:
     return RunResult(record.spec, record.measures, series, slowdowns, machines, record.by_class, record.notes)
 
 
+def load_series(path: Path) -> tuple[Series, ...]:
+    """The curves of a stored run, by its JSON file. Raises `Permanent` where its files are gone or damaged."""
+    stored = _read(path)
+    try:
+        if stored is None:
+            raise ValueError("not a stored run")
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+            return tuple(Series(*words, arrays[f"x{i}"], arrays[f"y{i}"]) for i, words in enumerate(stored.series))
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise Permanent(f"cannot read the run {path.name}: {error}") from error
+
+
 def write_json(path: Path, value: object) -> None:
     """Write `value` as indented JSON; NaN becomes null."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=1)

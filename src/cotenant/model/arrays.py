@@ -74,6 +74,7 @@ class Param(IntEnum):
     DURATION = 8  # seconds, estimated, alone
     LENT_CPU = 9  # cores requested as batch-cpu or mid-cpu, beside the native request
     LENT_MEMORY = 10  # bytes requested as batch-memory or mid-memory
+    VIOLATION_SURCHARGE = 11  # by which the founding score's violation term is larger: 0.5 = half again
 
 
 class NodeArrays(NamedTuple):

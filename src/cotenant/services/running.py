@@ -1,7 +1,7 @@
-"""What every long-running process does: log lines, signals that ask it to stop, its event loop, and a set of tasks that end together.
+"""What every long-running process does: signals that ask it to stop, its event loop, and a set of tasks that end together.
 
 Problem: a task that ends unnoticed leaves a process that looks healthy and does nothing. Choice: `TaskSet` starts named tasks and treats the end of any of them
-as the end of the process; what a process does while it stops is its own matter. Limits: logs are lines on standard error.
+as the end of the process; what a process does while it stops is its own matter. Limits: POSIX signals.
 """
 
 from __future__ import annotations
@@ -11,23 +11,9 @@ import logging
 import os
 import resource
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Iterable
 
-from cotenant.model.errors import InvalidInput
-
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _log = logging.getLogger(__name__)
-
-
-def log_to_stderr(level: str) -> None:
-    """One line an event, from this level on; uvicorn's own not below warnings. Raises `InvalidInput`."""
-    if level not in _LEVELS:
-        raise InvalidInput("--log-level", level, ", ".join(_LEVELS))
-    logging.basicConfig(
-        level=_LEVELS[level], stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
-    )
-    logging.getLogger("uvicorn.error").setLevel(max(_LEVELS[level], logging.WARNING))
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:

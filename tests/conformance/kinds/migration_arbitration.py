@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cotenant.model.cluster.labels import Labels
+from cotenant.model.groups.migration import JobPhase
 from cotenant.policy.rebalance.migration.arbitration import (
     Job,
-    JobPhase,
     Verdict,
     adjacent,
     arbitrate,

@@ -263,6 +263,7 @@ def test_a_port_in_use_is_one_line_and_status_2(name: str, taken: int, tmp_path:
         "extender": ["extender", "--listen", f"127.0.0.1:{taken}"],
         "agent": ["agent", "--config", str(agent)],
         "traces": ["traces", "--http", f"127.0.0.1:{taken}"],
+        "console": ["console", "--kubeconfig", str(kubeconfig), "--listen", f"127.0.0.1:{taken}"],
         "webhook": ["webhook", "--kubeconfig", str(kubeconfig), "--listen", f"127.0.0.1:{taken}"],
     }[name]
     done = subprocess.run(

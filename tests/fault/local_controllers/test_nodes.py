@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 from tests.fakes.plain_cluster import template
 
 from cotenant.local.apiserver.assembly import assemble
@@ -216,5 +217,41 @@ def test_a_workload_submits_services_first_and_batch_jobs_over_time() -> None:
         assert {p["spec"]["priority"] for p in pods if p["metadata"]["name"].startswith("service")} == {9500}
         assert submitter.progress.refused == 0
         await submitter.stop()
+
+    serve(case)
+
+
+@pytest.mark.slow
+def test_a_cordon_stands_while_its_node_fails_and_recovers_and_goes_when_it_is_lifted_in_any_of_these_states() -> None:
+    """The cordon's taint and those of the failure come and go each by itself."""
+    lost = {"node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"}
+    cordoned = {"node.kubernetes.io/unschedulable:NoSchedule"}
+
+    async def case(c: Cluster) -> None:
+        async def cordon(value: bool | None) -> None:
+            body = msgspec.json.encode({"spec": {"unschedulable": value}})
+            await c.api.patch(c.api.target("", "nodes", "", "node-0001"), body, MERGE)
+            await c.later(2)
+
+        async def taints() -> set[str]:
+            node = next(n for n in await c.all(NODES, "") if n["metadata"]["name"] == "node-0001")
+            return {f"{each['key']}:{each['effect']}" for each in node["spec"].get("taints") or ()}
+
+        await cordon(True)
+        assert await taints() == cordoned
+        await c.annotate("node-0001", "true")
+        await c.later(60)
+        assert await c.ready("node-0001") == "Unknown"
+        assert await taints() == cordoned | lost  # failed while cordoned
+        await cordon(None)
+        assert await taints() == lost  # lifted while failed
+        await cordon(True)
+        assert await taints() == cordoned | lost  # cordoned while failed
+        await c.annotate("node-0001", None)
+        await c.later(5)
+        assert await c.ready("node-0001") == "True"
+        assert await taints() == cordoned  # recovered while cordoned
+        await cordon(None)
+        assert await taints() == set()
 
     serve(case)

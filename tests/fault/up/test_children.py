@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 import signal
 from collections.abc import Iterator
 
 import pytest
+from bench.chaos import MEMBERS, a_round, children
+from bench.kube.load import Server
 from tests.e2e.manifests import bound_once, deployment, is_running
 from tests.e2e.running import Client, Up, eventually, metric
 
@@ -53,6 +57,18 @@ def test_the_scheduler_killed_while_it_places(up: Up, api: Client) -> None:
     eventually(
         "it is ready, and counts", lambda: metric(up.page("scheduler"), "cotenant_scheduler_leading") == 1, away=True
     )
+
+
+def test_parts_killed_and_paused_in_any_order_during_an_install_lose_nothing(up: Up, api: Client) -> None:
+    """The short form of `python -m bench.chaos`: quotas, a gang and deployments are created meanwhile."""
+    found = asyncio.run(
+        a_round(
+            Server.of(up.kubeconfig), lambda: children(up.pid), random.Random(7), "chaos",
+            deployments=3, replicas=10, kills=3, pause_s=0.5, within_s=90.0,
+        )
+    )  # fmt: skip
+    assert found["pods"] == 3 * 10 + MEMBERS + 1
+    assert sum(count for name, count in found.items() if name.startswith(("kill", "pause"))) == 3
 
 
 def test_the_extender_killed(up: Up) -> None:

@@ -54,7 +54,7 @@ def run_of(each: Any) -> tuple[str, str, str, int]:
 
 def test_kill_9_in_the_middle_of_writes(tmp_path: Path) -> None:
     directory = tmp_path / "up"
-    up = Up(directory, "--nodes", 5)
+    up = Up(directory, "--nodes", 5, console=True)
     api = up.ready()
     pods = api.namespace("busy")
     deployments = "/apis/apps/v1/namespaces/busy/deployments"
@@ -66,7 +66,7 @@ def test_kill_9_in_the_middle_of_writes(tmp_path: Path) -> None:
     writers = Writers(api)
     eventually("writes are under way", lambda: len(writers.acknowledged) > 100)
     children = up.kill()
-    assert sorted(children) == ["extender", "scheduler"]
+    assert sorted(children) == ["console", "extender", "scheduler"]
     writers.join()
     assert len(writers.acknowledged) > 100
     eventually("the children die with it", lambda: not any(map(is_alive, children.values())), 15)
@@ -96,12 +96,12 @@ def test_kill_9_in_the_middle_of_writes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     directory = tmp_path / "up"
-    with Up(directory, "--nodes", 5) as up:
+    with Up(directory, "--nodes", 5, console=True) as up:
         api = up.ready()
         api.namespace("busy")
         writers = Writers(api)
         eventually("writes are under way", lambda: len(writers.acknowledged) > 20)
-        assert len(up.children()) == 2
+        assert len(up.children()) == 3
         assert up.end(number) == 0  # in time, and no child is left
         writers.join()
         assert "Traceback" not in up.said

@@ -18,7 +18,7 @@ from cotenant.lab.experiment import Plan
 from cotenant.lab.metrics import METRICS
 from cotenant.lab.metrics_by_workload import catalogue
 from cotenant.lab.provenance import Provenance
-from cotenant.lab.report import render
+from cotenant.lab.report.page import render
 from cotenant.lab.report.palette import styles
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")

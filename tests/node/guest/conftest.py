@@ -7,20 +7,28 @@ result up. Where the run is spread over processes, they share one guest.
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.node.guest.kernel import Unavailable
-from tests.node.guest.machine import INSIDE, RESULTS, Case, run
+from tests.node.guest.machine import INSIDE, RESULTS, V2, ZONES, Case, run
+
+from cotenant.drivers.qemu.packages import Unavailable
 
 HERE = Path(__file__).parent
 IN_GUEST = INSIDE in os.environ
-_selected: list[str] = []
-_results: dict[str, Case] | str | None = None
-_console = ""
+REQUEST = "COTENANT_TEST_EXPERIMENTS"
+_selected: dict[str, list[str]] = {}  # by name of the guest's kind
+_results: dict[str, tuple[dict[str, Case] | str, str]] = {}  # the cases, or why there is no guest; the console
+KINDS = {"v2": V2, "zones": ZONES}
+
+
+def _kind(path: Path) -> str:
+    """Cases below `zones` need a kernel with sched_ext."""
+    return "zones" if HERE / "zones" in path.parents else "v2"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,10 +42,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.setup = lambda: None  # type: ignore[method-assign]
 
 
+def _left_out(item: pytest.Item) -> str:
+    """Why a case is not run here; "" if it is."""
+    marker = item.get_closest_marker("on_request")
+    return "" if marker is None or os.environ.get(REQUEST) else f"{marker.args[0]}; {REQUEST}=1 runs it"
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Those that are left after -k and -m."""
-    _selected.extend(item.nodeid for item in session.items if HERE in item.path.parents)
+    """Those that are left after -k and -m. In the guest nothing is collected as garbage any more: each collection, and each fork after one, would copy all of memory."""
+    if IN_GUEST:
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+    for item in session.items:
+        if HERE in item.path.parents and (IN_GUEST or not _left_out(item)):
+            _selected.setdefault(_kind(item.path), []).append(item.nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -57,30 +77,33 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _look_up(item: pytest.Item) -> None:
-    global _results, _console
-    if _results is None:
-        _results, _console = _run_once(item.config)
-    if isinstance(_results, str):
-        pytest.skip(f"no guest: {_results}")
-    case = _results.get(item.nodeid)
+    if why := _left_out(item):
+        pytest.skip(why)
+    kind = _kind(item.path)
+    if kind not in _results:
+        _results[kind] = _run_once(item.config, kind)
+    results, console = _results[kind]
+    if isinstance(results, str):
+        pytest.skip(f"no guest: {results}")
+    case = results.get(item.nodeid)
     if case is None:
-        pytest.fail(f"the guest told nothing of it; its console ends:\n{_console[-3000:]}", pytrace=False)
+        pytest.fail(f"the guest told nothing of it; its console ends:\n{console[-3000:]}", pytrace=False)
     if case.outcome == "skipped":
         pytest.skip(f"in the guest: {case.said}")
     if case.outcome != "passed":
         pytest.fail(f"in the guest:\n{case.said}", pytrace=False)
 
 
-def _run_once(config: pytest.Config) -> tuple[dict[str, Case] | str, str]:
+def _run_once(config: pytest.Config, kind: str) -> tuple[dict[str, Case] | str, str]:
     """The results, or why there is no guest; and the console's text."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        return _run()
+        return _run(kind)
     # the folder that the workers' own stand in, as pytest-xdist's manual has it; no fixture can be asked for here
-    place = config._tmp_path_factory.getbasetemp().parent / "guest.json"  # type: ignore[attr-defined]
+    place = config._tmp_path_factory.getbasetemp().parent / f"guest-{kind}.json"  # type: ignore[attr-defined]
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
-            results, console = _run()
+            results, console = _run(kind)
             cases = (
                 results
                 if isinstance(results, str)
@@ -91,9 +114,9 @@ def _run_once(config: pytest.Config) -> tuple[dict[str, Case] | str, str]:
     return (cases if isinstance(cases, str) else {name: Case(*case) for name, case in cases.items()}), console
 
 
-def _run() -> tuple[dict[str, Case] | str, str]:
+def _run(kind: str) -> tuple[dict[str, Case] | str, str]:
     try:
-        told = run(_selected)
+        told = run(_selected[kind], KINDS[kind])
     except Unavailable as error:
         return str(error), ""
     return told.cases, f"{told.kernel}, {told.seconds:.0f} s\n{told.console}"

@@ -8,7 +8,6 @@ package names; the signature is apt's to check.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import lzma
 import os
@@ -16,62 +15,22 @@ import re
 import subprocess
 import tarfile
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
-META = "linux-image-cloud-amd64"
+from cotenant.drivers.qemu.packages import META, Kernel, Unavailable, command, keep, kept_or_fetched
+
 MODULES = ("virtio_pci", "virtio_blk", "fuse", "virtiofs")
-SUMS = "SHA256SUMS"
-
-
-class Unavailable(Exception):
-    """The guest cannot be had here, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """`image` boots; `modules` in the order in which they are to be loaded."""
-
-    version: str
-    image: Path
-    modules: tuple[Path, ...]
 
 
 def kernel() -> Kernel:
     """The kept one, or one that is fetched now. Raises `Unavailable`."""
-    base = (
-        os.environ.get("COTENANT_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "cotenant"
-    )
-    folder = Path(base, "guest")
-    kept = _kept(folder)
-    if kept is None:
-        _fetch(folder)
-        kept = _kept(folder)
-    if kept is None:
-        raise Unavailable(f"no whole kernel in {folder}")
-    return kept
-
-
-def _kept(folder: Path) -> Kernel | None:
-    """The newest kernel whose files are as they were when they were unpacked."""
-    for version in sorted((path for path in folder.glob("*") if (path / SUMS).exists()), reverse=True):
-        lines = [line.split("  ") for line in (version / SUMS).read_text().splitlines()]
-        if all((version / name).exists() and _sum((version / name).read_bytes()) == told for told, name in lines):
-            names = [name for _, name in lines]
-            modules = tuple(version / name for name in names if name.endswith(".ko"))
-            return Kernel(version.name, version / names[0], modules)
-    return None
-
-
-def _sum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return kept_or_fetched("guest", _fetch)
 
 
 def _fetch(folder: Path) -> None:
     package = _newest()
     with tempfile.TemporaryDirectory() as place:
-        _run("apt-get", "-q", "download", package, cwd=place)
+        command("apt-get", "-q", "download", package, cwd=place)
         (deb,) = Path(place).glob("*.deb")
         unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(deb)], check=True, capture_output=True).stdout
     files: dict[str, bytes] = {}
@@ -88,29 +47,15 @@ def _fetch(folder: Path) -> None:
     files["vmlinux"] = _unpacked(found["vmlinuz"])
     for name in _in_order(found):
         files[f"{name}.ko"] = found[name]
-    target = folder / package.removeprefix("linux-image-")
-    target.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        (target / name).write_bytes(data)
-    (target / SUMS).write_text("".join(f"{_sum(data)}  {name}\n" for name, data in files.items()))
+    keep(folder / package.removeprefix("linux-image-"), files)
 
 
 def _newest() -> str:
     """The package that the meta-package stands for."""
-    depends = re.search(r"^Depends: .*?(linux-image-[^ ,]+)", _run("apt-cache", "show", META), re.MULTILINE)
+    depends = re.search(r"^Depends: .*?(linux-image-[^ ,]+)", command("apt-cache", "show", META), re.MULTILINE)
     if depends is None:
         raise Unavailable(f"apt knows no {META} (apt-get update?)")
     return depends[1]
-
-
-def _run(*command: str, cwd: str | None = None) -> str:
-    try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{' '.join(command)}: {error}") from error
-    if done.returncode:
-        raise Unavailable(f"{' '.join(command)}: {(done.stderr.strip() or done.stdout.strip())[-200:]}")
-    return done.stdout
 
 
 def _unpacked(image: bytes) -> bytes:

@@ -16,16 +16,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fakes.waiting import eventually
-from tests.node.guest.kernel import Unavailable, kernel
+from tests.node.guest.kernel import kernel
+
+from cotenant.drivers.qemu.archive import archive
+from cotenant.drivers.qemu.kernel import zone_kernel
+from cotenant.drivers.qemu.packages import Kernel, Unavailable
 
 INSIDE = "COTENANT_IN_GUEST"  # set where tests run in the guest
 RESULTS = "/dev/ttyS1"
-LONGEST_S = 280
-CPUS = 1  # with -icount, Linux 6.1 does not get beyond starting a second one
 MEMORY_MIB = 768
 DISK_BYTES = 64 << 20
 VIRTIOFSD = "/usr/lib/qemu/virtiofsd"
@@ -42,6 +45,7 @@ for module in {modules}; do /busybox insmod /$module || echo "no $module"; done
 /busybox mount -t devtmpfs dev /host/dev
 /busybox mount -t tmpfs tmpfs /host/run
 /busybox mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
+/busybox mount -t bpf bpf /host/sys/fs/bpf
 /busybox mkdir /host/run/tmp /host/run/lock
 /busybox cp /cases /order /host/run/
 /busybox stty -F /dev/ttyS1 raw 2>/dev/null
@@ -57,6 +61,21 @@ _RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run 
   PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \\
   {python} -m pytest -p no:cacheprovider -q --color=no @/run/cases
 """
+
+
+@dataclass(frozen=True, slots=True)
+class GuestKind:
+    """A kernel and the clock of its guest. `icount`: QEMU's option; `longest_s`: the guest is stopped after that time; `spare_cpus`: beside the one that runs, for cases that bring them online."""
+
+    kernel: Callable[[], Kernel]
+    icount: str
+    longest_s: int
+    spare_cpus: int = 0
+
+
+V2 = GuestKind(kernel, "shift=3,sleep=on", 280)  # with -icount, Linux 6.1 does not get beyond starting a second CPU
+# without sleep, idle time costs nothing, and figures are the same in each run
+ZONES = GuestKind(zone_kernel, "shift=2,sleep=off", 280, spare_cpus=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +96,8 @@ class Run:
     seconds: float
 
 
-def run(cases: list[str]) -> Run:
-    """Boot, run these cases (pytest's node ids, below the repository's root), power off. Raises `Unavailable` where no guest can be had."""
+def run(cases: list[str], kind: GuestKind = V2) -> Run:
+    """Boot a guest of this kind, run these cases (pytest's node ids, below the repository's root), power off. Raises `Unavailable` where no guest can be had."""
     qemu, busybox = shutil.which("qemu-system-x86_64"), shutil.which("busybox")
     for needed, name in (
         (qemu, "qemu-system-x86"),
@@ -93,7 +112,7 @@ def run(cases: list[str]) -> Run:
     # the loader that a dynamic program names stands right after its headers
     if b"/ld-linux" in program[:4096]:
         raise Unavailable("busybox is not static: install busybox-static")
-    chosen = kernel()
+    chosen = kind.kernel()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="cotenant-guest-") as name:
         folder = Path(name)
@@ -109,13 +128,13 @@ def run(cases: list[str]) -> Run:
         (folder / "initrd").write_bytes(archive(files))
         with (folder / "disk").open("wb") as disk:
             disk.truncate(DISK_BYTES)
-        _boot(str(qemu), folder, chosen.image)
+        _boot(str(qemu), folder, chosen.image, kind)
         console = (folder / "console").read_text(errors="replace")
         told = (folder / "results").read_text(errors="replace")
     return Run(read_results(told), console, chosen.version, time.monotonic() - started)
 
 
-def _boot(qemu: str, folder: Path, image: Path) -> None:
+def _boot(qemu: str, folder: Path, image: Path, kind: GuestKind) -> None:
     socket, memory = folder / "fs.sock", f"{MEMORY_MIB}M"
     log = (folder / "log").open("wb")
     share = subprocess.Popen(
@@ -136,15 +155,24 @@ def _boot(qemu: str, folder: Path, image: Path) -> None:
     )
     guest = None
     try:
-        eventually("virtiofsd listens or has ended", lambda: socket.exists() or share.poll() is not None, LONGEST_S)
+        eventually(
+            "virtiofsd listens or has ended", lambda: socket.exists() or share.poll() is not None, kind.longest_s
+        )
         if not socket.exists():
             raise Unavailable(f"virtiofsd: {(folder / 'log').read_text(errors='replace')[-300:]}")
         guest = subprocess.Popen(
             [
                 qemu,
                 *("-machine", "q35,memory-backend=mem", "-accel", "tcg,thread=single", "-cpu", "max"),
-                *("-icount", "shift=3,sleep=on", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"),
-                *("-m", memory, "-object", f"memory-backend-memfd,id=mem,size={memory},share=on", "-smp", str(CPUS)),
+                *("-icount", kind.icount, "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"),
+                *(
+                    "-m",
+                    memory,
+                    "-object",
+                    f"memory-backend-memfd,id=mem,size={memory},share=on",
+                    "-smp",
+                    str(1 + kind.spare_cpus),
+                ),
                 *("-display", "none", "-nodefaults", "-no-reboot", "-monitor", "none"),
                 *("-serial", f"file:{folder / 'console'}", "-serial", f"file:{folder / 'results'}"),
                 *("-chardev", f"socket,id=fs,path={socket}", "-device", "vhost-user-fs-pci,chardev=fs,tag=host"),
@@ -157,18 +185,18 @@ def _boot(qemu: str, folder: Path, image: Path) -> None:
                 *("-kernel", str(image), "-initrd", str(folder / "initrd")),
                 *(
                     "-append",
-                    "console=ttyS0 rdinit=/init panic=-1 quiet nokaslr mitigations=off psi=1 cgroup_no_v1=all",
+                    "console=ttyS0 rdinit=/init panic=-1 quiet nokaslr mitigations=off psi=1 cgroup_no_v1=all maxcpus=1",
                 ),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
         )
-        guest.wait(LONGEST_S)
+        guest.wait(kind.longest_s)
     except subprocess.TimeoutExpired:
         # what it told until now stands; the cases that it did not come to say so
         with (folder / "console").open("a") as console:
-            console.write(f"\nstopped after {LONGEST_S} s\n")
+            console.write(f"\nstopped after {kind.longest_s} s\n")
     finally:
         for process in (guest, share):
             if process is not None:
@@ -191,15 +219,3 @@ def read_results(told: str) -> dict[str, Case]:
             except (ValueError, KeyError, TypeError):
                 continue
     return found
-
-
-def archive(files: dict[str, tuple[bytes, int]]) -> bytes:
-    """A cpio archive in the kernel's "newc" form (Documentation/driver-api/early-userspace/buffer-format.rst)."""
-    parts = []
-    for number, (name, (data, mode)) in enumerate([*files.items(), ("TRAILER!!!", (b"", 0))], start=1):
-        path = name.encode() + b"\0"
-        kind = 0 if name == "TRAILER!!!" else 0o100000
-        fields = (number, kind | mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
-        head = b"070701" + b"".join(b"%08X" % field for field in fields) + path
-        parts += [head, b"\0" * (-len(head) % 4), data, b"\0" * (-len(data) % 4)]
-    return b"".join(parts)

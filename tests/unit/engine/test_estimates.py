@@ -16,7 +16,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, Pod
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.profiles import profile
+from cotenant.policy.placement.profiles import PlacementProfile, profile
 
 GIB = 2**30
 REQUESTS = 10_000  # of a window: its sampling error is about 2 %
@@ -25,8 +25,8 @@ REQUESTS = 10_000  # of a window: its sampling error is about 2 %
 class World:
     """16-core nodes, and pods each of which is a shape of its own: 4 cores and 8 GiB, declared as used in full."""
 
-    def __init__(self, nodes: int = 3) -> None:
-        self.engine = Cluster(profile("cotenant"), np.random.default_rng(0), Settings(most_pods=100))
+    def __init__(self, nodes: int = 3, policy: PlacementProfile | None = None) -> None:
+        self.engine = Cluster(policy or profile("cotenant"), np.random.default_rng(0), Settings(most_pods=100))
         for i in range(nodes):
             self.engine.node_seen(Node(f"n{i}", Amounts.of({"cpu": 16_000, "memory": 64 * GIB, "pods": 50})))
 
@@ -220,6 +220,26 @@ def test_a_replica_moves_after_consecutive_misses_and_its_successor_rests() -> N
         assert world.moved(replica, 60.0 * minute) == []
     assert world.moved(replica, 240.0 + 1800.0) == ["p0"]
     world.engine.validate()
+
+
+def test_the_hourly_limit_holds_over_all_replicas_and_ends_after_an_hour() -> None:
+    few = profile("cotenant")
+    world = World(policy=replace(few, knobs=replace(few.knobs, move_hour_share=0.002)))
+    replicas = np.array([world.pod(i, "n0", service=True) for i in range(2)])
+    for i in range(2, 4):
+        world.pod(i, "n0")
+
+    def moved(minute: int) -> list[str]:
+        size = len(replicas)
+        world.engine.latency_measured(replicas, np.full(size, 1.5), np.full(size, REQUESTS), 60.0 * minute)
+        return [each.victim.uid for each in world.engine.decide(60.0 * minute) if isinstance(each, Evict)]
+
+    first = next((minute, uids) for minute in range(1, 10) if (uids := moved(minute)))
+    assert len(first[1]) == 1
+    world.engine.pod_gone(first[1][0], 60.0 * first[0] + 1.0)
+    replicas = np.array([world.engine.number_of(uid) for uid in ("p0", "p1") if uid not in first[1]])
+    assert [moved(first[0] + minute) for minute in range(1, 60)] == [[]] * 59
+    assert len(moved(first[0] + 60)) == 1
 
 
 def test_a_replica_stays_where_no_node_is_better() -> None:

@@ -243,7 +243,7 @@ def test_the_object_has_every_figure_with_its_interval_and_no_nan(tmp_path: Path
 
 def test_the_registry_lists_without_loading_and_finds_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [entry.name for entry in registry.entries({})]
-    assert names == ["founding", "colocation", "replay", "openb", "tianchi", "dag", "training"]
+    assert names == ["founding", "colocation", "replay", "takeover", "openb", "tianchi", "dag", "training"]
     assert [entry.name for entry in registry.entries(os.environ)][-2:] == ["fake", "fake-packing"]
     assert registry.scenario("fake-packing").name == "fake-packing"
     with pytest.raises(InvalidInput, match="did you mean founding"):

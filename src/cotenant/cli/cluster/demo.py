@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from cotenant.services.demo.page import NodeSide
 
 
 def demo(
@@ -21,6 +24,7 @@ def demo(
     seed: int = 1,
     out: Path = Path("runs/demo"),
     node: bool = True,
+    console: bool = True,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
     """Demonstrate cotenant on this machine: a local cluster, services and batch as manifests, placed by our scheduler while the load rises.
@@ -45,6 +49,8 @@ def demo(
         Folder of the report.
     node
         Show the node side too, if this machine supports it (root and cgroups).
+    console
+        Serve a console of each cluster while its day runs, and print the link.
     as_json
         Print one JSON object instead of a table.
     """
@@ -58,11 +64,15 @@ def demo(
     )
     if out.exists() and not out.is_dir():
         raise InvalidInput("--out", str(out), "a folder", "a file of that name is in the way")
-    outcomes = run(config, _ticker())
+    outcomes = run(config, _ticker(), None if as_json or not console else _show)
     report = out / "report.html"
     page.write(report, config, outcomes)
     if as_json:
-        node_result = _node_side(out, quiet=True) if node else {"skipped": "not requested"}
+        node_result: dict[str, Any] = {"skipped": "not requested"}
+        if node:
+            side = _node_side(out, quiet=True)
+            page.write(report, config, outcomes, side)
+            node_result = _node_object(side)
         rows = [dict(zip(page.COLUMNS, page.row(outcome), strict=True)) for outcome in outcomes]
         behind = {outcome.profile: outcome.behind for outcome in outcomes if outcome.behind}
         print(
@@ -87,28 +97,38 @@ def demo(
     print("              cotenant lab compare --workload founding         (policies compared, with intervals)")
     if node:
         print()
-        _node_side(out, quiet=False)
+        page.write(report, config, outcomes, _node_side(out, quiet=False))
     return 0
 
 
-def _node_side(out: Path, quiet: bool) -> dict[str, Any]:
+def _node_side(out: Path, quiet: bool) -> NodeSide:
     """Run the node side if this machine supports it, else print why not; the demonstration continues either way."""
     from cotenant.model.errors import CotenantError
+    from cotenant.services.demo.page import NodeSide
 
     try:
         from cotenant.cli.node import experiments
-        from cotenant.services.experiments import registry
 
         outcome = experiments.demonstrate(out / "node", quiet)
     except (CotenantError, ImportError) as error:
         reason = str(error) if isinstance(error, CotenantError) else f"{error}: pip install 'cotenant[node]'"
         if not quiet:
             print(f"the node side is not shown: {reason}")
-        return {"skipped": reason}
+        return NodeSide(skipped=reason)
     if not quiet:
         experiments.show(outcome, out / "node")
+        print(f"in one page with the days: {out / 'report.html'}")
         print("see also: cotenant node status;  cotenant node experiment guard|antagonist|burst|overhead|step")
-    return dict(json.loads(registry.encode(outcome)))
+    return NodeSide(outcome, experiments.DEMONSTRATION)
+
+
+def _node_object(side: NodeSide) -> dict[str, Any]:
+    """The node side as a part of the JSON object."""
+    if side.found is None:
+        return {"skipped": side.skipped}
+    from cotenant.services.experiments import registry
+
+    return dict(json.loads(registry.encode(side.found)))
 
 
 def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -122,6 +142,14 @@ def _print(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     for row in rows:
         table.add_row(*row)
     tables.console().print(table)
+
+
+def _show(profile: str, link: str) -> None:
+    """A line with the link to the console of the cluster that runs now, or that it has ended."""
+    if link:
+        print(f"{profile}: watch it live at {link}  (works once, until this day ends)", file=sys.stderr, flush=True)
+    else:
+        print(f"{profile}: the day is over, its cluster and console are gone", file=sys.stderr, flush=True)
 
 
 def _ticker() -> Callable[[str, float], None]:

@@ -10,9 +10,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.model.errors import InvalidInput
+
 app = App(
     name="explain",
-    help="Why a pod waits or is on its node, a quota's runtime, a gang's state, from the running scheduler; what a node lends.",
+    help="Why a pod waits or is on its node, a quota's runtime, a gang's state, from the running scheduler; what a node lends; a service's incidents; a Control Zone's changes.",
     help_format="plaintext",
 )
 
@@ -39,7 +41,7 @@ def pod(
         Parameter(
             name="--if",
             negative=(),
-            help="What-if: cpu=500m, memory=1Gi, priority=1000 or another resource=AMOUNT, or node=NAME; may be repeated.",
+            help="What-if: cpu=500m, memory=1Gi, priority=1000, another resource=AMOUNT, selector.KEY=VALUE (- drops it), or node=NAME; may be repeated.",
         ),
     ] = (),
     scheduler: Scheduler = "",
@@ -112,3 +114,58 @@ def node(
     from cotenant.cli.cluster import explain_node
 
     return explain_node.node(name, kubeconfig, context, config_namespace, config_name, json)
+
+
+@app.command
+def service(
+    name: Annotated[
+        str, Parameter(help="NAMESPACE/NAME of the workload (label app.kubernetes.io/name or app), or of a pod.")
+    ],
+    /,
+    *,
+    agent: Annotated[
+        tuple[str, ...],
+        Parameter(help="Where a node's agent listens: HOST:PORT or unix:/PATH; may be repeated.", negative=()),
+    ] = (),
+    traces: Annotated[
+        str,
+        Parameter(help="URL of `cotenant traces`, which knows the incidents of every node whose agent reports to it."),
+    ] = "",
+    token_file: Annotated[Path | None, Parameter(help="With --traces: file with its token.")] = None,
+    ca: Annotated[
+        Path | None, Parameter(help="With --traces: certificate authority of its certificate, as PEM.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """A service's incidents from objective to recovery: burn, victim replica, cause with evidence, actions with proofs, seconds.
+
+    Without --agent and --traces the agent of this machine is asked (127.0.0.1:10262).
+
+    Exit status: 0 answered, 1 nothing answers, or no incident of the service is known, 2 bad input.
+    """
+    from cotenant.cli.cluster import explain_service
+
+    if not traces:
+        return explain_service.service(name, agent or ("127.0.0.1:10262",), json)
+    if agent:
+        raise InvalidInput("--agent", ", ".join(agent), "not together with --traces")
+    return explain_service.service_of_cluster(name, traces, token_file, ca, json)
+
+
+@app.command
+def zone(
+    name: Annotated[str, Parameter(help="The zone's name.")],
+    /,
+    *,
+    state_dir: Annotated[Path, Parameter(help="Folder with the state of this host's zones.")] = Path(
+        "/run/cotenant/zones"
+    ),
+    json: Json = False,
+) -> int:
+    """A Control Zone of this host: what runs its groups now, and each change with its event, rule and result.
+
+    Exit status: 0 answered, 2 no such zone.
+    """
+    from cotenant.cli.zone.commands import explain_zone
+
+    return explain_zone(name, state_dir, json)

@@ -1,4 +1,4 @@
-"""Output of `cotenant explain node`: each amount as a sum, the pods that hold it and those whose idle requests it is; or the whole answer as JSON."""
+"""Output of `cotenant explain node`: each amount as a sum, the pods that hold it and those whose idle requests it is; those of its NUMA zones and its GPU resources likewise; or the whole answer as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.model.quantities import format_bytes
+from cotenant.model.resources import Unit, kubernetes_name, unit_of
 from cotenant.services.manager.explaining import AmountView, NodeView, explain_node
 from cotenant.services.manager.holding import LenderView
 
@@ -36,10 +37,16 @@ def lines(view: NodeView) -> list[str]:
     found += [f"ignored: {each}" for each in view.ignored]
     for amount in view.amounts:
         found += ["", *_amount(amount)]
+    for zone in view.zones:
+        found += ["", f"of this in NUMA zone {zone.zone}"]
+        for amount in zone.amounts:
+            found += [f"  {line}" for line in _amount(amount, holders=False)]
     if view.lenders:
         found += ["", *_lenders(view.lenders)]
     if not view.amounts:
         found.append("It offers no batch and mid resources.")
+    for amount in view.gpus:
+        found += ["", *_amount(amount)]
     return found
 
 
@@ -66,10 +73,14 @@ def _holders(amount: AmountView, text: Callable[[int], str]) -> list[str]:
     return [*found, f"    and {len(amount.holders) - _SHOWN} more"] if len(amount.holders) > _SHOWN else found
 
 
-def _amount(amount: AmountView) -> list[str]:
+def _amount(amount: AmountView, holders: bool = True) -> list[str]:
+    unit = unit_of(kubernetes_name(amount.resource))
+
     def text(value: int) -> str:
-        if amount.resource.endswith("cpu"):
+        if unit is Unit.MILLI_CPU:
             return f"{value}m"
+        if unit is not Unit.BYTES:
+            return str(value)
         return f"-{format_bytes(-value)}" if value < 0 else format_bytes(value)
 
     on_node = "not offered" if amount.on_node is None else text(amount.on_node)
@@ -85,6 +96,8 @@ def _amount(amount: AmountView) -> list[str]:
         found.append("  another writer has changed it since")
     if amount.computed_now is not None and amount.written is not None and amount.computed_now != amount.written:
         found.append(
-            f"  by the formula it would be {text(amount.computed_now)} now: the difference is too small to be written"
+            f"  it would be {text(amount.computed_now)} now: not written yet"
+            if unit is Unit.PERCENT
+            else f"  by the formula it would be {text(amount.computed_now)} now: the difference is too small to be written"
         )
-    return [*found, *_holders(amount, text)]
+    return [*found, *_holders(amount, text)] if holders else found

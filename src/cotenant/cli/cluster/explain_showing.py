@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from math import fsum
@@ -16,6 +17,7 @@ from cotenant.cli.cluster.up import default_directory
 from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Waiting, WhatIf
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
+from cotenant.services.rebalancer.explaining import PodMove, known_moves
 from cotenant.services.scheduler.explain import client as asking
 
 if TYPE_CHECKING:
@@ -44,19 +46,64 @@ def pod(
             )
         from cotenant.services.scheduler.explain.stored import stored_reasons
 
-        left = stored_reasons(kubeconfig, context, namespace, short)
+        try:
+            left = stored_reasons(kubeconfig, context, namespace, short)
+        except asking.Gone:
+            if _moved_away(kubeconfig, context, namespace, short, as_json):
+                return 0
+            raise
+        moves = known_moves(kubeconfig, context, namespace, short)
         if as_json:
-            print(json.dumps(left.plain()))
+            print(json.dumps({**left.plain(), "moves": msgspec.to_builtins(moves)}))
         else:
             _print_left(left)
+            _print_moves(moves)
         return 0
     asked = asking.find(scheduler, token_file, default_directory())
-    answer = asked.pod(namespace, short, what_if)
+    beside = _kubeconfig(scheduler)
+    try:
+        answer = asked.pod(namespace, short, what_if)
+    except asking.Gone:
+        if _moved_away(beside, context, namespace, short, as_json):
+            return 0
+        raise
+    moves = known_moves(beside, context, namespace, short)
     if as_json:
-        print(msgspec.json.encode(answer).decode())
+        given = msgspec.to_builtins(answer)
+        print(json.dumps({**given, "moves": msgspec.to_builtins(moves)} if moves else given))
     else:
         _print_answer(answer)
+        _print_moves(moves)
     return 0
+
+
+def _kubeconfig(scheduler: str) -> Path | None:
+    """The file of the API server beside the scheduler that is asked: that of `cotenant up`, where no other is in use."""
+    written = default_directory() / "kubeconfig"
+    in_use = bool(scheduler or os.environ.get("KUBECONFIG"))
+    return written if not in_use and written.is_file() else None
+
+
+def _moved_away(kubeconfig: Path | None, context: str, namespace: str, name: str, as_json: bool) -> bool:
+    """Say what moved a pod that no longer exists; whether anything did."""
+    moves = known_moves(kubeconfig, context, namespace, name)
+    if moves and as_json:
+        print(json.dumps({"pod": f"{namespace}/{name}", "moves": msgspec.to_builtins(moves)}))
+    elif moves:
+        tables.print_folded(f"{namespace}/{name} no longer exists.")
+        _print_moves(moves)
+    return bool(moves)
+
+
+def _print_moves(moves: Sequence[PodMove]) -> None:
+    if not moves:
+        return
+    print()
+    print("moves:")
+    for each in moves:
+        tables.print_folded(f"  {each.at}  {each.words}")
+        if each.effect:
+            tables.print_folded(f"    {each.effect}")
 
 
 def quota(name: str, scheduler: str, token_file: Path | None, as_json: bool) -> int:

@@ -17,8 +17,15 @@ def extender(
         str, Parameter(help="HOST:PORT for the extender protocol and reports; port 0: any.")
     ] = "127.0.0.1:8888",
     health_listen: Annotated[
-        str, Parameter(help="A second, unencrypted HOST:PORT for /healthz, /readyz and /metrics only.")
+        str,
+        Parameter(
+            help="A second HOST:PORT for /healthz, /readyz and /metrics, which requires no client certificate; with --report-account or --report-token-file it takes reports too."
+        ),
     ] = "",
+    health_tls: Annotated[
+        bool,
+        Parameter(negative=(), help="That listener has the certificate of --tls-cert too. Default: it is unencrypted."),
+    ] = False,
     profile: Annotated[
         str,
         Parameter(
@@ -34,6 +41,13 @@ def extender(
     kubeconfig: Annotated[Path | None, Parameter(help="Watch nodes and pods with this kubeconfig.")] = None,
     context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
     bind: Annotated[bool, Parameter(negative=(), help="Also answer /bind (bindVerb), through the API server.")] = False,
+    credit: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Consider the debt of a pod's quota (`cotenant credit`) in the founding score; with --cluster.",
+        ),
+    ] = False,
     tls_cert: Annotated[Path | None, Parameter(help="Certificate, PEM; read again when it changes.")] = None,
     tls_key: Annotated[Path | None, Parameter(help="Its key, PEM, without passphrase.")] = None,
     client_ca: Annotated[
@@ -42,10 +56,17 @@ def extender(
     report_token_file: Annotated[
         Path | None, Parameter(help="File with the bearer token required by POST /metrics/report.")
     ] = None,
+    report_account: Annotated[
+        str,
+        Parameter(
+            help="NAMESPACE/NAME of the agents' service account: each may report for its own node, by a TokenReview of its token."
+        ),
+    ] = "",
     insecure: Annotated[
         bool, Parameter(negative=(), help="Listen beyond loopback without client certificates.")
     ] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
     """Serve a kube-scheduler as a scheduler extender.
 
@@ -57,17 +78,21 @@ def extender(
         process.ExtenderSettings(
             listen=listen,
             health_listen=health_listen,
+            health_tls=health_tls,
             profile=profile,
             score_max=score_max,
             cluster=cluster or kubeconfig is not None or bool(context),
             kubeconfig=kubeconfig,
             context=context,
             bind=bind,
+            credit=credit,
             tls_cert=tls_cert,
             tls_key=tls_key,
             client_ca=client_ca,
             report_token_file=report_token_file,
+            report_account=report_account,
             insecure=insecure,
             log_level=log_level,
+            log_format=log_format,
         )
     )

@@ -31,7 +31,28 @@ def manager(
         ),
     ] = None,
     listen: Annotated[str, Parameter(help="HOST:PORT of metrics and health; port 0: any.")] = "127.0.0.1:10263",
+    tls_cert: Annotated[
+        Path | None,
+        Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
+    ] = None,
+    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    tls_service: Annotated[
+        str,
+        Parameter(
+            help="Instead: serve TLS with a certificate that the manager makes and renews for this Service, in the Secret SERVICE-tls."
+        ),
+    ] = "",
+    certificates_for: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Make and renew the certificate of this Service too, in the Secret SERVICE-tls of the Lease's namespace; may be repeated."
+        ),
+    ] = (),
+    authorities_in: Annotated[
+        str, Parameter(help="NAMESPACE/NAME of a ConfigMap that gets the authorities of these certificates (ca.crt).")
+    ] = "",
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
     """Offer what services leave idle as batch and mid resources, by the ConfigMap slo-controller-config.
 
@@ -46,6 +67,11 @@ def manager(
             kubeconfig=kubeconfig,
             context=context,
             listen=listen,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_service=tls_service,
+            certificates_for=certificates_for,
+            authorities_in=authorities_in,
             config_namespace=config_namespace,
             config_name=config_name,
             writes_per_s=writes_per_s,
@@ -53,5 +79,6 @@ def manager(
             lease_namespace=lease_namespace,
             state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
             log_level=log_level,
+            log_format=log_format,
         )
     )

@@ -1,4 +1,4 @@
-"""`cotenant rebalancer`: which pods of overloaded nodes should move, and where they would land.
+"""`cotenant rebalancer`: moves pods to better nodes, and shows which would move.
 
 Only signatures and help texts are here; the implementation is imported when a command runs, so that `--help` stays quick.
 """
@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 app = App(
     name="rebalancer",
-    help="Which pods of overloaded nodes should move, and where they would land. A dry run: nothing is evicted.",
+    help="Move pods of overloaded nodes, pods that violate rules or miss objectives, and pods in the way of others; or show which would move.",
     help_format="plaintext",
 )
 
@@ -23,7 +23,7 @@ def plan(
     config: Annotated[
         Path | None,
         Parameter(
-            help="DeschedulerConfiguration (YAML) with LowNodeLoad, and MigrationController's filters and limits. Default: low cpu 45, memory 60, high cpu 65, memory 85 percent."
+            help="DeschedulerConfiguration (YAML): which kinds of moves, and MigrationController's filters and limits. Default: LowNodeLoad with low cpu 45, memory 60, high cpu 65, memory 85 percent."
         ),
     ] = None,
     kubeconfig: Annotated[
@@ -47,7 +47,7 @@ def plan(
 ) -> int:
     """Print the moves of the next round with reasons and expected effect, and what is not moved and why.
 
-    Reads nodes, pods, NodeMetrics, workloads and budgets, simulates each move on the scheduling engine, and writes nothing.
+    Reads nodes, pods, NodeMetrics, workloads and budgets, simulates each move on the scheduling engine, and writes nothing. Where interference is known, the predicted effect on objectives is shown.
     Exit status: 0 planned, also without a move; 1 no answer of the API server; 2 bad input.
     """
     from cotenant.cli.cluster import rebalancer_showing
@@ -55,4 +55,86 @@ def plan(
 
     return rebalancer_showing.plan(
         PlanArguments(kubeconfig, context, config, scheduler_name, profile, load_aware, within_s), json
+    )
+
+
+@app.command
+def run(
+    *,
+    act: Annotated[
+        bool | None,
+        Parameter(
+            help="Carry moves out. Default: as `dryRun` in the configuration says; without it nothing is written."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, Parameter(help="DeschedulerConfiguration (YAML), as for `cotenant rebalancer plan`.")
+    ] = None,
+    interval_s: Annotated[
+        float | None, Parameter(help="Seconds between rounds. Default: the configuration's deschedulingInterval, 120.")
+    ] = None,
+    watch_s: Annotated[
+        float | None, Parameter(help="Seconds for which the nodes of a move are watched afterwards. Default: 180.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
+    ] = None,
+    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    scheduler_name: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Pods with this spec.schedulerName may move; may be repeated, NAME=PROFILE as for `cotenant scheduler`."
+        ),
+    ] = ("cotenant", "default-scheduler"),
+    profile: Annotated[
+        str, Parameter(help="The scheduler's placement profile, by which landings are simulated.")
+    ] = "cotenant",
+    load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.")] = None,
+    leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before acting.")] = True,
+    lease_namespace: Annotated[
+        str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
+    ] = "",
+    state_dir: Annotated[
+        str | None,
+        Parameter(
+            help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
+        ),
+    ] = None,
+    listen: Annotated[str, Parameter(help="HOST:PORT of metrics and health; port 0: any.")] = "127.0.0.1:10264",
+    tls_cert: Annotated[
+        Path | None,
+        Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
+    ] = None,
+    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+) -> int:
+    """Plan a round at each interval and carry its moves out as PodMigrationJobs: reserve, evict, wait for the replacement, measure.
+
+    A dry run unless --act or `dryRun: false` is given. Jobs that others create are carried out too. Serves /metrics, /healthz and /readyz.
+    Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
+    """
+    from cotenant.services.kube_process.identity import state_folder
+    from cotenant.services.rebalancer import main
+
+    return main.run(
+        main.RunArguments(
+            kubeconfig=kubeconfig,
+            context=context,
+            config=config,
+            act=act,
+            interval_s=interval_s,
+            watch_s=watch_s,
+            scheduler_names=scheduler_name,
+            profile=profile,
+            load_aware=load_aware,
+            listen=listen,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            leader_elect=leader_elect,
+            lease_namespace=lease_namespace,
+            state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+            log_level=log_level,
+            log_format=log_format,
+        )
     )

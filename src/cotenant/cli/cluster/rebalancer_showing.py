@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cotenant.cli import tables
+from cotenant.engine.rebalancer.jobs import LOW_NODE_LOAD
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.rebalancer import planning
 
 HEADINGS = ("pod", "uses", "from", "its use, %", "to", "its use, %")
+PREDICTED = ("pod's objective, %", "neighbours', %")  # of what they tolerate; 100 = at the limit
 _MEBIBYTE, _GIBIBYTE = 1 << 20, 1 << 30
 _MOST_REASONS = 12
 _MOST_NODES = 5
@@ -30,9 +32,14 @@ def show(found: Plan) -> None:
     tables.print_folded(summary(found))
     for line in pool_lines(found):
         tables.print_folded(line)
+    for line in kind_lines(found):
+        tables.print_folded(line)
     if found.moves:
         print()
-        tables.print_words(HEADINGS, [row(move) for move in found.moves])
+        if any(move.effect is not None for move in found.moves):
+            tables.print_words((*HEADINGS, *PREDICTED), [(*row(move), *predicted(move)) for move in found.moves])
+        else:
+            tables.print_words(HEADINGS, [row(move) for move in found.moves])
         print()
         for line in reason_lines(found):
             tables.print_folded(line)
@@ -53,7 +60,7 @@ def summary(found: Plan) -> str:
     measured = found.nodes - len(found.unmeasured)
     text = f"{_count(found.nodes, 'node')}, {measured} with a current NodeMetric; {_count(found.pods, 'pod')}: {_count(len(found.moves), 'move')}. Nothing was evicted."
     if found.nodes and not measured:
-        text += " Without NodeMetrics nothing can be planned: they are written by `cotenant agent` or koordlet, in `cotenant up` with --manager."
+        text += " Without NodeMetrics no move by load can be planned: they are written by `cotenant agent` or koordlet, in `cotenant up` with --manager."
     if found.placed_first:
         text += f" In the simulation {_count(found.placed_first, 'pending pod')} were placed first."
     return text
@@ -71,6 +78,28 @@ def pool_lines(found: Plan) -> Iterator[str]:
             else ""
         )
         yield f"pool {pool.name}: {len(pool.overloaded)} of {pool.nodes} nodes overloaded{left}; {pool.underused} underused"
+
+
+def kind_lines(found: Plan) -> Iterator[str]:
+    """What the kinds of moves other than LowNodeLoad found."""
+    for kind in found.kinds:
+        said = f"{kind.considered} found, {kind.solved} solved by this plan" if kind.considered else "nothing found"
+        yield f"{kind.trigger}: {'; '.join((said, *kind.notes) if kind.considered or not kind.notes else kind.notes)}"
+
+
+def predicted(move: PlannedMove) -> tuple[str, str]:
+    """Predicted use of objectives in percent of what each tolerates, before and after: of the pod, and the worst of its new neighbours."""
+    effect = move.effect
+    if effect is None:
+        return "-", "-"
+    return _change_of(effect.pod_before, effect.pod_after), _change_of(effect.target_before, effect.target_after)
+
+
+def _change_of(before: float | None, after: float | None) -> str:
+    def percent(value: float | None) -> str:
+        return "-" if value is None else f"{100.0 * value:.0f}"
+
+    return "-" if before is None and after is None else f"{percent(before)} -> {percent(after)}"
 
 
 def row(move: PlannedMove) -> tuple[str, ...]:
@@ -92,10 +121,12 @@ def size(amount: int) -> str:
 
 
 def reason_lines(found: Plan) -> Iterator[str]:
-    """Why pods leave each node: its use before the first of its moves."""
+    """Why pods leave each node: its use before the first of its moves. Other kinds: why each pod moves."""
     seen = set()
     for move in found.moves:
-        if (move.node, move.scope) not in seen:
+        if move.trigger != LOW_NODE_LOAD:
+            yield f"{move.pod}: {move.reason} ({move.trigger})"
+        elif (move.node, move.scope) not in seen:
             seen.add((move.node, move.scope))
             whose = " of production pods" if move.scope == "prod" else ""
             yield f"{move.node}: use{whose} {move.reason}"
@@ -114,6 +145,8 @@ def kept_lines(kept: tuple[KeptPod, ...]) -> Iterator[str]:
 
 
 def _change(name: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    if not before and not after:
+        return "-"  # not measured
     return f"{name.rpartition('/')[2]} {before.get(name, 0.0):.0f} -> {after.get(name, 0.0):.0f}"
 
 

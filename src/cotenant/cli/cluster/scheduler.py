@@ -65,9 +65,20 @@ def scheduler(
     listen: Annotated[
         str, Parameter(help="HOST:PORT of metrics, health and reports; port 0: any.")
     ] = "127.0.0.1:10261",
+    tls_cert: Annotated[
+        Path | None,
+        Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
+    ] = None,
+    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
     report_token_file: Annotated[
         Path | None, Parameter(help="File with the bearer token required by POST /metrics/report.")
     ] = None,
+    report_account: Annotated[
+        str,
+        Parameter(
+            help="NAMESPACE/NAME of the agents' service account: each may report for its own node, by a TokenReview of its token."
+        ),
+    ] = "",
     debug_token_file: Annotated[
         Path | None,
         Parameter(help="File with the bearer token for remote callers of the debug API; default: no remote access."),
@@ -97,7 +108,26 @@ def scheduler(
     quota_check_parents: Annotated[
         bool, Parameter(negative=(), help="A pod must also fit every ancestor of its quota.")
     ] = False,
+    credit: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="The standing that `cotenant credit serve` writes on quotas changes their share of lent resources and the order among pods of equal priority; with the profile founding, debtors avoid nodes that miss objectives.",
+        ),
+    ] = False,
+    otlp_traces: Annotated[
+        str,
+        Parameter(
+            help="URL of an OTLP/HTTP receiver, such as `cotenant traces` (http://127.0.0.1:4318): one trace for each scheduling attempt. Default: none."
+        ),
+    ] = "",
+    otlp_traces_token_file: Annotated[Path | None, Parameter(help="File with the receiver's bearer token.")] = None,
+    otlp_traces_ca: Annotated[
+        Path | None,
+        Parameter(help="Certificate authority of the receiver's certificate, as PEM. Default: the system's."),
+    ] = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
     """Schedule the pods of a Kubernetes cluster that have one of our schedulerNames.
 
@@ -130,18 +160,28 @@ def scheduler(
             binds_in_flight=binds_in_flight,
             notices_per_s=notices_per_s,
             listen=listen,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
             report_token_file=report_token_file,
+            report_account=report_account,
             debug_token_file=debug_token_file,
             load_aware=load_aware,
             predicted_use_risk_pct=predicted_use_risk,
             device_strategy=device_strategy,
             usual_gpu_pods=usual_gpu_pods,
             default_spread=default_spread,
+            otlp_traces=otlp_traces,
+            otlp_traces_token_file=otlp_traces_token_file,
+            otlp_traces_ca=otlp_traces_ca,
             log_level=log_level,
+            log_format=log_format,
             election=election,
             state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
             quotas=QuotaSettings(
-                check_parents=quota_check_parents, revoke=quota_revoke, revoke_after_s=quota_revoke_after_s
+                check_parents=quota_check_parents,
+                revoke=quota_revoke,
+                revoke_after_s=quota_revoke_after_s,
+                credit=credit,
             ),
         )
     )

@@ -38,7 +38,15 @@ def up(
     default_scheduler: bool = True,
     scheduler_name: tuple[str, ...] = (),
     manager: Flag = False,
+    rebalancer: Flag = False,
+    rebalancer_config: Path | None = None,
     lend: str = "",
+    credit: Flag = False,
+    log_format: str = "text",
+    audit_log: Path | None = None,
+    console: bool = True,
+    console_port: int = 0,
+    traces: Flag = False,
 ) -> int:
     """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -82,8 +90,24 @@ def up(
         A further spec.schedulerName to serve, besides cotenant and default-scheduler; may be repeated. NAME=PROFILE scores its pods by another profile.
     manager
         Start a manager too: nodes offer batch and mid resources by the ConfigMap koordinator-system/slo-controller-config, from what their pods use.
+    rebalancer
+        Start a rebalancer too, which moves pods of overloaded nodes and those that a PodMigrationJob asks for. It reads what the manager and the simulated nodes measure, so this starts a manager.
+    rebalancer_config
+        With --rebalancer: its DeschedulerConfiguration. Without it a round is planned every 10 seconds, and nodes are watched for a minute after a move.
     lend
         With --manager: lend from the start, by peak (ours, at 1 % risk), usage or maxUsageRequest; the workload's batch jobs then request batch-cpu and batch-memory.
+    credit
+        Book what tenants (ElasticQuotas) earn and spend in credit.db in the directory, and let the scheduler consider it. `cotenant credit list --store DIR/credit.db` shows it.
+    log_format
+        Of the log lines of this process, and of the logs of the others in the directory: text, or json for one object a line.
+    audit_log
+        Append every request to the API server to this file, one audit.k8s.io/v1 Event a line. `userAgent` tells the processes apart.
+    console
+        Serve the console too, a web page about the cluster; prints a link that logs in once.
+    console_port
+        The console's port. Default, and 0: the last one used in the directory, or any free port.
+    traces
+        Receive OpenTelemetry spans too, and count ServiceObjectives from them. The addresses are printed.
     """
     from cotenant.services.up.config import UpConfig, usual_nodes
     from cotenant.services.up.run import run
@@ -110,7 +134,15 @@ def up(
         node_grace_s=node_grace_s,
         is_default_scheduler=default_scheduler,
         more_names=scheduler_name,
-        has_manager=manager,
+        has_manager=manager or rebalancer,
+        has_rebalancer=rebalancer,
+        rebalancer_config=rebalancer_config,
         lend=lend,
+        has_credit=credit,
+        log_format=log_format,
+        audit_log=audit_log.expanduser().absolute() if audit_log is not None else None,
+        has_console=console and not bare,
+        console_port=console_port,
+        has_traces=traces,
     )
     return run(config, lambda line: print(line, flush=True))

@@ -64,6 +64,7 @@ def webhook(
         bool, Parameter(help="Compete for a Lease; only the leader writes webhook configurations.")
     ] = True,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
     """Apply colocation profiles to new pods, and refuse pods and quotas that break the co-location rules.
 
@@ -96,5 +97,6 @@ def webhook(
                 draws_by_pod=draw_by_pod,
             ),
             log_level=log_level,
+            log_format=log_format,
         )
     )

@@ -23,7 +23,7 @@ from cotenant.lab.comparison import compare as gather
 from cotenant.lab.contract import RunSpec, Scenario
 from cotenant.lab.experiment import Plan
 from cotenant.lab.provenance import provenance, save_experiment
-from cotenant.lab.report import write_report
+from cotenant.lab.report.page import write_report
 from cotenant.lab.seeds import read_seeds
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
 from cotenant.lab.world.config import PRESSURE_CHOICES

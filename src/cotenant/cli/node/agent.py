@@ -23,6 +23,7 @@ def agent(
     once: Annotated[bool, Parameter(negative=(), help="Measure once, print what would be held, and exit.")] = False,
     json: Annotated[bool, Parameter(negative=(), help="With --once: as JSON.")] = False,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
     """Measure this node, throttle best-effort work that disturbs its services, and restore everything at the end.
 
@@ -31,5 +32,7 @@ def agent(
     from cotenant.services.agent import main
 
     return main.run(
-        main.AgentArguments(config=config, single=single, mode=mode, once=once, json=json, log_level=log_level)
+        main.AgentArguments(
+            config=config, single=single, mode=mode, once=once, json=json, log_level=log_level, log_format=log_format
+        )
     )

@@ -138,6 +138,51 @@ def antagonist(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: 
 
 
 @experiment.command
+def culprit(
+    *,
+    rounds: Rounds = None,
+    out: Out = None,
+    seed: Seed = 1,
+    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    json: Json = False,
+) -> int:
+    """A service in trouble for a neighbour, its own load or its own quota: is the right cause named, and no innocent group?"""
+    from cotenant.cli.node import experiments
+
+    return experiments.run("culprit", rounds, out, seed, json, once=once)
+
+
+@experiment.command
+def recovery(
+    *,
+    rounds: Rounds = None,
+    out: Out = None,
+    seed: Seed = 1,
+    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    json: Json = False,
+) -> int:
+    """A hog arrives beside a service: does the agent name it, limit only it, and does the service recover within 20 s?"""
+    from cotenant.cli.node import experiments
+
+    return experiments.run("recovery", rounds, out, seed, json, once=once)
+
+
+@experiment.command
+def loop(
+    *,
+    rounds: Rounds = None,
+    out: Out = None,
+    seed: Seed = 1,
+    once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    json: Json = False,
+) -> int:
+    """The ride service of the examples beside a batch hog: from its spans to the burning objective, the cause and the recovery."""
+    from cotenant.cli.node import experiments
+
+    return experiments.run("loop", rounds, out, seed, json, once=once)
+
+
+@experiment.command
 def burst(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json = False) -> int:
     """A bursty service under a CPU limit, with and without the agent's CPU burst."""
     from cotenant.cli.node import experiments
@@ -159,3 +204,14 @@ def step(*, rounds: Rounds = None, out: Out = None, seed: Seed = 1, json: Json =
     from cotenant.cli.node import experiments
 
     return experiments.run("step", rounds, out, seed, json)
+
+
+@experiment.command
+def zone(*, out: Out = None, json: Json = False) -> int:
+    """Wake-up delay of a service beside batch under each kind of scheduling of a Control Zone, a broken zone beside another, and a load that changes. One run, about a minute.
+
+    Needs Linux 6.12 with sched_ext, cgroup v2 and built objects (make bpf); sub-schedulers need Linux 7.3. All tasks of the machine run under our schedulers meanwhile.
+    """
+    from cotenant.cli.node import experiments
+
+    return experiments.run_zone(out, json)

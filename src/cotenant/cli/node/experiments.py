@@ -17,6 +17,7 @@ from cotenant.services.experiments.outcome import Findings
 NOT_PASSED = 1
 LONGEST_PERIOD_S = 3600.0
 QUICK_PERIOD_S = 10.0  # of the sine's demand, for a first look
+DEMONSTRATION = "cotenant node experiment sine --quick --rounds 1"
 
 
 def run(
@@ -57,11 +58,28 @@ def run(
     return 0 if outcome.passed else NOT_PASSED
 
 
+def run_zone(out: Path | None, json: bool) -> int:
+    """The zone experiment: what schedules a service beside batch. Exit status as `run`."""
+    folder = out or Path("runs") / "node-zone"
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
+    try:
+        outcome = registry.run_zone(folder, "cotenant node experiment zone")
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted; the experiment's groups are removed") from error
+    if json:
+        print(registry.encode(outcome))
+    else:
+        show(outcome, folder)
+    return 0 if outcome.passed else NOT_PASSED
+
+
 def demonstrate(folder: Path, quiet: bool) -> Findings:
     """The sine experiment in its short form, once, even on a busy machine: about 45 s. Raises as an experiment does."""
-    command = "cotenant node experiment sine --quick --rounds 1"
     with _progress(quiet) as report:
-        return registry.run(registry.make("sine", QUICK_PERIOD_S), ExperimentSettings.once(1), folder, command, report)
+        return registry.run(
+            registry.make("sine", QUICK_PERIOD_S), ExperimentSettings.once(1), folder, DEMONSTRATION, report
+        )
 
 
 def show(outcome: Findings, folder: Path) -> None:

@@ -58,7 +58,25 @@ def keeper(
         Path | None, Parameter(help="Where the host's cgroups are mounted; default: from mountinfo.")
     ] = None,
     dry_run: Annotated[bool, Parameter(negative=(), help="Answer and record as usual, but write no knob.")] = False,
+    zones: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Also run Control Zones, for `cotenant zone create`; keeps the capabilities to load kernel schedulers.",
+        ),
+    ] = False,
+    zone_socket: Annotated[Path, Parameter(help="With --zones: path of the socket for zones.")] = Path(
+        "/run/cotenant/zones.sock"
+    ),
+    zone_state_dir: Annotated[
+        Path, Parameter(help="With --zones: folder of definitions, states and logs of zones.")
+    ] = Path("/run/cotenant/zones"),
+    most_zones: Annotated[int, Parameter(help="With --zones: most zones at once.")] = 8,
+    bpf_root: Annotated[
+        Path, Parameter(help="With --zones: where the host's BPF file system is mounted, for kernel schedulers.")
+    ] = Path("/sys/fs/bpf"),
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
     """Write knobs for an unprivileged agent under leases: recorded on disk, read back, and restored.
 
@@ -82,6 +100,12 @@ def keeper(
             longest_ttl_s=longest_ttl_s,
             cgroup_root=cgroup_root,
             dry_run=dry_run,
+            zones=zones,
+            zone_socket=zone_socket,
+            zone_state_dir=zone_state_dir,
+            most_zones=most_zones,
+            bpf_root=bpf_root,
             log_level=log_level,
+            log_format=log_format,
         )
     )

@@ -28,6 +28,12 @@ def serve(
     *,
     http: Annotated[str, Parameter(help="Where to receive OTLP/HTTP and to answer questions.")] = "127.0.0.1:4318",
     grpc: Annotated[str, Parameter(help="Where to receive OTLP/gRPC; empty: nowhere.")] = "127.0.0.1:4317",
+    jaeger_udp: Annotated[
+        str,
+        Parameter(
+            help="Where to receive spans of Jaeger clients (compact Thrift), usually 127.0.0.1:6831. Default: nowhere."
+        ),
+    ] = "",
     tls_cert: Annotated[Path | None, Parameter(help="Certificate chain of both servers, as PEM.")] = None,
     tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
     client_ca: Annotated[
@@ -42,7 +48,22 @@ def serve(
     most_skew_s: Annotated[
         float, Parameter(help="Do not correct clock skews beyond this many seconds; 0: correct none.")
     ] = 10.0,
+    objectives: Annotated[Path | None, Parameter(help="YAML file of ServiceObjectives to count.")] = None,
+    cluster: Annotated[
+        bool, Parameter(negative=(), help="Count the ServiceObjectives of the cluster, and write their statuses.")
+    ] = False,
+    kubeconfig: Annotated[Path | None, Parameter(help="Of the cluster; implies --cluster.")] = None,
+    context: Annotated[str, Parameter(help="Of the kubeconfig; implies --cluster.")] = "",
+    request_moves: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Make PodMigrationJobs of the moves that agents ask for, for objectives with maxAction evict.",
+        ),
+    ] = False,
+    state: Annotated[Path | None, Parameter(help="File that keeps the counts of objectives over a restart.")] = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
     """Receive spans until Ctrl-C or SIGTERM.
 
@@ -55,13 +76,21 @@ def serve(
         process.TraceSettings(
             http=http,
             grpc=grpc,
+            jaeger_udp=jaeger_udp,
             tls_cert=tls_cert,
             tls_key=tls_key,
             client_ca=client_ca,
             token_file=token_file,
             insecure=insecure,
             most_skew_s=most_skew_s,
+            objectives=objectives,
+            cluster=cluster,
+            kubeconfig=kubeconfig,
+            context=context,
+            request_moves=request_moves,
+            state=state,
             log_level=log_level,
+            log_format=log_format,
         )
     )
 

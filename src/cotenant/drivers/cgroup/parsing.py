@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-_SPACE = b" \n"
+from cotenant.model.whole_number import whole_number
 
 
 def number(text: bytes) -> int | None:
     """A file that is one number and a line feed. "max" is None."""
-    digits = text[:-1]
-    return int(digits) if text.endswith(b"\n") and digits.isdigit() else None
+    return whole_number(text[:-1]) if text.endswith(b"\n") else None
 
 
 def field(text: bytes, key: bytes) -> int | None:
@@ -27,8 +26,7 @@ def field(text: bytes, key: bytes) -> int | None:
         return None
     start = at + len(key)
     end = text.find(b"\n", start)
-    digits = text[start:end]
-    return int(digits) if end >= 0 and digits.isdigit() else None
+    return whole_number(text[start:end]) if end >= 0 else None
 
 
 def total(text: bytes, *keys: bytes) -> int | None:
@@ -55,12 +53,13 @@ def io_stat(text: bytes) -> Moved | None:
         for word in words[1:]:
             name, _, digits = word.partition(b"=")
             if name in (b"rbytes", b"wbytes"):
-                if not digits.isdigit():
+                found = whole_number(digits)
+                if found is None:
                     return None
                 if name == b"rbytes":
-                    read += int(digits)
+                    read += found
                 else:
-                    written += int(digits)
+                    written += found
     return Moved(read, written)
 
 
@@ -72,12 +71,13 @@ def throttle_bytes(text: bytes) -> Moved | None:
     for line in text.splitlines():
         words = line.split()
         if len(words) == 3 and words[1] in (b"Read", b"Write"):
-            if not words[2].isdigit():
+            found = whole_number(words[2])
+            if found is None:
                 return None
             if words[1] == b"Read":
-                read += int(words[2])
+                read += found
             else:
-                written += int(words[2])
+                written += found
         elif not words or words[-1:] == [b""] or not words[-1].isdigit():
             return None
     return Moved(read, written)
@@ -86,11 +86,13 @@ def throttle_bytes(text: bytes) -> Moved | None:
 def cpu_max_m(text: bytes) -> tuple[bool, int | None]:
     """v2's cpu.max as milli-CPU: (readable, limit)."""
     words = text.split()
-    if not text.endswith(b"\n") or len(words) != 2 or not words[1].isdigit() or int(words[1]) == 0:
+    period_us = whole_number(words[1]) if text.endswith(b"\n") and len(words) == 2 else None
+    if not period_us:
         return False, None
     if words[0] == b"max":
         return True, None
-    return (True, int(words[0]) * 1000 // int(words[1])) if words[0].isdigit() else (False, None)
+    quota_us = whole_number(words[0])
+    return (False, None) if quota_us is None else (True, quota_us * 1000 // period_us)
 
 
 def cfs_m(quota: bytes, period: bytes) -> tuple[bool, int | None]:

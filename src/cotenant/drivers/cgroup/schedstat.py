@@ -18,6 +18,7 @@ from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.counters import Gap
+from cotenant.model.whole_number import whole_number
 
 MOST_TASKS = 20_000
 DEEPEST = 32  # levels below a group: groups may be nested without limit, and each costs its whole path
@@ -122,13 +123,14 @@ class RunDelayReader:
                 return None
         waited = 0
         for task in tasks:
-            if not task.isdecimal():
+            number = whole_number(task)
+            if number is None:
                 continue
             current.left -= 1
             if current.left < 0:
                 self._gap = Gap("run delay of some tasks", f"eBPF: there are more than {self.most_tasks} tasks")
                 break
-            waited += self._since(int(task), current)
+            waited += self._since(number, current)
         current.waited[group] = waited
         return waited
 
@@ -154,7 +156,7 @@ class RunDelayReader:
             return None
         finally:
             os.close(at)
-        return int(words[1]) if len(words) == 3 and words[1].isdigit() else None
+        return whole_number(words[1]) if len(words) == 3 else None
 
     def _has_schedstat(self) -> bool:
         try:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import UNLIMITED, Knob
 from cotenant.model.machine.knob_values import DEVICE_LIMITS, CpuMax, DeviceLimits
+from cotenant.model.whole_number import whole_number
 
 USUAL_WEIGHT, USUAL_SHARES = 100, 1024
 LEAST_SHARES, MOST_SHARES = 2, 262_144
@@ -88,9 +89,10 @@ def shares_of(weight: int) -> int:
 
 def parse_shares(text: str) -> int:
     """Parse cpu.shares."""
-    if not text.isdecimal():
+    shares = whole_number(text)
+    if shares is None:
         raise InvalidInput("cpu.shares", text, "a number")
-    return int(text)
+    return shares
 
 
 def weight_of_shares(shares: int) -> int:
@@ -135,8 +137,8 @@ def io_weight_of(file: str, text: str) -> int:
     """The io.weight from one of its files. Lines of single devices are ignored."""
     for line in text.splitlines():
         words = line.split()
-        if words and (len(words) == 1 or words[0] == "default") and words[-1].isdecimal():
-            weight = int(words[-1])
+        weight = whole_number(words[-1]) if words and (len(words) == 1 or words[0] == "default") else None
+        if weight is not None:
             if file == "io.weight":
                 return weight
             return weight_of_cfq(weight) if file == "blkio.weight" else weight_of_bfq(weight)
@@ -154,9 +156,10 @@ def cpu_max_of(quota: str, period: str) -> CpuMax:
 
 def memory_max_of(text: str) -> str:
     """v1's limit_in_bytes as memory.max."""
-    if not text.isdecimal():
+    limit_bytes = whole_number(text)
+    if limit_bytes is None:
         raise InvalidInput("memory.limit_in_bytes", text, "bytes")
-    return UNLIMITED if int(text) >= V1_UNLIMITED_BYTES else text
+    return UNLIMITED if limit_bytes >= V1_UNLIMITED_BYTES else text
 
 
 def device_limits_of(texts: Iterable[str]) -> tuple[DeviceLimits, ...]:
@@ -165,9 +168,10 @@ def device_limits_of(texts: Iterable[str]) -> tuple[DeviceLimits, ...]:
     for name, text in zip(DEVICE_LIMITS, texts, strict=True):
         for line in text.splitlines():
             device, _, amount = line.partition(" ")
-            if not amount.strip().isdecimal():
+            limit = whole_number(amount.strip())
+            if limit is None:
                 raise InvalidInput("blkio.throttle", line, '"MAJOR:MINOR N"')
-            found.setdefault(device, {})[name] = int(amount)
+            found.setdefault(device, {})[name] = limit
     return tuple(DeviceLimits(device, **limits) for device, limits in found.items())
 
 

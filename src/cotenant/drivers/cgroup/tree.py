@@ -23,6 +23,7 @@ from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.layout import Hierarchy, Layout
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
+from cotenant.model.whole_number import whole_number
 
 _USED = frozenset(["cpu", "cpuacct", "cpuset", "memory", "blkio", "io", "pids", "freezer", "perf_event"])
 _DELEGATED = ("cpuset", "cpu", "io", "memory", "pids")
@@ -119,7 +120,9 @@ class Groups:
 
     def _numbers(self, group: str, name: str) -> tuple[int, ...]:
         try:
-            return tuple(int(word) for word in self._first.read_all(group, name).split() if word.isdigit())
+            return tuple(
+                n for word in self._first.read_all(group, name).split() if (n := whole_number(word)) is not None
+            )
         except FileNotFoundError as error:
             if self._first.exists(group):
                 raise

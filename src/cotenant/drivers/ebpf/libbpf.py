@@ -33,6 +33,8 @@ _POINTER, _INT, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "libbpf_set_print": (_POINTER, (_Printer,)),
     "libbpf_num_possible_cpus": (_INT, ()),
+    "libbpf_major_version": (ctypes.c_uint32, ()),
+    "libbpf_minor_version": (ctypes.c_uint32, ()),
     "bpf_object__open_file": (_POINTER, (_TEXT, _POINTER)),
     "bpf_object__load": (_INT, (_POINTER,)),
     "bpf_object__close": (None, (_POINTER,)),
@@ -41,9 +43,13 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "bpf_program__name": (_TEXT, (_POINTER,)),
     "bpf_program__fd": (_INT, (_POINTER,)),
     "bpf_program__attach": (_POINTER, (_POINTER,)),
+    "bpf_link__detach": (_INT, (_POINTER,)),
     "bpf_link__destroy": (_INT, (_POINTER,)),
+    "bpf_link__pin": (_INT, (_POINTER, _TEXT)),
     "bpf_map__fd": (_INT, (_POINTER,)),
     "bpf_map__initial_value": (_POINTER, (_POINTER, ctypes.POINTER(ctypes.c_size_t))),
+    "bpf_map__attach_struct_ops": (_POINTER, (_POINTER,)),
+    "bpf_map__set_pin_path": (_INT, (_POINTER, _TEXT)),
     "bpf_map__set_max_entries": (_INT, (_POINTER, ctypes.c_uint32)),
     "bpf_map_lookup_elem": (_INT, (_INT, _POINTER, _POINTER)),
     "bpf_map_update_elem": (_INT, (_INT, _POINTER, _POINTER, ctypes.c_uint64)),
@@ -65,7 +71,7 @@ class _Library:
         libc = ctypes.CDLL(None)
 
         def print_line(_level: int, form: bytes, arguments: int) -> int:
-            text = ctypes.create_string_buffer(1024)
+            text = ctypes.create_string_buffer(1 << 16)  # a verifier log is one message
             libc.vsnprintf(text, ctypes.c_size_t(len(text)), ctypes.c_char_p(form), ctypes.c_void_p(arguments))
             self.log_lines.extend(line for line in text.value.decode(errors="replace").splitlines() if line.strip())
             return 0
@@ -95,6 +101,12 @@ def library() -> _Library:
     raise Unsupported(
         PROBE, "libbpf 1.x: the system's (Debian: apt-get install libbpf1), or the wheel: pip install pylibbpf"
     )
+
+
+def version() -> tuple[int, int]:
+    """Major and minor version of the libbpf in use. Raises `Unsupported` where there is none."""
+    handle = library().handle
+    return int(handle.libbpf_major_version()), int(handle.libbpf_minor_version())
 
 
 def possible_cpus() -> int:
@@ -185,11 +197,12 @@ def how_to_get(path: Path) -> str:
 class LoadedObject:
     """One object loaded into the kernel and attached; a context manager that unloads it.
 
-    `prepare` is called between opening and loading, while constants and sizes can still be set. Raises `Unsupported` with what is missing: the
+    `prepare` is called between opening and loading, while constants, sizes and pins can still be set. With `attach` False its programs are only
+    loaded; `attach_struct_ops` then attaches a table of operations. Raises `Unsupported` with what is missing: the
     object itself, libbpf, BTF, the privilege, or what the kernel's verifier reports.
     """
 
-    def __init__(self, path: Path, prepare: Callable[[LoadedObject], None]) -> None:
+    def __init__(self, path: Path, prepare: Callable[[LoadedObject], None], *, attach: bool = True) -> None:
         if not path.is_file():
             raise Unsupported(PROBE, how_to_get(path))
         if not os.path.exists("/sys/kernel/btf/vmlinux"):
@@ -204,7 +217,7 @@ class LoadedObject:
             prepare(self)
             if self._libbpf.handle.bpf_object__load(self._object):
                 raise self._refusal("loading")
-            for program in self._programs():
+            for program in self._programs() if attach else ():
                 link = self._libbpf.handle.bpf_program__attach(program)
                 if not link:
                     raise self._refusal("attaching")
@@ -243,6 +256,36 @@ class LoadedObject:
         """Set a map's size; only before loading."""
         self._libbpf.handle.bpf_map__set_max_entries(self._map(name), entries)
 
+    def pin(self, name: str, path: Path) -> None:
+        """Pin a map at this path, or use the one that is pinned there; only before loading. The path's folder must exist."""
+        self._libbpf.handle.bpf_map__set_pin_path(self._map(name), os.fsencode(path))
+
+    def attach_struct_ops(self, name: str) -> None:
+        """Attach the table of operations in the map of this name. Raises `Transient` (EBUSY) while another one is attached, `Unsupported` otherwise."""
+        link = self._libbpf.handle.bpf_map__attach_struct_ops(self._map(name))
+        if not link:
+            code = ctypes.get_errno()
+            if code == errno.EBUSY:
+                raise Transient(f"{name}: {os.strerror(code)}")
+            raise self._refusal("attaching")
+        self._links.append(link)
+
+    def pin_links(self, path: Path) -> None:
+        """Pin the one link at this path, so that it outlives this process; `close` then leaves it attached. Raises `Permanent` where that fails."""
+        (link,) = self._links
+        if self._libbpf.handle.bpf_link__pin(link, os.fsencode(path)):
+            raise Permanent(f"pinning a link at {path}: {os.strerror(ctypes.get_errno())}")
+        self._links.clear()
+        self._libbpf.handle.bpf_link__destroy(link)
+
+    def detach(self) -> None:
+        """Remove the links; the object stays loaded and can be attached again. Idempotent."""
+        while self._links:
+            link = self._links.pop()
+            # closing the descriptor is not enough while a fork of this process has it too; not every kind of link can be detached
+            self._libbpf.handle.bpf_link__detach(link)
+            self._libbpf.handle.bpf_link__destroy(link)
+
     def variables(self, section: str, size: int) -> bytes:
         """The first `size` bytes of `.rodata` or `.bss`; those of `.bss` as written by the running programs."""
         return ctypes.string_at(self._section(section, size), size)
@@ -265,8 +308,7 @@ class LoadedObject:
 
     def close(self) -> None:
         """Detach and unload. Idempotent."""
-        while self._links:
-            self._libbpf.handle.bpf_link__destroy(self._links.pop())
+        self.detach()
         if self._object:
             self._libbpf.handle.bpf_object__close(self._object)
             self._object = None

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from cotenant.drivers.ebpf import layout
+from cotenant.drivers.ebpf.digests import check_digest
 from cotenant.drivers.ebpf.groups import GroupIndex
 from cotenant.drivers.ebpf.layout import RawWaits
 from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder, possible_cpus
@@ -56,7 +57,9 @@ class RunQueue:
             loaded.set_variables(".rodata", layout.CONSTANTS.pack(version == 1, everyone, quiet_us * 1000))
             loaded.resize("timelines", self._cpus)
 
-        self._object = LoadedObject(path or objects_folder() / OBJECT, prepare)
+        path = path or objects_folder() / OBJECT
+        check_digest(path)
+        self._object = LoadedObject(path, prepare)
         try:
             self._watch_table = self._object.table("watched", layout.KEY.size, layout.WATCH.size * self._cpus)
             self._waits_table = self._object.table("waited", layout.KEY.size, layout.WAITS.size * self._cpus)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput
 
 CERTIFICATE, KEY, CLIENT_CA = "--tls-cert", "--tls-key", "--client-ca"
@@ -27,7 +28,7 @@ class Tls:
 
     def context(self) -> ssl.SSLContext:
         """A context for `loop.create_server`. Raises `InvalidInput`."""
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context = trusting(purpose=ssl.Purpose.CLIENT_AUTH)
         self.load(context)
         if self.client_ca is not None:
             _check_certificates(CLIENT_CA, self.client_ca)
@@ -57,6 +58,17 @@ class Tls:
         with suppress(OSError):
             return tuple((found.st_mtime_ns, found.st_ino) for found in (self.certificate.stat(), self.key.stat()))
         return ()
+
+
+def tls_of(certificate: Path | None, key: Path | None) -> Tls | None:
+    """What the two options say; None without them. Raises `InvalidInput` where one is missing, or the files cannot be used."""
+    if certificate is None or key is None:
+        if certificate is not None or key is not None:
+            raise InvalidInput(f"{CERTIFICATE}, {KEY}", str(certificate or key), "both or neither")
+        return None
+    tls = Tls(certificate, key)
+    tls.context()  # a file that is missing or unfit is reported before anything that takes seconds
+    return tls
 
 
 def _check_certificates(field: str, path: Path) -> None:

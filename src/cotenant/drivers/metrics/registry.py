@@ -14,18 +14,21 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from cotenant.drivers.metrics.heap import HeapCollector
+
 Sample = tuple[tuple[str, ...], float]
 Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 class MetricsRegistry(CollectorRegistry):
-    """A registry with `process_*` and `python_info`; pass it as `registry=` to metrics of the Prometheus client."""
+    """A registry with `process_*`, `python_info` and what of the memory is in use; pass it as `registry=` to metrics of the Prometheus client."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         super().__init__()
         ProcessCollector(registry=self)
         PlatformCollector(registry=self)
+        self.register(HeapCollector())
 
     def read(
         self, family: Family, name: str, help_: str, labels: tuple[str, ...], samples: Callable[[], Iterable[Sample]]

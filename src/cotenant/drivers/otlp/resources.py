@@ -34,6 +34,7 @@ def source_of(resource: bytes) -> SpanSource:
         pod=_first(found, "k8s.pod.name", "service.instance.id"),
         pod_uid=_first(found, "k8s.pod.uid"),
         host=_first(found, "k8s.node.name", "host.name", "host.id"),
+        pod_namespace=_first(found, "k8s.namespace.name"),
     )
 
 

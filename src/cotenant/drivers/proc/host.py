@@ -18,6 +18,7 @@ from contextlib import suppress
 from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.counters import Gap, HostCounters, Pressure
+from cotenant.model.whole_number import whole_number
 
 SECTOR_BYTES = 512
 _READ_BYTES = 1 << 18
@@ -144,8 +145,9 @@ def _fields(text: str) -> dict[str, int]:
     for line in text.splitlines():
         name, _, rest = line.partition(":")
         words = rest.split()
-        if words and words[0].isdecimal():
-            found[name] = int(words[0])
+        value = whole_number(words[0]) if words else None
+        if value is not None:
+            found[name] = value
     return found
 
 
@@ -155,13 +157,16 @@ def network_bytes(text: str, every: bool = False) -> tuple[int, int] | None:
     for line in text.splitlines()[2:]:
         name, colon, rest = line.rpartition(":")
         words = rest.split()
-        if not colon or len(words) < 9 or not (words[0].isdecimal() and words[8].isdecimal()):
+        if not colon or len(words) < 9:
+            return None
+        received_bytes, sent_bytes = whole_number(words[0]), whole_number(words[8])
+        if received_bytes is None or sent_bytes is None:
             return None
         name = name.strip()
         if name == "lo" or (not every and _VIRTUAL_NETWORK.fullmatch(name)):
             continue
-        received += int(words[0])
-        sent += int(words[8])
+        received += received_bytes
+        sent += sent_bytes
     return received, sent
 
 
@@ -170,10 +175,13 @@ def disk_bytes(text: str) -> tuple[int, int] | None:
     read = written = 0
     for line in text.splitlines():
         words = line.split()
-        if len(words) < 10 or not (words[5].isdecimal() and words[9].isdecimal()):
+        if len(words) < 10:
+            return None
+        read_sectors, written_sectors = whole_number(words[5]), whole_number(words[9])
+        if read_sectors is None or written_sectors is None:
             return None
         if _VIRTUAL_DISK.fullmatch(words[2]) or _PARTITION.fullmatch(words[2]):
             continue
-        read += int(words[5]) * SECTOR_BYTES
-        written += int(words[9]) * SECTOR_BYTES
+        read += read_sectors * SECTOR_BYTES
+        written += written_sectors * SECTOR_BYTES
     return read, written

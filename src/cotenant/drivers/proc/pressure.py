@@ -9,6 +9,7 @@ Source: Linux, Documentation/accounting/psi.rst.
 from __future__ import annotations
 
 from cotenant.model.machine.counters import Stall
+from cotenant.model.whole_number import whole_number
 
 
 def parse_pressure(text: bytes) -> Stall | None:
@@ -28,5 +29,4 @@ def _total(text: bytes, line: bytes) -> int | None:
         return None
     end = text.find(b"\n", start)
     at = text.find(b"total=", start, end) if end >= 0 else -1
-    digits = text[at + 6 : end]
-    return int(digits) if at >= 0 and digits.isdigit() else None
+    return whole_number(text[at + 6 : end]) if at >= 0 else None

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.knob import Vanished
+from cotenant.model.whole_number import whole_number
 
 
 def members(tree: ResctrlTree, group: str) -> frozenset[int]:
     """The tasks (thread ids) of a class. Raises `Vanished` where there is none."""
-    return frozenset(int(line) for line in tree.read(group, "tasks").split() if line.isdigit())
+    return frozenset(n for line in tree.read(group, "tasks").split() if (n := whole_number(line)) is not None)
 
 
 def assign(tree: ResctrlTree, group: str, tasks: Iterable[int]) -> int:

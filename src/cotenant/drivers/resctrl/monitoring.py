@@ -16,6 +16,7 @@ from cotenant.drivers.resctrl.tree import NEEDS, ResctrlTree
 from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Vanished
+from cotenant.model.whole_number import whole_number
 
 _FILES = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 
@@ -51,8 +52,9 @@ def _sum(tree: ResctrlTree, group: str, domains: list[Path], name: str, gaps: li
             text = tree.read(group, f"mon_data/{domain.name}/{name}").strip()
         except (Vanished, Permanent, Transient):
             text = "absent"
-        if not text.isdigit():
+        count = whole_number(text)
+        if count is None:
             gaps.append(Gap(f"{name} of {domain.name}", f"hardware that counts it; it reads {text[:40]!r}"))
             return None
-        total += int(text)
+        total += count
     return total

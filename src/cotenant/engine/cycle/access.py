@@ -8,6 +8,7 @@ second, and neither knows the other. Limits: for plugins only; the engine's owne
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +21,7 @@ from cotenant.engine.framework.plugin import Cycle, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group
 from cotenant.model.arrays import Mask
+from cotenant.model.resources import NOTHING, Amounts
 
 
 class GroupPlacer(Protocol):
@@ -36,6 +38,14 @@ class GroupPlacer(Protocol):
 
     def undo(self, now_s: float) -> None:
         """The members were taken back."""
+        ...
+
+    def offered(self, entry: PodInfo, only: Mask) -> AbstractContextManager[Mask | None]:
+        """A context for a search for victims: reserved resources that the pod may use are hidden, on the rows that are given; None = there are none."""
+        ...
+
+    def usable(self, entries: Sequence[PodInfo]) -> Amounts:
+        """The reserved resources that any of the pods may use, in total."""
         ...
 
     def insists(self, entry: PodInfo) -> bool:
@@ -70,6 +80,14 @@ class PlainPlacer:
 
     def undo(self, now_s: float) -> None:
         """See `GroupPlacer`."""
+
+    def offered(self, entry: PodInfo, only: Mask) -> AbstractContextManager[Mask | None]:
+        """See `GroupPlacer`."""
+        return nullcontext()
+
+    def usable(self, entries: Sequence[PodInfo]) -> Amounts:
+        """See `GroupPlacer`."""
+        return NOTHING
 
     def insists(self, entry: PodInfo) -> bool:
         """See `GroupPlacer`."""

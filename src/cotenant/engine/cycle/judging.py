@@ -329,7 +329,12 @@ class Judging:
             self._pods.drop_nomination(self._pods.by_uid[other])
             self._pods.requeue(self._pods.by_uid[other], now_s)
         group = self._components.queue.add(
-            uid, uid, entry.seen.pod.priority, entry.shape, rank(entry.seen, self._profile), "Preempted"
+            uid,
+            uid,
+            entry.seen.pod.priority,
+            entry.shape,
+            rank(entry.seen, self._profile, entry.advance_s),
+            "Preempted",
         )
         if before is not None and not victims:
             group.refusals = before.refusals  # a repeated failure increases its back-off

@@ -18,9 +18,10 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import CPU, Float, Int
 from cotenant.policy.placement.compiled import plain_rejections, plain_scores
 from cotenant.policy.rebalance.misses import CLEAR, evidence
-from cotenant.policy.rebalance.victims import victims
+from cotenant.policy.rebalance.victims import hourly_limit, victims
 
 REASON = "MissedObjective"
+_HOUR_S = 3600.0
 
 
 class Moves:
@@ -32,6 +33,7 @@ class Moves:
         self._evidence: Float = np.zeros(0)  # that it misses its objective
         self._missed: Int = np.zeros(0, dtype=np.int64)  # windows since there is evidence
         self._moved_s: Float = np.zeros(0)  # last move of the replica, or of the one that it replaces
+        self._recent_s: deque[float] = deque()  # moves within the last hour
         self._replaced: dict[int, deque[float]] = {}  # shape -> times of moves whose replacement has not appeared yet
 
     def consider(self, replicas: Int, p99_ratio: Float, requests: Int, now_s: float) -> tuple[Evict, ...]:
@@ -44,7 +46,11 @@ class Moves:
         now = evidence(self._evidence[replicas], p99_ratio, requests, knobs.move_noise)
         self._evidence[replicas] = now
         self._missed[replicas] = np.where(now > 0, self._missed[replicas] + 1, 0)
-        budget = int(np.ceil(knobs.move_share * len(replicas)))
+        missing = int((now >= CLEAR).sum())
+        while self._recent_s and self._recent_s[0] <= now_s - _HOUR_S:
+            self._recent_s.popleft()
+        limit = hourly_limit(len(replicas), missing, knobs.move_hour_share)
+        budget = min(int(np.ceil(knobs.move_share * len(replicas))), max(0, limit - len(self._recent_s)))
         ledger = assignments.ledger
         cores = ledger.shapes.request[ledger.shape[replicas], CPU] / 1000.0
         rested = now_s - self._moved_s[replicas]
@@ -61,6 +67,7 @@ class Moves:
                 moves.append(_move(entry, int(self._missed[number]), gain))
                 self._replaced.setdefault(entry.shape, deque(maxlen=64)).append(now_s)
                 self._moved_s[number], self._missed[number], self._evidence[number] = now_s, 0, 0.0
+        self._recent_s.extend([now_s] * len(moves))
         return tuple(moves)
 
     def _recognise(self, replicas: Int) -> None:

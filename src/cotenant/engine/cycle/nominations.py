@@ -3,12 +3,14 @@
 Problem: between the eviction and the bind the victims terminate, and the freed resources must neither go to pods of lower priority nor be
 withheld from pods of higher priority. Choice: a nominated pod's requests count on its node for pods of its own or lower priority, and are
 suspended while pods of higher priority, or the pod itself, are evaluated; its rules count as well. It waits in a group of its own, and is woken when
-its last victim is gone. Source: kube-scheduler's nominator. Limits: a pod without rules of its own is not affected by the nominated pod's rules.
+its last victim is gone. The same holds for a pod for which a rebalancer makes room: it waits for the pods that are being moved, which are not victims, so another
+preemptor may still evict them; devices that are free already cannot be set aside, so other pods that ask for devices are kept off its node meanwhile. Source: kube-scheduler's nominator. Limits: a pod without rules of its own is not affected by the
+nominated pod's rules; a whole gang may take devices that are being freed for another pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,16 +20,18 @@ from cotenant.engine.framework.queueing import Group, Segment
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
+from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
 
 
 @dataclass(slots=True)
 class Nomination:
-    """A nominated node, and the victims on it."""
+    """A nominated node, the victims on it, and the pods that a rebalancer moves away from it."""
 
     entry: PodInfo
     node: str
     victims: set[str]  # uids of those that still exist
+    moving: set[str]  # the same
 
 
 class Nominations:
@@ -37,6 +41,7 @@ class Nominations:
         self._assignments = assignments
         self._of: dict[str, Nomination] = {}
         self._waits_for: dict[str, set[str]] = {}  # victim -> preemptors
+        self._moves_for: dict[str, set[str]] = {}  # pod that is being moved -> pods that wait for its room
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._of
@@ -44,15 +49,19 @@ class Nominations:
     def __len__(self) -> int:
         return len(self._of)
 
-    def add(self, entry: PodInfo, node: str, victims: set[str]) -> tuple[str, ...]:
+    def add(
+        self, entry: PodInfo, node: str, victims: set[str], moving: Collection[str] = frozenset()
+    ) -> tuple[str, ...]:
         """Nominate the node. Returns the uids of pods of lower priority nominated for the same node, which should be tried elsewhere."""
         uid = entry.seen.uid
         displaced = tuple(
             other for other in self.on(node) if self._of[other].entry.seen.pod.priority < entry.seen.pod.priority
         )
-        self._of[uid] = Nomination(entry, node, set(victims))
+        self._of[uid] = Nomination(entry, node, set(victims), set(moving))
         for victim in victims:
             self._waits_for.setdefault(victim, set()).add(uid)
+        for each in moving:
+            self._moves_for.setdefault(each, set()).add(uid)
         self._assignments.reserve(entry, node)
         return displaced
 
@@ -61,11 +70,11 @@ class Nominations:
         nomination = self._of.pop(uid, None)
         if nomination is None:
             return False
-        for victim in nomination.victims:
-            waiting = self._waits_for[victim]
-            waiting.discard(uid)
-            if not waiting:
-                del self._waits_for[victim]
+        for index, pods in ((self._waits_for, nomination.victims), (self._moves_for, nomination.moving)):
+            for each in pods:
+                index[each].discard(uid)
+                if not index[each]:
+                    del index[each]
         if uid in self._assignments.reserved:
             self._assignments.release(nomination.entry)
         return True
@@ -80,13 +89,20 @@ class Nominations:
         nomination = self._of.get(uid)
         return frozenset(nomination.victims) if nomination is not None else frozenset()
 
+    def moving_of(self, uid: str) -> frozenset[str]:
+        """UIDs of the pods that a rebalancer moves away to make room for this pod."""
+        nomination = self._of.get(uid)
+        return frozenset(nomination.moving) if nomination is not None else frozenset()
+
     def victim_gone(self, uid: str) -> tuple[str, ...]:
-        """A pod is gone. Returns the preemptors whose last victim it was."""
+        """A pod is gone. Returns the preemptors whose last victim it was, and pods for which it was moved: what is left to move may not be needed."""
+        waited = {*self._waits_for.pop(uid, ()), *self._moves_for.pop(uid, ())}
         ready = []
-        for preemptor in self._waits_for.pop(uid, ()):
-            victims = self._of[preemptor].victims
-            victims.discard(uid)
-            if not victims:
+        for preemptor in sorted(waited):
+            nomination = self._of[preemptor]
+            nomination.victims.discard(uid)
+            nomination.moving.discard(uid)
+            if not nomination.victims:
                 ready.append(preemptor)
         return tuple(ready)
 
@@ -100,12 +116,12 @@ class Nominations:
         return uid in self._waits_for
 
     def wait_for(self, uid: str, ending: set[str]) -> bool:
-        """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any."""
-        victims = self._of[uid].victims
+        """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any, or for one that is moved."""
+        victims, moving = self._of[uid].victims, self._of[uid].moving
         for victim in ending:
             victims.add(victim)
             self._waits_for.setdefault(victim, set()).add(uid)
-        return bool(victims)
+        return bool(victims or moving)
 
     def on(self, node: str) -> tuple[str, ...]:
         """The pods nominated for this node."""
@@ -115,9 +131,9 @@ class Nominations:
         """uid -> node."""
         return {uid: nomination.node for uid, nomination in self._of.items()}
 
-    def all(self) -> tuple[tuple[str, str, set[str]], ...]:
-        """uid, node, victims that still exist."""
-        return tuple((uid, n.node, set(n.victims)) for uid, n in self._of.items())
+    def all(self) -> tuple[tuple[str, str, set[str], set[str]], ...]:
+        """uid, node, and the victims and the moved pods that still exist."""
+        return tuple((uid, n.node, set(n.victims), set(n.moving)) for uid, n in self._of.items())
 
     def segments(self, pods: list[tuple[PodInfo, Group]]) -> Iterator[Segment]:
         """The pods in runs that may be placed together; reserved resources are set as each run must see them.
@@ -134,7 +150,8 @@ class Nominations:
         for pod in pods:
             entry = pod[0]
             own = entry.seen.uid in self._of
-            narrowed = self._assignments.narrowing.is_narrowed(entry.number)
+            closed = self._closed_to(entry)
+            narrowed = bool(closed) or self._assignments.narrowing.is_narrowed(entry.number)
             if run and (own or narrowed or entry.seen.pod.priority != priority):
                 yield Segment(run, EVERYWHERE, True)
                 run = []
@@ -152,12 +169,34 @@ class Nominations:
                 self._resume(suspended)
                 priority = None
             elif narrowed:
-                yield Segment([pod], self._allowed_with_nominated(entry), True)
+                yield Segment([pod], self._without(self._allowed_with_nominated(entry), closed), True)
             else:
                 run.append(pod)
         if run:
             yield Segment(run, EVERYWHERE, True)
         self._resume(suspended)
+
+    def _closed_to(self, entry: PodInfo) -> list[int]:
+        """Rows on which a pod that asks for devices is not placed: a rebalancer frees devices there, one by one, for a pod that is not less important."""
+        if not self._moves_for or not asks_devices(entry.seen.pod.requests):
+            return []
+        return [
+            nomination.entry.row
+            for uid, nomination in self._of.items()
+            if nomination.moving
+            and uid in self._assignments.reserved
+            and nomination.entry is not entry
+            and nomination.entry.seen.pod.priority >= entry.seen.pod.priority
+            and asks_devices(nomination.entry.seen.pod.requests)
+        ]
+
+    def _without(self, allowed: Mask, closed: list[int]) -> Mask:
+        """`allowed` without these rows."""
+        if not closed:
+            return allowed
+        left = allowed.copy() if len(allowed) else np.ones(len(self._assignments.names), dtype=np.bool_)
+        left[closed] = False
+        return left
 
     def _allowed_with_nominated(self, entry: PodInfo) -> Mask:
         """Rows that satisfy the pod's rules, also with nominated pods assigned."""
@@ -199,5 +238,7 @@ class Nominations:
                 )
             if any(uid not in self._waits_for.get(victim, ()) for victim in nomination.victims):
                 raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a victim that is not indexed")
+            if any(uid not in self._moves_for.get(each, ()) for each in nomination.moving):
+                raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a moved pod that is not indexed")
         if not self._assignments.reserved.keys() <= self._of.keys():
             raise Permanent("resources are reserved for a pod without a nomination")

@@ -22,11 +22,15 @@ from cotenant.policy.placement.order import Order, keys
 from cotenant.policy.placement.profiles import PlacementProfile
 
 
-def rank(seen: ObservedPod, profile: PlacementProfile) -> Rank:
-    """The order within equal priority, lower goes first: Koordinator's sub-priority, then as the profile has it."""
+def rank(seen: ObservedPod, profile: PlacementProfile, advance_s: float = 0.0) -> Rank:
+    """The order within equal priority, lower goes first: Koordinator's sub-priority, then as the profile has it.
+
+    `advance_s`: the pod counts as having arrived so much earlier (`PodInfo.advance_s`).
+    """
     pod = seen.pod
     by = pod.deadline_s if profile.order is not Order.ARRIVAL else 0.0
-    return (-float(pod.sub_priority), 0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, seen.created_s)
+    arrived_s = seen.created_s - advance_s
+    return (-float(pod.sub_priority), 0.0 if pod.is_service else 1.0, 0.0 if pod.is_service else by, arrived_s)
 
 
 def in_order(
@@ -57,7 +61,7 @@ def pending_arrays(entries: Sequence[PodInfo], shapes: ShapeArrays) -> PendingAr
         job=np.array([-1 if s is None else jobs.setdefault(s.job, len(jobs)) for s in stages], dtype=np.int64),
         stage=shape,
         is_service=shapes.params[shape, Param.IS_SERVICE] > 0,
-        ready_s=np.fromiter((entry.seen.created_s for entry in entries), dtype=np.float64, count=size),
+        ready_s=np.fromiter((e.seen.created_s - e.advance_s for e in entries), dtype=np.float64, count=size),
         deadline_s=np.fromiter((pod.deadline_s for pod in pods), dtype=np.float64, count=size),
         path_s=np.fromiter((pod.path_s for pod in pods), dtype=np.float64, count=size),
         work=np.array([0.0 if s is None else s.work for s in stages], dtype=np.float64),

@@ -25,6 +25,7 @@ from cotenant.model.decisions.record import DecisionRecord
 from cotenant.policy.placement.profiles import PlacementProfile
 
 _MAX_REMOVED = 20_000
+_MOST_EXPECTED_S = 1800.0  # room is kept for a pod at most, whatever its annotation says
 
 
 class Pods:
@@ -39,24 +40,33 @@ class Pods:
         self._was_assigned: dict[
             str, None
         ] = {}  # UIDs of removed pods that were on a node: later events without a node are stale
+        self._expected: dict[str, float] = {}  # pods for which a rebalancer makes room -> until when it is kept
         self._components = components
         self._profile = profile
         self._settings = settings
         self._outbox = outbox
         self._gating = overriding(components.plugins, "pre_enqueue")
         self._keying = overriding(components.plugins, "queue_key")
+        self._sorting = overriding(components.plugins, "queue_advance_s")
+        self._scoring = overriding(components.plugins, "violation_surcharge")
         self._hearing_deletions = overriding(components.plugins, "pod_deleted")
 
     # ---- what was seen
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
         """Process a pod's current object; repeated events have no effect."""
+        if not seen.uid:
+            self._outbox.count("a pod without a uid")  # never from a sound API server
+            return
         entry = self.by_uid.get(seen.uid)
         if entry is not None:
             if bool(seen.reservation) != bool(entry.seen.reservation):
                 self._outbox.count("the uid of a pod is that of a reservation")  # never from a sound API server
             elif seen != entry.seen:
+                before, was_expected = entry.seen.expected_room, seen.uid in self._expected
                 self._changed(entry, seen, now_s)
+                if seen.expected_room != before or (was_expected and seen.uid not in self._components.nominations):
+                    self._expect(entry, now_s)
             return
         counts = bool(seen.node)
         if seen.phase.is_final:
@@ -80,6 +90,7 @@ class Pods:
         entry = PodInfo(seen)
         self.by_uid[seen.uid] = entry
         self.by_key[seen.pod.key] = seen.uid
+        entry.violation_surcharge = self._surcharge(seen)
         self._components.assignments.add(entry)
         if counts:
             self._settle(entry, now_s)
@@ -88,6 +99,8 @@ class Pods:
             if seen.nominated_node:
                 self._renominate(entry)
             self.enter(entry, now_s, "PodAdd")
+            if seen.expected_room is not None:
+                self._expect(entry, now_s)
 
     def pod_gone(self, uid: str, now_s: float) -> None:
         """Process the deletion of a pod in any state."""
@@ -96,6 +109,10 @@ class Pods:
             self._end(entry, now_s)
         for each in self._hearing_deletions:
             each.pod_deleted(uid)
+
+    def forget(self, uid: str) -> None:
+        """Accept a removed pod without a node again: that it was on one was simulated."""
+        self._was_assigned.pop(uid, None)
 
     def _changed(self, entry: PodInfo, seen: ObservedPod, now_s: float) -> None:
         before = entry.seen
@@ -150,6 +167,7 @@ class Pods:
             del self.by_key[before.pod.key]
             self.by_key[seen.pod.key] = seen.uid
         if reshaped:
+            entry.violation_surcharge = self._surcharge(seen)
             self._components.assignments.replace(entry, before.pod.key)
             self.happened.add(Event.POD_CHANGED)
         else:
@@ -217,8 +235,14 @@ class Pods:
                 self._outbox.waits(entry, why, self.record(entry, why, now_s))
             return
         entry.move(State.QUEUED, now_s)
+        entry.advance_s = sum(each.queue_advance_s(entry) for each in self._sorting)
         group = self._components.queue.add(
-            seen.uid, self.kind_of(entry), seen.pod.priority, entry.shape, rank(entry.seen, self._profile), event
+            seen.uid,
+            self.kind_of(entry),
+            seen.pod.priority,
+            entry.shape,
+            rank(entry.seen, self._profile, entry.advance_s),
+            event,
         )
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
@@ -226,6 +250,9 @@ class Pods:
             self._outbox.waits(
                 entry, group.verdict.message, group.verdict.record, group.verdict.missing
             )  # the group's verdict is valid for all
+
+    def _surcharge(self, seen: ObservedPod) -> float:
+        return max((each.violation_surcharge(seen) for each in self._scoring), default=0.0)
 
     def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""
@@ -287,10 +314,12 @@ class Pods:
             if entry.since_s + self._settings.unanswered_s > now_s:
                 break
             self.bind_failed(entry.seen.uid, "no answer", now_s)
+        for uid in [uid for uid, until_s in self._expected.items() if until_s <= now_s]:
+            self._expect_no_more(self.by_uid.get(uid), uid, now_s)
 
     def next_s(self) -> float:
         """When `expire` will next have something to do, inf for never."""
-        soonest = inf
+        soonest = min(self._expected.values(), default=inf)
         for entry in self.held:
             soonest = min(soonest, entry.since_s + self._settings.backoff.rest_s(entry.failures))
         if self.answers:
@@ -349,6 +378,35 @@ class Pods:
             if resident.seen.terminating and resident.seen.pod.priority < entry.seen.pod.priority
         }
         self._components.nominations.add(entry, node, victims)
+
+    def _expect(self, entry: PodInfo, now_s: float) -> None:
+        """Keep the room that a rebalancer makes for a waiting pod: a nomination that waits for the pods that are moved away.
+
+        A nomination by preemption has precedence. Where the room is no longer kept, the nomination is dropped.
+        """
+        uid, room, nominations = entry.seen.uid, entry.seen.expected_room, self._components.nominations
+        if self.by_uid.get(uid) is not entry:
+            return
+        if room is None or room.until_s <= now_s:
+            self._expect_no_more(entry, uid, now_s)
+            return
+        if entry.node or entry.state not in (State.QUEUED, State.HELD) or nominations.victims_of(uid):
+            return
+        nominations.drop(uid)
+        self._expected[uid] = min(room.until_s, now_s + _MOST_EXPECTED_S)
+        moving = [each for each in room.pods if each not in self._was_assigned]  # others may not have been listed yet
+        for other in nominations.add(entry, room.node, set(), moving):
+            self.drop_nomination(self.by_uid[other])
+            self.requeue(self.by_uid[other], now_s)
+        self.requeue(entry, now_s)
+
+    def _expect_no_more(self, entry: PodInfo | None, uid: str, now_s: float) -> None:
+        """The room is not kept any more; a nomination by preemption stays."""
+        if self._expected.pop(uid, None) is None or entry is None or self._components.nominations.victims_of(uid):
+            return
+        if uid in self._components.nominations:
+            self.drop_nomination(entry, tell=bool(entry.seen.nominated_node))
+            self.requeue(entry, now_s)
 
     def drop_nomination(self, entry: PodInfo, tell: bool = True) -> None:
         """Remove the pod's nomination; clear it in the API unless the pod itself is gone."""

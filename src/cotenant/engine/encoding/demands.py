@@ -69,6 +69,21 @@ class DemandBits:
         self._of_shapes[k].append(demand)
         self._arrays.shapes.selector[k, bit // WORD_BITS] |= np.uint64(1 << bit % WORD_BITS)
 
+    def select_instead(self, copied: EncodedArrays, k: int, before: Labels, after: Labels) -> None:
+        """In a copy of the arrays, replace the nodeSelector of shape `k`; the demands in use and their bits stay as they are."""
+        word = copied.nodes.labels.shape[1]
+        labels, selector = wider(copied.nodes.labels, word + 1), wider(copied.shapes.selector, word + 1)
+        if before:
+            bit = self[before]
+            selector[k, bit // WORD_BITS] &= ~np.uint64(1 << bit % WORD_BITS)
+        if after:
+            selector[k, word] = 1
+            rows = [
+                row for row, node in enumerate(copied.row_nodes) if node is not None and self._satisfies(node, after)
+            ]
+            labels[rows, word] = 1
+        copied.nodes, copied.shapes = copied.nodes._replace(labels=labels), copied.shapes._replace(selector=selector)
+
     def prefer(self, k: int, terms: list[NodeSelectorTerm]) -> list[int]:
         """The bits of a shape's preferred terms."""
         bits = [self.use(term) for term in terms]

@@ -228,10 +228,10 @@ class Encoder:
         """Number by namespace/name."""
         return self._pods.by_key
 
-    def add_pod(self, pod: Pod) -> tuple[int, int]:
+    def add_pod(self, pod: Pod, violation_surcharge: float = 0.0) -> tuple[int, int]:
         """The new pod's number and its shape's row. `InvalidInput` if the name is taken."""
         self._pods.check(pod.key)
-        shape = self._use_shape(pod.shape())
+        shape = self._use_shape(pod.shape(violation_surcharge))
         return self._pods.add(pod.key, shape), shape
 
     def remove_pod(self, key: str) -> int:
@@ -251,7 +251,7 @@ class Encoder:
     def with_extra_pod(self, number: int, shape: Shape) -> tuple[Encoder, int]:
         """A copy with one more pod like pod `number`, for a what-if question, and that pod's number. This encoder is not changed.
 
-        Columns that assignments change are copied, the others shared. `shape` may differ from that of pod `number` in its requests and estimate. The copy
+        Columns that assignments change are copied, the others shared. `shape` may differ from that of pod `number` in its requests, estimate and node selector. The copy
         may be read, and a ledger may add pods to its arrays.
         """
         k = self.shape_of(number)
@@ -273,8 +273,11 @@ class Encoder:
         made._shape_preferred = [*self._shape_preferred, self._shape_preferred[k]]
         made._pods = self._pods.with_unnamed(row)
         made._unsummed = []
-        if shape != self.shape(k):
+        own = self.shape(k)
+        if shape != own:
             made._write_params(row, shape)
+        if shape.node_selector != own.node_selector:
+            self._demands.select_instead(made._arrays, row, own.node_selector, shape.node_selector)
         return made, len(self._pods)
 
     # ---- shapes

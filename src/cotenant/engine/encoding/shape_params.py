@@ -40,3 +40,4 @@ def write_shape_params(arrays: ShapeArrays, axis: ResourceAxis, row: int, shape:
     arrays.params[row, Param.DURATION] = estimate.duration_s
     arrays.params[row, Param.LENT_CPU] = lent_cpu_m / 1000.0
     arrays.params[row, Param.LENT_MEMORY] = lent_bytes
+    arrays.params[row, Param.VIOLATION_SURCHARGE] = shape.violation_surcharge

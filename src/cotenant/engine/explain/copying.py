@@ -159,7 +159,7 @@ def capture(
     assignments, profile = components.assignments, components.profile
     rows = assignments.encoder.node_rows
     learns = profile.measures_use or profile.weighs_slack
-    going = {uid for _, _, victims in components.nominations.all() for uid in victims}
+    going = {uid for _, _, victims, _ in components.nominations.all() for uid in victims}
     gang = _gang(plugins, plugins.gangs.placed_with(about)) if about is not None else frozenset()
     evicting = overriding(plugins.in_order(), "is_leaving")
     placed: list[ObservedPod] = []
@@ -182,7 +182,7 @@ def capture(
     keys = {key for entry in others for key in plugins.gangs.placed_with(entry)}
     mates = _gang(plugins, keys) if keys else frozenset()
     others += [entry for entry in after if entry.seen.uid in mates]  # a gang comes with all of its members
-    others.sort(key=lambda each: (-each.seen.pod.priority, rank(each.seen, profile)))
+    others.sort(key=lambda each: (-each.seen.pod.priority, rank(each.seen, profile, each.advance_s)))
     ahead = [_waiting(entry, components) for entry in others[:_MOST_AHEAD]]
     if about is not None and plugins.quotas.quota_of(about.seen.uid)[0]:
         # what a quota may use depends on what is requested of all, also by pods behind
@@ -237,7 +237,7 @@ def _is_before(entry: PodInfo, about: PodInfo, components: Components) -> bool:
     if its.pod.priority != mine.pod.priority:
         return its.pod.priority > mine.pod.priority
     profile = components.profile
-    return rank(its, profile) <= rank(mine, profile)
+    return rank(its, profile, entry.advance_s) <= rank(mine, profile, about.advance_s)
 
 
 def _gang(plugins: PluginRegistry, keys: Iterable[str]) -> frozenset[str]:

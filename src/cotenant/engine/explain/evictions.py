@@ -39,8 +39,11 @@ class Evictions:
         """What is known of preemption for a pod that is not placed: the node it is nominated for, or why nothing is evicted."""
         node = self._nominated_node(entry)
         if node:
-            leaving = self._names(self._components.nominations.victims_of(entry.seen.uid))
-            return f"{node} is its nominated node" + (f"; it waits for {leaving} to terminate" if leaving else "")
+            nominations, uid = self._components.nominations, entry.seen.uid
+            leaving, moving = self._names(nominations.victims_of(uid)), self._names(nominations.moving_of(uid))
+            waits = [f"{leaving} to terminate"] if leaving else []
+            waits += [f"{moving} to be moved"] if moving else []
+            return f"{node} is its nominated node" + (f"; it waits for {' and '.join(waits)}" if waits else "")
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: no pod is evicted for it"
         priorities = self._components.assignments.pods.priorities

@@ -23,7 +23,7 @@ from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture
 from cotenant.engine.explain.evictions import Evictions
-from cotenant.engine.explain.nodes import node_answer
+from cotenant.engine.explain.nodes import node_answer, node_reports
 from cotenant.engine.explain.notes import affinity_note, notes
 from cotenant.engine.explain.question import Question, Revocation, revoked
 from cotenant.engine.explain.remedies import proposals
@@ -38,6 +38,7 @@ from cotenant.model.decisions.answers import (
     NO_WHAT_IF,
     Concern,
     NodeAnswer,
+    NodeReported,
     NodeVerdict,
     PodAnswer,
     Refusal,
@@ -143,6 +144,10 @@ class Explain:
         """The engine's view of a node, None if it is unknown."""
         return node_answer(self._components, name, now_s)
 
+    def reports(self, now_s: float) -> dict[str, NodeReported]:
+        """The last report of every node that has sent one, by name."""
+        return node_reports(self._components, now_s)
+
     def knows_node(self, name: str) -> bool:
         """Whether there is such a node."""
         return name in self._components.assignments.encoder.node_rows
@@ -228,6 +233,10 @@ class Explain:
     def _mates(self, entry: PodInfo) -> frozenset[str]:
         gang = self._plugins.gangs.of(entry.seen.uid)
         return frozenset(each.seen.pod.key for each in gang.members.values()) if gang is not None else frozenset()
+
+    def captured(self, now_s: float) -> Captured:
+        """The facts of the engine now, from which a copy can be built. Not for round policies."""
+        return self._captured(None, now_s)
 
     def _captured(self, about: PodInfo | None, now_s: float) -> Captured:
         assert self._make is not None

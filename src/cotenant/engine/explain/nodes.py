@@ -48,6 +48,14 @@ def node_answer(components: Components, name: str, now_s: float) -> NodeAnswer |
     )
 
 
+def node_reports(components: Components, now_s: float) -> dict[str, NodeReported]:
+    """The last report of every node that has sent one, by name."""
+    encoder = components.assignments.encoder
+    values = encoder.nodes().report
+    found = ((name, _reported(values[row], now_s)) for name, row in encoder.node_rows.items())
+    return {name: report for name, report in found if report is not None}
+
+
 def _pod(entry: PodInfo) -> NodePod:
     pod = entry.seen.pod
     holds = entry.seen.holds if entry.seen.holds != NO_HOLDINGS else entry.holds

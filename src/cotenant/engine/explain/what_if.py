@@ -1,9 +1,9 @@
-"""A view of a cluster's arrays for a what-if question: one pod more, possibly with other requests, and without the original pod.
+"""A view of a cluster's arrays for a what-if question: one pod more, possibly with other requests or another node selector, and without the original pod.
 
 Problem: "what if it requested less" must be evaluated by the same filters on the current state, without changing a bit of that state. Choice:
 copies of the columns that an assignment changes (a few megabytes at ten thousand nodes), read by the same code as the originals: an encoder with
 one more shape, a ledger without the pod and without resources reserved for pods of lower priority. The counts behind rules between pods are not
-copied: an assigned pod is removed from them and added back, with all its allocations. Limits: only requests and priority can differ; a pod's labels,
+copied: an assigned pod is removed from them and added back, with all its allocations. Limits: only requests, priority and node selector can differ; a pod's labels,
 rules and claims stay the same. For devices and CPUs of reservations, the view tests whether they would suffice, not whether they would be required.
 """
 
@@ -24,6 +24,7 @@ from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.model.arrays import Mask
+from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.decisions.answers import WhatIf
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -57,7 +58,7 @@ def viewed(
     """The view for a question about this pod. Pending changes are written to the arrays first; on exit they are as before."""
     assignments.write()
     pod = apply(entry.seen.pod, what_if)
-    encoder, stand_in = assignments.encoder.with_extra_pod(entry.number, pod.shape())
+    encoder, stand_in = assignments.encoder.with_extra_pod(entry.number, pod.shape(entry.violation_surcharge))
     ledger = assignments.ledger.copy(encoder.nodes(), encoder.shapes())
     nominated = _exclude(assignments, entry, pod.priority, ledger)
     drawn = _exclude_reservations(entry, pod, ledger, encoder, reservations)
@@ -74,11 +75,17 @@ def viewed(
 
 
 def apply(pod: Pod, what_if: WhatIf) -> Pod:
-    """The pod with the requests and priority of the question."""
+    """The pod with the requests, priority and node selector of the question."""
+    selector = dict(pod.node_selector)
+    for key, value in what_if.selector:
+        selector.pop(key, None)
+        if value is not None:
+            selector[key] = value
     return replace(
         pod,
         requests=pod.requests.replaced(what_if.requests),
         priority=pod.priority if what_if.priority is None else what_if.priority,
+        node_selector=Labels.of(selector) if what_if.selector else pod.node_selector,
     )
 
 

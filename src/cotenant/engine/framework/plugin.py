@@ -108,6 +108,14 @@ class Plugin:
         """Distinguishes pods that are equal to placement. A `Whole`: all pods of that key are placed together, by `judge_whole`."""
         return None
 
+    def queue_advance_s(self, entry: PodInfo) -> float:
+        """By how many seconds the pod counts as having arrived earlier than it did; negative = later. It matters only among pods of equal priority (QueueSort)."""
+        return 0.0
+
+    def violation_surcharge(self, seen: ObservedPod) -> float:
+        """By which share the founding score's violation term is larger for the pod, 0 to 0.5 (Score). Asked when the pod arrives, or arrives again with other demands."""
+        return 0.0
+
     def queueing_hint(self, entry: PodInfo) -> bool:
         """Whether the events since may help a pod that this plugin rejected (QueueingHint)."""
         return True

@@ -86,6 +86,8 @@ class PodInfo:
     node: str = ""  # where it is counted
     row: int = -1  # of the ledger, as last written
     wanted: int = -1  # row that it should have at the next write
+    violation_surcharge: float = 0.0  # of the founding score, by credit (`Plugin.violation_surcharge`)
+    advance_s: float = 0.0  # it counts in the queue as having arrived so much earlier (`Plugin.queue_advance_s`)
     failures: int = 0  # binds in a row that failed
     attempts: int = 0
     queued_s: float = 0.0  # when it could first be judged

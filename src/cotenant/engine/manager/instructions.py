@@ -105,7 +105,37 @@ class WriteRatios:
         return ("Node ratios", self.node)
 
 
-Instruction = WriteAmounts | WriteSpec | DeleteObject
+@dataclass(frozen=True, slots=True)
+class WriteGpus:
+    """Set GPU resources in a node's capacity and allocatable, the annotation with their terms, and labels, in one write. None removes a resource or the annotation."""
+
+    node: str
+    uid: str  # the write is refused if the name has another node by now
+    amounts: Mapping[str, int | None]  # by Kubernetes name
+    annotation: str | None
+    labels: Mapping[str, str]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Only the newest of a key is written."""
+        return ("Node GPUs", self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteZones:
+    """Set batch amounts in the zones of a node's NodeResourceTopology, and the annotation with their terms; all else in it stays."""
+
+    node: str
+    amounts: Mapping[str, Mapping[str, int | None]]  # by zone and short name; None removes a resource
+    annotation: str | None  # None removes it
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Only the newest of a key is written."""
+        return ("NodeResourceTopology", self.node)
+
+
+Instruction = WriteAmounts | WriteZones | WriteSpec | DeleteObject
 
 
 def merge_patch(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:

@@ -23,16 +23,19 @@ from cotenant.engine.manager.instructions import (
     NodeObjectKind,
     WriteAmounts,
     WriteSpec,
+    WriteZones,
     merge_patch,
 )
 from cotenant.engine.manager.lending import Lending, annotation_of, peak_resources, targets
-from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord, SentSpec
+from cotenant.engine.manager.record import UNKNOWN, Computed, NodeRecord, SentSpec, ZoneRecord
 from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.engine.manager.zones import annotation_of_zones, changes, standing, zones_of
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.cluster.qos import PriorityClass, effective_class
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.node_metric import NodeMetric, Use
+from cotenant.model.machine.zones import NodeZones
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
 from cotenant.policy.overcommit.facts import ActivePod
@@ -58,6 +61,7 @@ class NodeExplanation:
     written: str  # its annotation
     metric_age_s: float  # NaN = never measured
     written_age_s: float  # NaN = not written by this process
+    zones: ZoneRecord | None
     ignored: tuple[str, ...]
     config_error: str
 
@@ -189,10 +193,29 @@ class Manager:
             record.specs_sent.pop(kind, None)
             self._dirty.add(node)
 
+    def zones_seen(self, zones: NodeZones) -> None:
+        """The NUMA zones of a node as stored."""
+        record = self._record(zones.node)
+        if record.zones is None:
+            record.zones = ZoneRecord(zones)
+        elif record.zones.seen == zones:
+            return
+        record.zones.seen = zones
+        self._dirty.add(zones.node)
+
+    def zones_gone(self, node: str) -> None:
+        """The NodeResourceTopology was deleted."""
+        record = self._nodes.get(node)
+        if record is not None:
+            record.zones = None
+            self._dirty.add(node)
+
     def leads_now(self) -> None:
         """This replica begins to lead: what an earlier term sent may never have been written."""
         for record in self._nodes.values():
             record.sent = None
+            if record.zones is not None:
+                record.zones.sent = None
             record.specs_sent.clear()
         self._dirty.update(self._nodes)
 
@@ -225,6 +248,7 @@ class Manager:
                 continue
             if self.has_config:
                 found += self._amounts(record, now_s)
+                found += self._zones(record, now_s)
                 found += self._specs(record, now_s)
         return tuple(found)
 
@@ -264,6 +288,33 @@ class Manager:
         self._later(record.name, now_s + self.settings.confirm_s)
         reason = computed.reason or "amounts changed"
         return [WriteAmounts(record.name, record.node.uid, wanted, annotation_of(computed), reason)]
+
+    def _zones(self, record: NodeRecord, now_s: float) -> list[Instruction]:
+        """The amounts of the node's NUMA zones, after its own."""
+        zones, node = record.zones, record.node
+        if zones is None or node is None or self.colocation.config is None:
+            return []
+        wanted = zones_of(record.facts(), record.computed, node.normalization, zones.seen)
+        if wanted is None:
+            return []
+        zones.computed = wanted
+        differing = changes(zones.seen, wanted)
+        if not differing:
+            zones.sent = None
+            return []
+        if zones.sent == differing and now_s - zones.sent_s < self.settings.confirm_s:
+            return []  # on its way
+        view = record.computed.view
+        strategy = merge(DEFAULTS, view.strategy if view is not None else DEFAULTS)
+        most_s = float(strategy.update_time_threshold_seconds or 0)
+        since_s = zones.written_s if isnan(zones.written_s) else now_s - zones.written_s
+        after = {f"{zone}/{each.resource}": each.value for zone, amounts in wanted.items() for each in amounts}
+        if not status_is_due(standing(zones.seen), after, strategy.resource_diff_threshold or 0.0, since_s, most_s):
+            self._later(record.name, zones.written_s + most_s + 1.0)
+            return []
+        zones.sent, zones.sent_s, zones.written_s = differing, now_s, now_s
+        self._later(record.name, now_s + self.settings.confirm_s)
+        return [WriteZones(record.name, differing, annotation_of_zones(wanted))]
 
     def _watch_age(self, record: NodeRecord, strategy: Strategy, now_s: float) -> None:
         """Look again when the measurement will be too old."""
@@ -330,6 +381,7 @@ class Manager:
             written=record.node.written,
             metric_age_s=now_s - record.updated_s,
             written_age_s=now_s - record.written_s,
+            zones=record.zones,
             ignored=(*record.node.ignored, *(view.ignored if view is not None else ())),
             config_error="; ".join(self.config_errors),
         )
@@ -391,7 +443,9 @@ def active_pod(pod: ObservedPod) -> ActivePod:
         its_class = PriorityClass.BATCH  # Kubernetes' BestEffort
     if its_class is PriorityClass.MID:
         cpu, memory = max(cpu, what.requests.get(MID_CPU)), max(memory, what.requests.get(MID_MEMORY))
-    return ActivePod(what.key, its_class, Use(cpu, memory), what.qos, uid=pod.uid)
+    cpus = pod.holds.cpus
+    zones = tuple(sorted({each.node for each in cpus.numa})) if cpus is not None and cpus.numa else None
+    return ActivePod(what.key, its_class, Use(cpu, memory), what.qos, zones, pod.uid)
 
 
 def collect_policy(strategy: Strategy) -> dict[str, object]:

@@ -8,6 +8,7 @@ from math import inf, nan
 
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.machine.node_metric import NO_USE, NodeMetric
+from cotenant.model.machine.zones import NodeZones
 from cotenant.policy.overcommit.facts import ActivePod, Amount, NodeFacts
 from cotenant.policy.overcommit.peak import NodeHistory
 from cotenant.policy.overcommit.strategy import NodeView
@@ -45,6 +46,20 @@ class SentSpec:
         return now_s - self.at_s < confirm_s * 2 ** min(self.tries - 1, 7)
 
 
+ZoneAmounts = dict[str, tuple[Amount, ...]]  # by zone
+
+
+@dataclass(slots=True)
+class ZoneRecord:
+    """What the manager keeps of the NUMA zones of one node. Mutable; owned by the engine."""
+
+    seen: NodeZones
+    computed: ZoneAmounts = field(default_factory=dict)
+    written_s: float = nan  # by this process
+    sent: Mapping[str, Mapping[str, int | None]] | None = None  # written, and not shown by the watch yet
+    sent_s: float = nan
+
+
 @dataclass(slots=True)
 class NodeRecord:
     """Mutable; owned by the engine."""
@@ -64,6 +79,7 @@ class NodeRecord:
     is_broken: bool = False  # whether use + lent exceeded the capacity within that hour
     specs: dict[str, Mapping[str, object]] = field(default_factory=dict)  # by kind: the specs as stored
     specs_sent: dict[str, SentSpec] = field(default_factory=dict)
+    zones: ZoneRecord | None = None  # None = no NodeResourceTopology
     writes: int = 0
     timer_s: float = inf  # when the node is looked at again without an event
 
@@ -87,4 +103,4 @@ class NodeRecord:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is known: the record may be dropped."""
-        return self.node is None and not self.pods and self.metric is None and not self.specs
+        return self.node is None and not self.pods and self.metric is None and not self.specs and self.zones is None

@@ -28,6 +28,8 @@ from cotenant.engine.node.knobs.readings import Readings
 from cotenant.engine.node.policies import NodePolicy, enabled_policies
 from cotenant.engine.node.policy_runner import PolicyResults, PolicyRunner
 from cotenant.engine.node.rates import Rates
+from cotenant.engine.node.recovery.policy import RecoveryMemory
+from cotenant.engine.node.recovery.story import ServiceStory, story
 from cotenant.engine.node.report import NodeUsage
 from cotenant.engine.node.settings import AgentSettings, Mode
 from cotenant.engine.node.view import NodeView, check_health
@@ -39,6 +41,7 @@ from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, Alarm, Allocatable, NodeState, ServiceHealth
+from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.model.machine.verdict import Verdict
 
 _LEAST_PART = 20  # of a period; samples closer together are not compared
@@ -119,6 +122,16 @@ class Agent:
             return False
         self._history.health_reported(health, now)
         return True
+
+    def signal_reported(self, pod: str, signal: ReplicaSignal, at_us: int) -> bool:
+        """What the trace process measured of a replica; `pod` as for `health_reported`. False where it is not known. Raises `InvalidInput`."""
+        return self._view.signal_reported(pod, signal, self._clock.at(at_us)) is not None
+
+    def signal_withdrawn(self, pod: str, objective: str) -> None:
+        """The objective no longer concerns the pod."""
+        found = self._view.find(pod)
+        if found is not None:
+            self._view.signals.withdrawn(found.uid, objective)
 
     def groups(self) -> tuple[str, ...]:
         """The cgroups to read for the next sample, sorted."""
@@ -362,6 +375,15 @@ class Agent:
             self._log,
             self._clock.now_us,
         )
+
+    def service_story(self, asked: str) -> ServiceStory | None:
+        """The incidents of a workload or pod (namespace/name), from objective to recovery; None where it is not known."""
+        return story(asked, self.node, self._state, self.recovery(), self._clock.now_us)
+
+    def recovery(self) -> RecoveryMemory | None:
+        """The incidents of all services; None where the policy `recovery` is off."""
+        memory = self._runner.memory("recovery")
+        return memory if isinstance(memory, RecoveryMemory) else None
 
     def decisions(self, since: int = 0) -> tuple[KnobDecision, ...]:
         """Decisions with a number above `since`, oldest first; limited to those kept."""

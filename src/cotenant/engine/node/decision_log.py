@@ -16,6 +16,7 @@ from enum import StrEnum
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.knob import Target
 from cotenant.model.machine.node_decision import Reason
+from cotenant.model.machine.replica_signal import FRESH_US, ReplicaSignal
 
 
 class DecisionKind(StrEnum):
@@ -74,6 +75,7 @@ class NodeExplanation:
     verdicts: tuple[tuple[str, tuple[Reason, ...]], ...]  # each policy's last reasons
     leaves: Reason | None  # why the pod's eviction was requested, or is waiting
     decisions: tuple[KnobDecision, ...]  # of these groups, oldest first
+    signals: tuple[ReplicaSignal, ...] = ()  # measured of the pod from its spans
 
 
 class DecisionLog:
@@ -122,6 +124,7 @@ def sentences(explanation: NodeExplanation, now_us: int) -> tuple[str, ...]:
     """The explanation in sentences, the most important first."""
     who = f"pod {explanation.pod}" if explanation.pod else f"group /{explanation.asked}"
     lines = [explanation.leaves.text] if explanation.leaves else []
+    lines += [_signal(each) for each in explanation.signals]
     if not explanation.holds:
         lines.append(f"no knob of {who} is held")
     for hold in explanation.holds:
@@ -138,6 +141,23 @@ def sentences(explanation: NodeExplanation, now_us: int) -> tuple[str, ...]:
     lines += [f"{policy}: {reason.text}" for policy, reasons in explanation.verdicts for reason in reasons]
     lines += [f"{_span(now_us - d.at_us)} ago: {_describe(d)}" for d in explanation.decisions]
     return tuple(lines)
+
+
+def _signal(signal: ReplicaSignal) -> str:
+    if signal.age_us > FRESH_US:
+        return f"objective {signal.objective}: no signal from the trace process for {_span(signal.age_us)}; run delay and pressure are used instead"
+    burn = signal.burn_milli
+    if burn is None:
+        return f"objective {signal.objective}: no request within {_span(signal.window_us)}"
+    what = (
+        ""
+        if signal.threshold_us is None
+        else f", p99 {signal.p99_us / 1000:.1f} ms against {signal.threshold_us / 1000:g} ms"
+    )
+    return (
+        f"objective {signal.objective}: {signal.bad} of {signal.requests} requests missed it within {_span(signal.window_us)}{what}, "
+        f"budget burns {burn / 1000:.1f} x (measured {_span(signal.age_us)} ago)"
+    )
 
 
 def _describe(decision: KnobDecision) -> str:

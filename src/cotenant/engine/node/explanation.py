@@ -48,6 +48,7 @@ def explain_group(
         verdicts=tuple((policy, verdict.reasons) for policy, verdict in verdicts),
         leaves=_eviction_reason(pod, evictions),
         decisions=log.of(groups, pod.key if pod else ""),
+        signals=view.signals.of(pod.uid, now_us) if pod else (),
     )
     return replace(explanation, text=sentences(explanation, now_us))
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.engine.node.recovery import policy as recovery
+from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_state import NodeState
 from cotenant.model.machine.verdict import Verdict
@@ -48,6 +50,7 @@ class PolicySettings:
     burst: burst_config.BurstConfig | None = _BURST
     interference: interference.InterferenceSettings | None = None
     antagonists_leave: bool = False  # evict repeat offenders
+    recovery: RecoverySettings | None = None
     memory: memory.MemoryQosConfig | None = None
     reclaim: reclaim.ReclaimConfig | None = None
     io: io.IoConfig | None = None
@@ -122,6 +125,14 @@ def enabled_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             antagonist.CauseHistory(),
             "the cap's time is over, or its victim leaves",
             may_evict=settings.antagonists_leave,
+            log_every_text=True,
+        ),
+        NodePolicy(
+            "recovery",
+            recovery.decide,
+            settings.recovery,
+            recovery.RecoveryMemory(),
+            "the time of its lease is over, its proof fails, or its victim leaves",
             log_every_text=True,
         ),
         NodePolicy(

@@ -68,6 +68,10 @@ class PolicyRunner:
         """The policy of this name."""
         return next((running.policy for running in self._running if running.policy.name == name), None)
 
+    def memory(self, name: str) -> Any:
+        """The memory of the policy of this name; None where it is not enabled."""
+        return next((running.memory for running in self._running if running.policy.name == name), None)
+
     def reads(self, outline: NodeState) -> set[Target]:
         """The knobs that policies read. A policy that fails to say so reads none."""
         found: set[Target] = set()

@@ -17,12 +17,14 @@ from types import MappingProxyType
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.knobs.plan import within
 from cotenant.engine.node.rates import NodeRates
+from cotenant.engine.node.replica_signals import ReplicaSignals, judged
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import Allocatable, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
+from cotenant.model.machine.replica_signal import ReplicaSignal
 
 LONGEST_LATENCY_US = 3600 * 1_000_000
 NO_OWNERS: Mapping[Target, str] = MappingProxyType({})
@@ -38,6 +40,7 @@ class NodeView:
         self._by_key: dict[str, str] = {}
         self._by_group: dict[str, str] = {}  # a pod's and its containers' groups -> UID
         self._health: dict[str, tuple[int, ServiceHealth]] = {}  # by UID: when it was received
+        self.signals = ReplicaSignals()  # by UID
         self._groups: tuple[str, ...] = tuple(sorted({*settings.watch_groups, *self._named()}))
         self._best_effort_group = settings.best_effort_group
         self._cpus: tuple[LogicalCpu, ...] = ()
@@ -76,6 +79,7 @@ class NodeView:
         self._by_key = {pod.key: pod.uid for pod in self._pods.values()}
         self._by_group = {group: pod.uid for pod in self._pods.values() for group in _groups_of(pod)}
         self._health = {uid: health for uid, health in self._health.items() if uid in self._pods}
+        self.signals.keep(self._pods)
         if self._settings.best_effort_group is None:
             self._best_effort_group = common_group(tuple(self._pods.values()), self._settings.roots)
         groups = {*self._by_group, *self._settings.watch_groups}
@@ -93,6 +97,14 @@ class NodeView:
         self._health[uid] = (at_us, health)
         return self._pods[uid]
 
+    def signal_reported(self, asked: str, signal: ReplicaSignal, at_us: int) -> NodePod | None:
+        """Store what the trace process measured of a pod. Returns the pod; None where it is not known. Raises `InvalidInput`."""
+        uid = asked if asked in self._pods else self._by_key.get(asked)
+        if uid is None:
+            return None
+        self.signals.reported(uid, signal, at_us)
+        return self._pods[uid]
+
     def state(
         self,
         rates: NodeRates,
@@ -106,15 +118,7 @@ class NodeView:
         if cpus:
             self._cpus = tuple(cpus)
         uses = rates.groups
-        entries = tuple(
-            PodUse(
-                pod,
-                uses.get(pod.group) or GroupUse(pod.group),
-                tuple(uses.get(container.group) or GroupUse(container.group) for container in pod.containers),
-                self._healthy(uid, now_us),
-            )
-            for uid, pod in self._pods.items()
-        )
+        entries = tuple(self._use(pod, uses, now_us) for pod in self._pods.values())
         group = self._best_effort_group
         return NodeState(
             at_us=now_us,
@@ -131,6 +135,17 @@ class NodeView:
             supported=supported,
             blame=rates.blame,
             allocatable=self.allocatable,
+        )
+
+    def _use(self, pod: NodePod, uses: Mapping[str, GroupUse], now_us: int) -> PodUse:
+        signals = self.signals.of(pod.uid, now_us)
+        of_objective, health = judged(pod, self._healthy(pod.uid, now_us), signals)
+        return PodUse(
+            of_objective,
+            uses.get(pod.group) or GroupUse(pod.group),
+            tuple(uses.get(container.group) or GroupUse(container.group) for container in pod.containers),
+            health,
+            signals,
         )
 
     def outline(self, supported: frozenset[Knob]) -> NodeState:

@@ -35,6 +35,10 @@ class LandingSimulator:
         self._nodes: dict[str, Node] = {node.name: node for node in cluster.nodes()}
         self._open = frozenset(self._nodes)  # those that are not cordoned for the simulation
 
+    def nodes(self) -> Collection[Node]:
+        """The nodes as they are; in the engine those that are not offered are cordoned."""
+        return self._nodes.values()
+
     def settle(self) -> int:
         """Place the pods that wait now, as the scheduler is about to; returns how many were placed."""
         placed = 0

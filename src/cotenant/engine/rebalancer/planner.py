@@ -8,28 +8,36 @@ at a time; nodes without a current NodeMetric take no part; the use of a moved p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import isnan
 
 import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.rebalancer.choosing import Rate, RoundChoice
+from cotenant.engine.rebalancer.kind_context import KindContext
 from cotenant.engine.rebalancer.landing import LandingSimulator, is_copy
+from cotenant.engine.rebalancer.missed import relieve
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove, PoolPlan
+from cotenant.engine.rebalancer.repairs import repair_violations
+from cotenant.engine.rebalancer.room import make_room, pack
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.qos import PriorityClass, effective_class
+from cotenant.model.groups.migration import MigrationJob
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME
-from cotenant.policy.rebalance.loads.low_node_load import Landing, LowNodeLoad, RoundResult
+from cotenant.policy.rebalance.loads.low_node_load import LowNodeLoad, RoundResult
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.loads.pools import NodeLoads
 from cotenant.policy.rebalance.loads.thresholds import NodeClass
 from cotenant.policy.rebalance.migration.evictable import EvictionFacts
+from cotenant.policy.rebalance.objectives import Misses
 
 _RECEIVING = (NodeClass.LOW, NodeClass.BOTH_LOW)
 
@@ -47,6 +55,14 @@ class Planner:
         self._metrics: dict[str, tuple[NodeMetric, float]] = {}  # with the time when it was seen
         self._replicas: dict[str, int] = {}  # of controllers, by UID
         self._raw: dict[str, Use] = {}  # raw allocatable, by node
+        self._kept: dict[str, str] = {}  # reasons against pods in this round, by UID
+        self._rate: Rate = lambda workload, replicas, more: ""
+        self._leaving: dict[str, dict[str, Use]] = {}  # pods that are moved away, by node and namespace/name
+        self._arriving: dict[str, dict[str, Use]] = {}  # the same by target; the replacement's name, or the old pod's
+        objectives = settings.kinds.objectives
+        self._misses = Misses(objectives.misses) if objectives is not None else None
+        self._moved: Collection[str] = ()  # UIDs of pods that other kinds move in this round
+        self._done: Collection[str] = ()  # kinds of moves that were made lately
         self._entries: dict[str, PodInfo] = {}  # pods that were considered in this round, by UID
 
     # ---- facts
@@ -54,6 +70,13 @@ class Planner:
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """A node's measurement."""
         self._metrics[metric.node] = (metric, now_s)
+        if self._misses is not None and not isnan(metric.age_s):
+            for key, measured in (metric.pods or {}).items():
+                entry = self._cluster.find(key) if measured.signals.latency_p99_ms is not None else None
+                if entry is not None and entry.node == metric.node and entry.seen.pod.objective_p99_ms is not None:
+                    assert measured.signals.latency_p99_ms is not None
+                    ratio = measured.signals.latency_p99_ms / entry.seen.pod.objective_p99_ms
+                    self._misses.window(entry.seen.uid, ratio, now_s - metric.age_s)
 
     def metric_gone(self, node: str) -> None:
         """A node is no longer measured."""
@@ -69,22 +92,139 @@ class Planner:
 
     # ---- a round
 
-    def plan(self, now_s: float) -> Plan:
+    @property
+    def replicas(self) -> Mapping[str, int]:
+        """The number of pods that each controller wants, by UID."""
+        return self._replicas
+
+    def percent(self, node: str, resource: str, now_s: float) -> float | None:
+        """The measured use of a node in percent of raw allocatable; None without a current measurement."""
+        known = self._cluster.node(node)
+        if known is None or not self._is_current(node, now_s) or resource not in (CPU_NAME, MEMORY_NAME):
+            return None
+        index = 0 if resource == CPU_NAME else 1
+        raw = self._raw.get(node)
+        size = raw[index] if raw is not None and raw[index] > 0 else known.allocatable.get(resource)
+        return self._use(node)[0][index] * 100.0 / size if size > 0 else None
+
+    def last_window(self, uid: str) -> tuple[float, float] | None:
+        """p99 over objective of a pod's last window and when it was measured; None where it is not followed."""
+        return self._misses.last(uid) if self._misses is not None else None
+
+    def plan_beside(
+        self,
+        now_s: float,
+        moving: Sequence[MigrationJob] = (),
+        ended: Sequence[MigrationJob] = (),
+        kept: Mapping[str, str] | None = None,
+        rate: Rate = lambda workload, replicas, more: "",
+        done: Collection[str] = (),
+    ) -> Plan:
+        """As `plan`; the engine is restored afterwards.
+
+        `moving`: moves under way, which count for the limits. `ended`: moves that ended lately, which a measurement may not show yet. `kept`: reasons against pods, by UID. `rate`: why a workload (UID, replicas, moves
+        of it in this round so far) may not be moved again yet; empty = it may. `done`: kinds of moves (`kind_of`) that were made lately.
+        """
+        own = self._cluster
+        try:
+            self._kept, self._rate, self._done = dict(kept or {}), rate, done
+            self._expect((*moving, *ended))
+            measured = [n for n in own.nodes() if self._takes_part(n) and self._is_current(n.name, now_s)]
+            if not (self._settings.kinds or self._is_overloaded_somewhere(self._loads(measured))):
+                return self.plan(now_s, moving)  # nothing is simulated
+            with own.tentative(now_s) as self._cluster:
+                return self.plan(now_s, moving)
+        finally:
+            self._cluster, self._kept, self._rate = own, {}, lambda workload, replicas, more: ""
+            self._done = ()
+            self._expect(())
+
+    @contextmanager
+    def simulating(
+        self, now_s: float, moving: Sequence[MigrationJob], kept: Mapping[str, str]
+    ) -> Iterator[tuple[RoundChoice, KindContext]]:
+        """Simulate single moves, with those under way and reasons against pods (by UID) counted; the engine and the planner are as before on exit."""
+        own = self._cluster
+        try:
+            self._kept = dict(kept)
+            self._expect(moving)
+            with own.tentative(now_s) as self._cluster:
+                yield self._answers(now_s, moving)
+        finally:
+            self._cluster, self._kept = own, {}
+            self._entries.clear()
+            self._expect(())
+
+    def cooler_than(self, node: str, key: str, now_s: float) -> list[str]:
+        """Nodes that would use less of their CPU than this one does, with the pod on them; all others where that is not measured."""
+        here, used = self.percent(node, CPU_NAME, now_s), self.used_by(key, node)
+        found = []
+        for other in self._cluster.nodes():
+            if other.name == node or other.unschedulable or not self._takes_part(other):
+                continue
+            there = self.percent(other.name, CPU_NAME, now_s)
+            more = used.cpu_m * 100.0 / max(1, other.allocatable.get(CPU_NAME))
+            if here is None or there is None or there + more < here:
+                found.append(other.name)
+        return found
+
+    def _answers(self, now_s: float, moving: Sequence[MigrationJob]) -> tuple[RoundChoice, KindContext]:
+        """The choice of one round with the moves under way counted, and what other kinds of moves share."""
+        self._entries.clear()
+        limits = RoundLimits(self._cluster, self._settings, self._replicas, self._notes_of)
+        for job in moving:
+            limits.moving(job.pod.uid, job.node, job.pod.namespace, job.note.workload if job.note is not None else "")
+        simulator = LandingSimulator(self._cluster, now_s)
+        choice = RoundChoice(self._cluster, limits, simulator, self._entries, self._replicas, self._rate, now_s)
+        return choice, KindContext(choice, self._never, self._notes_of, self._takes_part, now_s)
+
+    def _expect(self, jobs: Sequence[MigrationJob]) -> None:
+        """Count the pods of these moves where they will be."""
+        self._leaving, self._arriving = {}, {}
+        for job in jobs:
+            note = job.note
+            if note is None:
+                continue
+            used = Use(note.used.get(CPU_NAME, 0), note.used.get(MEMORY_NAME, 0))
+            key = job.new_pod.key if job.new_pod is not None else job.pod.key
+            self._leaving.setdefault(note.node, {})[job.pod.key] = used
+            self._arriving.setdefault(note.target, {})[key] = used
+
+    def plan(self, now_s: float, moving: Sequence[MigrationJob] = ()) -> Plan:
         """The moves of the next round. The engine is left as it would be after them."""
         cluster = self._cluster
         nodes = [node for node in cluster.nodes() if self._takes_part(node)]
         measured = [node for node in nodes if self._is_current(node.name, now_s)]
-        simulator = LandingSimulator(cluster, now_s)
         pods = len(cluster.assigned())
         loads = self._loads(measured)
-        self._entries.clear()
-        choice = _Choice(RoundLimits(cluster, self._settings, self._replicas, self._notes_of), simulator, self._entries)
-        placed_first = simulator.settle() if self._is_overloaded_somewhere(loads) else 0
+        choice, context = self._answers(now_s, moving)
+        simulator = choice.simulator
+        kinds = self._settings.kinds
+        placed_first = simulator.settle() if kinds or self._is_overloaded_somewhere(loads) else 0
+        if kinds.repairs:
+            repair_violations(context, kinds)
+        if kinds.objectives is not None and self._misses is not None:
+            self._misses.keep({entry.seen.uid: entry for entry in cluster.every_pod()})
+            relieve(context, kinds.objectives, self._misses, self._settings.expires_s, self._done)
+        moves = self._others(context, 0, now_s)
+        loads = self._loads(measured) if moves else loads
+        self._moved = context.moved
         result = self._policy.round(loads, self._load_pods, choice, now_s)
+        own = self._moves(loads, result, choice)
+        context.moved.update(move.uid for move in own)
+        for move in own:
+            self.count(move.pod, move.node, move.target, Use(move.used.get(CPU_NAME, 0), move.used.get(MEMORY_NAME, 0)))
+        simulator.reopen()
+        number = len(context.moves)
+        if kinds.defragmentation is not None:
+            make_room(context, kinds.defragmentation)
+        if kinds.packing is not None:
+            pack(context, kinds.packing)
+        last = self._others(context, number, now_s)
         simulator.reopen()
         return Plan(
-            self._moves(loads, result),
-            tuple(KeptPod(each.pod.key, each.node, each.reason) for each in result.kept),
+            (*moves, *own, *last),
+            (*(KeptPod(each.pod.key, each.node, each.reason) for each in result.kept), *context.kept),
             tuple(
                 PoolPlan(
                     pool.name,
@@ -101,7 +241,62 @@ class Planner:
             tuple(sorted({node.name for node in nodes} - {node.name for node in measured})),
             placed_first,
             self._settings.not_applied,
+            tuple(context.kinds),
+            tuple(context.rooms),
         )
+
+    def _others(self, context: KindContext, first: int, now_s: float) -> tuple[PlannedMove, ...]:
+        """The moves of the other kinds from number `first` on, with the use of both nodes before and after each."""
+        found = []
+        for move in context.moves[first:]:
+            entry = self._entries[move.pod.uid]
+            used = self.used_by(move.pod.key, move.node)
+            before, target_before = self.percents(move.node, now_s), self.percents(move.target, now_s)
+            self.count(move.pod.key, move.node, move.target, used)
+            owner = controller(entry)
+            found.append(
+                PlannedMove(
+                    pod=move.pod.key,
+                    uid=move.pod.uid,
+                    owner=f"{owner.kind}/{owner.name}" if owner is not None else "",
+                    node=move.node,
+                    target=move.target,
+                    pool="",
+                    scope="",
+                    reason=move.reason,
+                    over=(),
+                    used={CPU_NAME: used.cpu_m, MEMORY_NAME: used.memory_bytes},
+                    node_before=before,
+                    node_after=self.percents(move.node, now_s),
+                    target_before=target_before,
+                    target_after=self.percents(move.target, now_s),
+                    trigger=move.trigger,
+                    about=move.about,
+                    effect=context.choice.effects.get(move.pod.uid),
+                )
+            )
+        return tuple(found)
+
+    def used_by(self, key: str, node: str) -> Use:
+        """The measured use of a pod; nothing where it is not measured."""
+        metric, _ = self._metrics.get(node, (None, 0.0))
+        measured = (metric.pods or {}).get(key) if metric is not None else None
+        return measured.use if measured is not None else Use()
+
+    def count(self, key: str, node: str, target: str, used: Use) -> None:
+        """Count a pod on the node where it will be."""
+        self._leaving.setdefault(node, {})[key] = used
+        self._arriving.setdefault(target, {})[key] = used
+
+    def percents(self, node: str, now_s: float) -> dict[str, float]:
+        """The use of a node in percent, with the moves so far counted; empty without a current measurement."""
+        found = {name: self.percent(node, name, now_s) for name in (CPU_NAME, MEMORY_NAME)}
+        return {name: round(value, 1) for name, value in found.items() if value is not None}
+
+    def _never(self, entry: PodInfo, notes: EvictionNotes) -> str:
+        """Why a pod may never move, for the kinds that have their own scope."""
+        seen = entry.seen
+        return self._kept.get(seen.uid) or self._settings.filter.refuses(eviction_facts(entry, notes, self._replicas))
 
     def _takes_part(self, node: Node) -> bool:
         selector = self._settings.node_selector
@@ -159,7 +354,14 @@ class Planner:
         metric, _ = self._metrics[node]
         assert metric.use is not None
         prod_cpu_m = prod_bytes = cpu_m = memory_bytes = 0
-        for key, pod in (metric.pods or {}).items():
+        leaving, arriving = self._leaving.get(node, {}), self._arriving.get(node, {})
+        shown = metric.pods or {}
+        for key, used in arriving.items():
+            if key not in shown:
+                cpu_m, memory_bytes = cpu_m + used.cpu_m, memory_bytes + used.memory_bytes
+        for key, pod in shown.items():
+            if key in leaving:
+                continue
             cpu_m += pod.use.cpu_m
             memory_bytes += pod.use.memory_bytes
             kind = pod.priority_class
@@ -170,7 +372,13 @@ class Planner:
                 prod_bytes += pod.use.memory_bytes
         prod = Use(prod_cpu_m, prod_bytes)
         if metric.pods is None or metric.system is None:
-            return metric.use, prod
+            gone = [used for key, used in leaving.items() if key in shown]
+            cpu_m = metric.use.cpu_m + sum(used.cpu_m for key, used in arriving.items() if key not in shown)
+            memory_bytes = metric.use.memory_bytes + sum(
+                u.memory_bytes for key, u in arriving.items() if key not in shown
+            )
+            away_m, away_bytes = sum(used.cpu_m for used in gone), sum(used.memory_bytes for used in gone)
+            return Use(max(0, cpu_m - away_m), max(0, memory_bytes - away_bytes)), prod
         total = Use(cpu_m, memory_bytes).plus(metric.system)
         for application in metric.applications:
             total = total.plus(application.use)
@@ -181,7 +389,7 @@ class Planner:
         metric, _ = self._metrics[node]
         measured = metric.pods or {}
         found = []
-        for entry in self._cluster.pods_on(node):
+        for entry in sorted(self._cluster.pods_on(node), key=lambda each: each.seen.pod.key):
             seen = entry.seen
             if seen.reservation or is_copy(seen.uid):
                 continue
@@ -213,24 +421,13 @@ class Planner:
             return f"namespace {namespace} is excluded"
         if settings.pod_selectors and not any(each.matches(seen.pod.labels) for each in settings.pod_selectors):
             return "no podSelector selects it"
-        owner = controller(entry)
-        facts = EvictionFacts(
-            namespace,
-            seen.pod.labels,
-            seen.pod.priority,
-            owner.kind if owner is not None else "",
-            is_static=notes.is_static,
-            terminating=seen.terminating,
-            finished=seen.phase.is_final,
-            has_local_storage=notes.has_local_storage,
-            has_claims=notes.has_claims,
-            eviction_cost=notes.eviction_cost,
-            forced=notes.forced,
-            replicas=self._replicas.get(owner.uid) if owner is not None else None,
-        )
-        return settings.filter.refuses(facts)
+        if seen.uid in self._kept:
+            return self._kept[seen.uid]
+        if seen.uid in self._moved:
+            return "it moves already"
+        return settings.filter.refuses(eviction_facts(entry, notes, self._replicas))
 
-    def _moves(self, loads: NodeLoads, result: RoundResult) -> tuple[PlannedMove, ...]:
+    def _moves(self, loads: NodeLoads, result: RoundResult, choice: RoundChoice) -> tuple[PlannedMove, ...]:
         """The moves with the use of both nodes before and after each."""
         row = {name: at for at, name in enumerate(loads.names)}
         usage = loads.usage.copy()
@@ -268,27 +465,29 @@ class Planner:
                     percent(move.node),
                     target_before,
                     percent(move.target),
+                    effect=choice.effects.get(move.pod.uid),
                 )
             )
         return tuple(found)
 
 
-class _Choice:
-    """Answers of one round: limits with the moves so far counted, and placements."""
-
-    def __init__(self, limits: RoundLimits, simulator: LandingSimulator, entries: Mapping[str, PodInfo]) -> None:
-        self._limits, self._simulator, self._entries = limits, simulator, entries
-
-    def admit(self, pod: LoadPod, node: str) -> str:
-        """See `Choice`."""
-        return self._limits.refuses(self._entries[pod.uid], node)
-
-    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
-        """See `Choice`."""
-        found = self._simulator.land(self._entries[pod.uid], targets)
-        if found.node:
-            self._limits.moved(self._entries[pod.uid], node)
-        return found
+def eviction_facts(entry: PodInfo, notes: EvictionNotes, replicas: Mapping[str, int]) -> EvictionFacts:
+    """What the filters read of a pod; `replicas` of controllers by UID."""
+    seen, owner = entry.seen, controller(entry)
+    return EvictionFacts(
+        seen.pod.namespace,
+        seen.pod.labels,
+        seen.pod.priority,
+        owner.kind if owner is not None else "",
+        is_static=notes.is_static,
+        terminating=seen.terminating,
+        finished=seen.phase.is_final,
+        has_local_storage=notes.has_local_storage,
+        has_claims=notes.has_claims,
+        eviction_cost=notes.eviction_cost,
+        forced=notes.forced,
+        replicas=replicas.get(owner.uid) if owner is not None else None,
+    )
 
 
 def _class_of(entry: PodInfo) -> PriorityClass:

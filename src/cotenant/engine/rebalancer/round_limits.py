@@ -67,6 +67,25 @@ class RoundLimits:
             if budget.covers(pod):
                 self._left[budget.namespace, budget.name] -= 1
 
+    def saved(self) -> Callable[[], None]:
+        """A function that forgets the moves counted from now on."""
+        total, per_node, per_namespace = self._total, self._per_node.copy(), self._per_namespace.copy()
+        moving, left = {owner: set(uids) for owner, uids in self._moving.items()}, dict(self._left)
+
+        def restore() -> None:
+            self._total, self._per_node, self._per_namespace = total, per_node, per_namespace
+            self._moving, self._left = moving, left
+
+        return restore
+
+    def moving(self, uid: str, node: str, namespace: str, owner: str) -> None:
+        """Count a move that is under way, by the UIDs of its pod and of the pod's controller; budgets know of it by themselves."""
+        self._total += 1
+        self._per_node[node] += 1
+        self._per_namespace[namespace] += 1
+        if owner:
+            self._moving.setdefault(owner, set()).add(uid)
+
     def _by_counts(self, entry: PodInfo, node: str) -> str:
         limits, skip = self._settings.limits, self._settings.filter.skip
         namespace = entry.seen.pod.namespace

@@ -143,7 +143,7 @@ class Assignments:
 
     def add(self, entry: PodInfo) -> None:
         """Add an unassigned pod; it gets a number and a shape."""
-        entry.number, entry.shape = self.encoder.add_pod(entry.seen.pod)
+        entry.number, entry.shape = self.encoder.add_pod(entry.seen.pod, entry.violation_surcharge)
         entry.row = entry.wanted = -1
         self.estimates.arrived(entry.shape, entry.seen.pod)
         self.pods.add(entry)

@@ -1,24 +1,25 @@
 """Workload profiles of the applications of one cluster, learned from windows of measurements.
 
 Problem: pods come and go, arrays are rebuilt and rows reused, while what was learned of an application must last for days in bounded memory. Choice: an application is
-its owner and shape (tenant, requests, class, constraints, declared estimate); `ProfileStore` keeps one row of the model per application, least recently
+its owner and shape (tenant, requests, class, constraints, declared estimate, WorkloadProfile); `ProfileStore` keeps one row of the model per application, least recently
 measured dropped first, and outlives rebuilds; `LearnedProfiles` maps the shapes of one ledger to those rows, and writes what was learned into the shapes'
-parameters. Limits: pods that are described alike share one profile, whatever program they run, as with estimates; a window counts for the pods that are on
-the node when it is reported; a restart learns anew.
+parameters. Limits: pods that are described alike and have no WorkloadProfile share one profile, whatever program they run, as with estimates; a window counts for the pods that are on
+the node when it is reported; a restart learns anew, from the WorkloadProfile where there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf, isfinite
+from typing import NamedTuple
 
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
 from cotenant.model.arrays import CPU, Float, Int, Mask, Param
+from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.cluster.pod import Shape
-from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.interference.learning import model, update
 from cotenant.policy.interference.learning.model import Column, LearningSettings, Round
@@ -30,6 +31,17 @@ _AS_LEARNED, _AS_DECLARED = 0, 1  # the allowance of a service
 _LEAST_ALLOWANCE = 0.02
 
 
+class Prior(NamedTuple):
+    """What a WorkloadProfile says before data, as fractions; None = nothing."""
+
+    sensitivity: float | None = None
+    pressure: float | None = None
+    tolerates: float | None = None  # excess slowdown
+
+
+_NO_PRIOR = Prior()
+
+
 class ProfileStore:
     """What was learned, by application. At most `most` applications; the one measured longest ago is dropped for a new one."""
 
@@ -39,6 +51,8 @@ class ProfileStore:
         self.sibling = np.array([self.settings.sibling, self.settings.sibling_sd**2])
         self.windows = 0  # that were learned from
         self.refused = 0  # windows and uses that were absurd
+        self.changes = 0  # of priors
+        self._priors: dict[str, Prior] = {}  # by WorkloadProfile
         self._most = most
         self._rows: dict[Shape, int] = {}
         self._shapes: list[Shape] = []  # by row
@@ -52,6 +66,7 @@ class ProfileStore:
         made = ProfileStore(self.settings, self._most)
         made.table, made.sibling = self.table.copy(), self.sibling.copy()
         made.windows, made.refused = self.windows, self.refused
+        made.changes, made._priors = self.changes, dict(self._priors)
         made._rows, made._shapes = dict(self._rows), list(self._shapes)
         return made
 
@@ -79,8 +94,25 @@ class ProfileStore:
         self.begin(self.table, row, shape)
         return row
 
+    def set_prior(self, profile: str, prior: Prior) -> None:
+        """What a WorkloadProfile says of its applications. Applications that were measured already keep the prior that they started from."""
+        if prior != self._priors.get(profile, Prior()):
+            self.changes += 1
+            if prior == Prior():
+                del self._priors[profile]
+            else:
+                self._priors[profile] = prior
+
+    def prior(self, shape: Shape) -> Prior:
+        """What the WorkloadProfile of an application says."""
+        return self._priors.get(shape.profile, _NO_PRIOR) if shape.profile else _NO_PRIOR
+
     def begin(self, table: Float, row: int, shape: Shape) -> None:
-        """Write the prior of an application into a row. A profile of zeros in both counts as not declared."""
+        """Write the prior of an application into a row: its WorkloadProfile, else its declared estimate. An estimate of zeros in both counts as not declared."""
+        prior = self.prior(shape)
+        if prior.sensitivity is not None or prior.pressure is not None:
+            model.start(table, row, self.settings, prior.sensitivity, prior.pressure, shape.is_service)
+            return
         estimate = shape.estimate
         declared = estimate is not None and (estimate.sensitivity > 0 or estimate.pressure > 0)
         if estimate is not None and declared:
@@ -106,6 +138,7 @@ class LearnedProfiles:
         self._written: Mask = np.empty(0, dtype=np.bool_)  # [K] the shape's parameters hold its present profile
         self._tolerates: Int = np.empty(0, dtype=np.int8)  # [K] _UNKNOWN, _AS_LEARNED or _AS_DECLARED
         self._prior: dict[int, Float] = {}  # shapes of which nothing was measured -> the row of their prior
+        self._changes = store.changes  # as of which priors are in use
 
     def adopt(self, store: ProfileStore) -> None:
         """Use another store from now on."""
@@ -180,11 +213,11 @@ class LearnedProfiles:
         params[shapes[known], Param.ALLOWANCE] = allowance[known]
         self._written[shapes] = True
 
-    def profile(self, shape: int) -> WorkloadProfile:
+    def profile(self, shape: int) -> InterferenceProfile:
         """The profile of a row of shapes."""
         return self.of(self._encoder.shape(shape))
 
-    def of(self, shape: Shape) -> WorkloadProfile:
+    def of(self, shape: Shape) -> InterferenceProfile:
         """The profile of an application, whether or not it has pods now."""
         row = self.store.row(shape)
         line = np.zeros((1, model.COLUMNS))
@@ -198,6 +231,8 @@ class LearnedProfiles:
         elif shape.is_service and line[0, Column.WINDOWS] > 0:
             cores = np.array([shape.requests.get(CPU_NAME) / 1000.0])
             allowance = max(_LEAST_ALLOWANCE, float(model.tolerated(line, cores)[0]) - 1.0)
+        elif shape.is_service and (tolerates := self.store.prior(shape).tolerates) is not None:
+            allowance = max(_LEAST_ALLOWANCE, tolerates)
         return model.profile(line[0], allowance)
 
     def lines(self, shapes: Int) -> Float:
@@ -210,7 +245,7 @@ class LearnedProfiles:
         return lines
 
     def _allowances(self, shapes: Int, lines: Float) -> Float:
-        """Excess slowdown that the services among these tolerate; NaN for others, for declared ones, and before any window."""
+        """Excess slowdown that the services among these tolerate; NaN for others, for declared ones, and before any window without a WorkloadProfile."""
         service = self._ledger.shapes.params[shapes, Param.IS_SERVICE] > 0
         learned = np.flatnonzero(service & (lines[:, Column.WINDOWS] > 0))
         for k in shapes[learned[self._tolerates[shapes[learned]] == _UNKNOWN]].tolist():
@@ -219,6 +254,11 @@ class LearnedProfiles:
             self._tolerates[k] = _AS_DECLARED if declared else _AS_LEARNED
         learned = learned[self._tolerates[shapes[learned]] == _AS_LEARNED]
         found = np.full(len(shapes), np.nan)
+        if self.store.changes:  # there are or were WorkloadProfiles
+            for i in np.flatnonzero(service & (lines[:, Column.WINDOWS] <= 0)).tolist():
+                tolerates = self.store.prior(self._encoder.shape(int(shapes[i]))).tolerates
+                if tolerates is not None:
+                    found[i] = max(_LEAST_ALLOWANCE, tolerates)
         if not len(learned):
             return found
         cores = self._ledger.shapes.request[shapes[learned], CPU] / 1000.0
@@ -245,6 +285,10 @@ class LearnedProfiles:
             if 0 <= k < len(self._row_of):
                 self._row_of[k] = _UNKNOWN
                 self._written[k] = False
+        if self._changes != self.store.changes:
+            self._changes = self.store.changes
+            self._prior.clear()
+            self._written[:] = False
         self._grow(self._ledger.shapes.params.shape[0] - 1)
 
     def _grow(self, k: int) -> None:

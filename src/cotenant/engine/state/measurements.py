@@ -36,6 +36,10 @@ class Measurements:
         """Whether estimates were last corrected long enough ago."""
         return now_s >= self._corrected_s + CORRECTION_EVERY_S
 
+    def next_s(self) -> float:
+        """When the next correction is due; inf while nothing was measured."""
+        return self._corrected_s + CORRECTION_EVERY_S if self._measured else inf
+
     def corrected(self, now_s: float) -> None:
         """Estimates were corrected now."""
         self._corrected_s = now_s

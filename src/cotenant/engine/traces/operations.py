@@ -45,6 +45,7 @@ class Operations:
         self._numbers: dict[Operation, int] = {}
         self._known: list[Operation] = []
         self._of_service: dict[tuple[str, str], int] = {}
+        self._reserved: set[tuple[str, str, str]] = set()
         self.overflowed = 0  # spans that were counted under OTHER
 
     def __len__(self) -> int:
@@ -57,6 +58,11 @@ class Operations:
     def known(self) -> Sequence[Operation]:
         """By number."""
         return self._known
+
+    def reserve(self, namespace: str, service: str, name: str) -> None:
+        """Number this service, and this operation where it is named, beyond the bounds: an objective is about it."""
+        self._reserved.add((namespace, service, name))
+        self._reserved.add((namespace, service, ""))
 
     def number(self, batch: SpanBatch) -> NDArray[np.int32]:
         """The operation of each span of a batch."""
@@ -77,7 +83,8 @@ class Operations:
             return number
         service = (source.namespace, source.service)
         of_service = self._of_service.get(service, 0)
-        if of_service < self._per_service and len(self._known) < self._most and self._has_room_for(service):
+        has_room = of_service < self._per_service and len(self._known) < self._most and self._has_room_for(service)
+        if has_room or (*service, name) in self._reserved:
             self._of_service[service] = of_service + 1
             return self._add(wanted)
         self.overflowed += spans
@@ -87,7 +94,8 @@ class Operations:
         return self._add(Operation("", OTHER, OTHER, kind))
 
     def _has_room_for(self, service: tuple[str, str]) -> bool:
-        return service in self._of_service or len(self._of_service) < self._most_services
+        is_known = service in self._of_service or (*service, "") in self._reserved
+        return is_known or len(self._of_service) < self._most_services
 
     def _add(self, operation: Operation) -> int:
         number = self._numbers.get(operation)

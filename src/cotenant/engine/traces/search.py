@@ -16,10 +16,8 @@ import numpy as np
 from cotenant.engine.traces.kept import KeptSpan, KeptTrace
 from cotenant.engine.traces.operations import Operation
 from cotenant.engine.traces.trace_engine import MessageTags
-from cotenant.model.traces.spans import SpanKind
+from cotenant.model.traces.spans import REQUESTS
 from cotenant.policy.objective.critical_path import blocking_parents, critical_path
-
-REQUESTS = (SpanKind.SERVER, SpanKind.CONSUMER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,10 @@ from cotenant.engine.traces.bounded_table import BoundedTable
 from cotenant.engine.traces.kept import MOST_SPANS as MOST_KEPT_SPANS
 from cotenant.engine.traces.kept import KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.latency import LatencySeries
+from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
 from cotenant.engine.traces.operations import Operations
+from cotenant.engine.traces.own_times import OwnTimes
 from cotenant.engine.traces.request_bodies import RequestBodies
 from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph
 from cotenant.engine.traces.skew import MOST_SHIFT_NS, ClockSkews
@@ -86,6 +88,8 @@ class TraceEngine:
         self.message_tags = message_tags
         self._hosts = BoundedTable("", MOST_HOSTS)
         self._sources = BoundedTable(SpanSource(), MOST_SOURCES)
+        self._own_times = OwnTimes()
+        self.objectives = TrackedObjectives(self.operations, self._sources)
         self._peers = BoundedTable(NO_PEER, MOST_PEERS)
 
     @property
@@ -141,11 +145,14 @@ class TraceEngine:
     def _take(self, batch: SpanBatch, columns: SpanColumns, now_s: float) -> None:
         operation = self.operations.number(batch)
         self.latency.add(operation, columns.end_ns - columns.start_ns, columns.failed)
+        source = np.array([self._sources.number(each) for each in batch.sources], np.int32)[columns.source]
+        if len(self.objectives):
+            self.objectives.add(operation, columns, source, *self._own_times.of(columns), now_s)
         spans = ArrivedSpans(
             columns,
             operation,
             np.array([self._hosts.number(each.host) for each in batch.sources], np.int32)[columns.source],
-            np.array([self._sources.number(each) for each in batch.sources], np.int32)[columns.source],
+            source,
             self._peers_of(batch),
             np.zeros(len(batch), np.int32),
             np.full(len(batch), now_s),

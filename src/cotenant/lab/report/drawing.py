@@ -7,7 +7,7 @@ name, so that the legend of one figure switches it in all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, floor, isnan, log10
 from typing import Any
 
@@ -17,25 +17,13 @@ from numpy.typing import NDArray
 from cotenant.lab.comparison import Comparison, Row
 from cotenant.lab.contract import RunResult
 from cotenant.lab.metrics import Metric
+from cotenant.lab.report.document import Trace
 from cotenant.lab.report.palette import Style
 
-Trace = dict[str, Any]  # Plotly's own format
 Floats = NDArray[np.float64]
 
 LINE_HEIGHT = 440
 _LEAST_SHOWN = 0.01  # percent: smaller values are drawn at the bottom of a logarithmic axis
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure with its caption. `choices`: names of groups of which the page shows one at a time."""
-
-    key: str
-    title: str
-    caption: str
-    data: list[Trace]
-    layout: dict[str, Any]
-    choices: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
+from cotenant.lab.report.document import Figure, Trace
 from cotenant.lab.report.drawing import (
     LINE_HEIGHT,
     Drawing,
-    Figure,
-    Trace,
     bar_height,
     drawn_last,
     error_bars,

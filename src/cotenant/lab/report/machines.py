@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cotenant.lab.contract import MachineMap
-from cotenant.lab.report.drawing import Drawing, Figure, Trace, drawn_last
+from cotenant.lab.report.document import Figure, Trace
+from cotenant.lab.report.drawing import Drawing, drawn_last
 from cotenant.lab.report.palette import BATCH, SERVICES
 
 MOST_MACHINES = 250

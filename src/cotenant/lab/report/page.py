@@ -1,37 +1,24 @@
-"""The report: one HTML file that needs no network.
+"""The report of a comparison: one HTML file that needs no network.
 
-Problem: a result must be mailable, readable, verifiable and reproducible in a year. Choice: tables and sentences are plain
-HTML, figures are Plotly's with its library inlined once, colours follow the reader's light or dark setting, and the command
-that reproduces the figures is at the top. Limits: about five megabytes, nearly all of it the library.
+Problem: a result must be mailable, readable, verifiable and reproducible in a year. Choice: a page of the house (`document`) with the command that reproduces the figures at the
+top, then sentences, tables, figures and definitions. Limits: a figure shows the comparison's focus load, except those against load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-
-import msgspec
 
 from cotenant.lab import storage
 from cotenant.lab.comparison import LIMIT, Comparison
 from cotenant.lab.contract import RunResult, RunSpec
 from cotenant.lab.provenance import Provenance
 from cotenant.lab.report import load_figures, machines, shape_figures, tables
-from cotenant.lab.report.drawing import Drawing, Figure, percent
+from cotenant.lab.report.document import Figure, Heading, Section, document, drawn
+from cotenant.lab.report.drawing import Drawing, percent
 from cotenant.lab.report.findings import findings
 from cotenant.lab.report.palette import styles
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section of a page; `body` is HTML."""
-
-    key: str
-    title: str
-    body: str
 
 
 def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None:
@@ -55,46 +42,16 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
     sections = [section for section in _sections(comparison, origin, pictures) if section.body]
     name = comparison.file or comparison.workload
     return document(
-        name,
-        f"{name}: placement policies compared",
-        comparison.summary,
+        heading(name, f"{name}: placement policies compared", comparison.summary, origin),
         sections,
         [each for group in pictures for each in group],
         {policy: style.colour for policy, style in drawing.styles.items()},
-        origin,
     )
 
 
-def document(
-    name: str,
-    title: str,
-    lead: str,
-    sections: Sequence[Section],
-    figures: Sequence[Figure],
-    colours: Mapping[str, str],
-    origin: Provenance,
-) -> str:
-    """A page of the house's form. `colours`: of the names that legends and tables share."""
-    data = {
-        "figures": {each.key: {"data": each.data, "layout": each.layout, "choices": each.choices} for each in figures},
-        "colours": colours,
-    }
-    embedded = msgspec.json.encode(data).decode().replace("</", "<\\/")
-    contents = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
-    body = "".join(
-        f'<section id="{section.key}"><h2>{escape(section.title)}</h2>{section.body}</section>' for section in sections
-    )
-    library = f"<script>{_plotly()}</script>" if figures else ""
-    return (
-        "<!doctype html>\n"
-        f'<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{escape(title)}</title><style>{_asset("report.css")}</style></head>'
-        f"<body><header><p class=brand>cotenant lab</p><h1>{escape(name)}</h1>"
-        f"<p class=lead>{escape(lead)}</p><nav>{contents}</nav></header><main>{body}</main>"
-        f"<footer>cotenant {escape(origin.cotenant)}, sources {escape(origin.sources)}</footer>"
-        f'<script type="application/json" id="report-data">{embedded}</script>{library}'
-        f"<script>{_asset('report.js')}</script></body></html>\n"
-    )
+def heading(name: str, title: str, lead: str, origin: Provenance) -> Heading:
+    """The head of a page of the lab."""
+    return Heading("cotenant lab", name, title, lead, f"cotenant {origin.cotenant}, sources {origin.sources}")
 
 
 def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure]]:
@@ -146,20 +103,8 @@ def _sections(
 
 def tables_and_pictures(table: str, pictures: Sequence[Figure]) -> str:
     """Figures first, then the table of the same values, folded."""
-    shown = "".join(_picture(each) for each in pictures)
+    shown = drawn(pictures)
     return f"{shown}<details><summary>as a table</summary>{table}</details>" if table else shown
-
-
-def _picture(figure: Figure) -> str:
-    choice = ""
-    if len(figure.choices) > 1:
-        options = "".join(f"<option>{escape(name)}</option>" for name in figure.choices)
-        choice = f'<label class=choice>policy <select data-for="{figure.key}">{options}</select></label>'
-    height = figure.layout.get("height", 440)
-    return (
-        f"<figure><figcaption><h3>{escape(figure.title)}</h3>{choice}<p>{escape(figure.caption)}</p></figcaption>"
-        f'<div class=plot data-figure="{escape(figure.key, quote=True)}" style="height:{height}px"></div></figure>'
-    )
 
 
 def _what_was_run(comparison: Comparison, origin: Provenance) -> str:
@@ -253,13 +198,3 @@ def _notes(comparison: Comparison) -> str:
     failed = "".join(f"<li>{escape(line)}</li>" for line in comparison.failures)
     listed = f"<ul>{notes}</ul>" if notes else ""
     return listed + (f"<h3>Runs that failed</h3><ul class=failed>{failed}</ul>" if failed else "")
-
-
-def _asset(name: str) -> str:
-    return (files("cotenant.lab.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())

@@ -1,6 +1,6 @@
 """One colour per policy, the same in every figure.
 
-Ours has the only saturated colour; rivals have muted ones that are readable on white and on near-black; a bound is grey and dashed;
+Ours has the console's blue and the widest line; rivals have Okabe and Ito's other colours and darker ones, readable on white and on near-black; a bound is grey and dashed;
 ablations are paler than ours and dotted. With more rivals than colours, dashes distinguish them.
 """
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_OURS = "#e0245e"
-_ABLATIONS = ("#f08ba8", "#c9587e", "#f4b3c5", "#a84468")
-_BOUND = "#8a8f98"
+from cotenant.lab.report.document import NEUTRAL, OURS
+
+_ABLATIONS = ("#8fc1e3", "#4d97c2", "#b3d4e8", "#3a77a0")
 _RIVALS = (
-    "#3b7dd8",
-    "#2a9d8f",
-    "#e08a1e",
-    "#8d6cc9",
-    "#5aa02c",
-    "#b5651d",
-    "#1fa2c4",
-    "#a3487b",
-    "#8f9a1b",
-    "#6a7fb5",
-    "#4d9068",
-    "#c0705a",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#94821e",
+    "#7a68a6",
+    "#d55e00",
+    "#5c7a3d",
+    "#a0526d",
+    "#5f9ea0",
+    "#b08d57",
+    "#9c6ade",
+    "#6b7f8c",
 )
 _DASHES = ("solid", "dash", "dot")
 SERVICES = ("#1b4f8f", "#2f74c0", "#5b9bd9", "#8fbde8", "#bcd8f3", "#dbe7f3")
@@ -48,9 +48,9 @@ def styles(policies: Sequence[str], roles: Mapping[str, str], ours: str) -> dict
     for policy in policies:
         role = roles[policy]
         if policy == ours:
-            found[policy] = Style(_OURS, "solid", 4.0, 1.0)
+            found[policy] = Style(OURS, "solid", 4.0, 1.0)
         elif role == "bound":
-            found[policy] = Style(_BOUND, "dash", 2.0, 1.0)
+            found[policy] = Style(NEUTRAL, "dash", 2.0, 1.0)
         elif role in ("ablation", "ours"):
             found[policy] = Style(_ABLATIONS[ablations % len(_ABLATIONS)], "dot", 2.0, 1.0)
             ablations += 1

@@ -9,12 +9,11 @@ import numpy as np
 
 from cotenant.lab import statistics
 from cotenant.lab.comparison import LIMIT
+from cotenant.lab.report.document import Figure, Trace
 from cotenant.lab.report.drawing import (
     LINE_HEIGHT,
     Drawing,
-    Figure,
     Floats,
-    Trace,
     bar_height,
     drawn_last,
     line,

@@ -157,7 +157,7 @@ def policies(comparison: Comparison) -> str:
 
 def _table(head: Sequence[str], body: Sequence[str], sortable: bool = True) -> str:
     kind = " class=sortable" if sortable else ""
-    return f"<div class=scroll><table{kind}><thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    return f"<div class=scroll tabindex=0><table{kind}><thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
 
 
 def _heading(metric: Metric, points: bool = False) -> str:

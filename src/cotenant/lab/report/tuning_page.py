@@ -14,14 +14,15 @@ from pathlib import Path
 
 from cotenant.lab import storage
 from cotenant.lab.provenance import Provenance
-from cotenant.lab.report.drawing import LINE_HEIGHT, Figure, Trace
-from cotenant.lab.report.page import Section, document, tables_and_pictures
+from cotenant.lab.report.document import NEUTRAL, OURS, Figure, Section, Trace, document
+from cotenant.lab.report.drawing import LINE_HEIGHT
+from cotenant.lab.report.page import heading, tables_and_pictures
 from cotenant.lab.statistics import Interval
 from cotenant.lab.tuning.judging import Judged, Tuned
 from cotenant.lab.tuning.objectives import OBJECTIVES, Objective
 from cotenant.lab.tuning.search import Trial
 
-_COLOURS = {"trials": "#8a8f98", "front": "#3b7dd8", "defaults": "#1b1f27", "selected": "#e0245e"}
+_COLOURS = {"trials": NEUTRAL, "front": "#009e73", "defaults": "#e69f00", "selected": OURS}
 _VERDICTS = {"better": "better", "worse": "worse", "trade-off": "", "not separated": "", "defaults": ""}
 
 
@@ -54,7 +55,7 @@ def render(tuned: Tuned, facts: TuningFacts) -> str:
         Section("objectives", "Definitions", _definitions()),
     ]
     name = f"{facts.policy} tuned on {facts.workload}"
-    return document(name, name, sentence(tuned), sections, figures, _COLOURS, facts.origin)
+    return document(heading(name, name, sentence(tuned), facts.origin), sections, figures, _COLOURS)
 
 
 def sentence(tuned: Tuned) -> str:
@@ -138,7 +139,7 @@ def _held_out(tuned: Tuned) -> str:
     )
     heads = "".join(f"<th>{escape(o.title)}{f', {o.unit}' if o.unit else ''}</th>" for o in OBJECTIVES)
     rows = "".join(_held_out_row(tuned, each) for each in tuned.judged)
-    return f"{words}<div class=scroll><table><thead><tr><th class=name>trial</th>{heads}<th class=words>verdict</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    return f"{words}<div class=scroll tabindex=0><table><thead><tr><th class=name>trial</th>{heads}<th class=words>verdict</th></tr></thead><tbody>{rows}</tbody></table></div>"
 
 
 def _held_out_row(tuned: Tuned, each: Judged) -> str:
@@ -175,7 +176,7 @@ def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
         values = "".join(f"<td>{knobs[name]:g}</td>" for name in names)
         rows.append(f"<tr><td class=name>{escape(label(tuned, trial))}</td>{figures}{values}</tr>")
     return (
-        f'<div class=scroll><table class="sortable"><thead><tr><th class=name>trial</th>{heads}</tr></thead>'
+        f'<div class=scroll tabindex=0><table class="sortable"><thead><tr><th class=name>trial</th>{heads}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 

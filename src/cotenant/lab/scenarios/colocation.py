@@ -110,24 +110,9 @@ class CoLocation:
         started = perf_counter()
         if spec.policy == BOUND:
             return self._bound(spec)
-        bridge, notes = self._built(spec)
+        bridge, notes = self.built(spec)
         bridge.run()
-        account = bridge.world.account()
-        return RunResult(
-            spec=spec,
-            measures=_measures(account, bridge, perf_counter() - started),
-            series=_series(account),
-            slowdowns=_sample(account.slowdown),
-            machine_map=account.machine_map,
-            by_class=(
-                ("violation by unplaced", account.violation_unplaced),
-                ("violation by queueing", account.violation_queued),
-                ("violation by restarts", account.violation_restarted),
-                ("violation by slowdown", account.violation_slowed),
-                ("unfinished batch pods", float(account.unfinished)),
-            ),
-            notes=(*notes, describe(bridge.config)),
-        )
+        return result(spec, bridge, notes, perf_counter() - started)
 
     def explain(self, spec: RunSpec, task: str) -> TaskExplanation:
         """Run it again and record the decisions about one pod."""
@@ -185,10 +170,10 @@ class CoLocation:
         )
 
     def _bridge(self, spec: RunSpec, watched: int = -1) -> Bridge:
-        return self._built(spec, watched)[0]
+        return self.built(spec, watched)[0]
 
-    def _built(self, spec: RunSpec, watched: int = -1) -> tuple[Bridge, tuple[str, ...]]:
-        """The bridge of a run, and what its notes say of the workload."""
+    def built(self, spec: RunSpec, watched: int = -1, packed_by: str = "") -> tuple[Bridge, tuple[str, ...]]:
+        """The bridge of a run, and what its notes say of the workload. `packed_by`: the policy to start with, given what `spec.policy` is given."""
         config = configuration(spec)
         chosen = competitor(spec.policy)
         error = 0.0 if chosen.true_values else spec.estimate_error
@@ -196,9 +181,29 @@ class CoLocation:
         if not (spec.declared_profiles or chosen.true_values):
             offer = without_profiles(offer)
         world = World(truth, config, spec.seed)
-        policy = chosen.build(spec.overrides)
+        policy = competitor(packed_by).build() if packed_by else chosen.build(spec.overrides)
         lending = lending_of(chosen.lends, offer, config)
         return Bridge(world, offer, config, policy, np.random.default_rng([spec.seed, 7]), watched, lending), notes
+
+
+def result(spec: RunSpec, bridge: Bridge, notes: tuple[str, ...], run_s: float) -> RunResult:
+    """The figures of a run that has ended. `run_s`: its wall time."""
+    account = bridge.world.account()
+    return RunResult(
+        spec=spec,
+        measures=_measures(account, bridge, run_s),
+        series=_series(account),
+        slowdowns=_sample(account.slowdown),
+        machine_map=account.machine_map,
+        by_class=(
+            ("violation by unplaced", account.violation_unplaced),
+            ("violation by queueing", account.violation_queued),
+            ("violation by restarts", account.violation_restarted),
+            ("violation by slowdown", account.violation_slowed),
+            ("unfinished batch pods", float(account.unfinished)),
+        ),
+        notes=(*notes, describe(bridge.config)),
+    )
 
 
 def _measures(account: RunMetrics, bridge: Bridge, run_s: float) -> Measures:

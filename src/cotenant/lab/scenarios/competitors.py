@@ -93,11 +93,11 @@ def _row_local(name: str, role: str) -> Competitor:
     return Competitor(PolicyInfo(name, profile(name).summary, role), lambda: profile(name))
 
 
-def _ours(name: str, summary: str, **changes: object) -> Competitor:
-    """An ablation: fields of the profile, or of its knobs, changed."""
+def _ours(name: str, summary: str, of: str = "cotenant", **changes: object) -> Competitor:
+    """An ablation of the profile `of`: fields of it, or of its knobs, changed."""
 
     def make() -> PlacementProfile:
-        base = profile("cotenant")
+        base = profile(of)
         own = {f.name for f in fields(PlacementProfile)}
         knobs = {k: v for k, v in changes.items() if k not in own}
         kept = {k: v for k, v in changes.items() if k in own}
@@ -182,6 +182,19 @@ COMPETITORS: tuple[Competitor, ...] = (
         linear_weight=0.0,
     ),
     _ours("cotenant-no-moves", "ours without moving replicas that miss their objective", move_share=0.0),
+    _ours(
+        "cotenant-learned-no-moves",
+        "cotenant-learned without moving replicas that miss their objective",
+        of="cotenant-learned",
+        move_share=0.0,
+    ),
+    _ours(
+        "cotenant-learned-few-moves",
+        "cotenant-learned with at most 0.2 % of replicas moved an hour while few miss, none twice in an hour",
+        of="cotenant-learned",
+        move_hour_share=0.002,
+        move_rest_s=3600.0,
+    ),
     _ours("cotenant-requests", "ours fitting batch by requests instead of predicted use", fit=Fit.REQUESTS),
     _ours("cotenant-no-balance", "ours without balance and packing terms", strand_weight=0.0, packing_weight=0.0),
     _ours("cotenant-no-measurement", "ours without correcting its estimates of use", measures_use=False),

@@ -223,5 +223,5 @@ def _parse(data: bytes, layout: Layout, separator: str, quoted: bool) -> pl.Data
         return pl.read_csv(
             data, has_header=False, schema=schema, separator=separator, quote_char='"' if quoted else None
         )
-    except pl.exceptions.ComputeError:
+    except (pl.exceptions.ComputeError, pl.exceptions.SchemaError):
         return None

@@ -8,6 +8,7 @@ can be overcommitted); that is the ledger's task.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
@@ -190,6 +191,10 @@ class World:
     def assigned(self, pods: Int) -> tuple[Int, Int]:
         """The row of each of these pods, -1 for one that is on no node, and how often each was evicted so far."""
         return self._state.pods.node[pods].astype(np.int64), self._state.pods.restarts[pods].astype(np.int64)
+
+    def ready_s(self, pods: Sequence[int]) -> Float:
+        """When each of these pods became ready for the first time; NaN for one that has not."""
+        return self._ready_s[np.array(pods, dtype=np.int64)]
 
     @property
     def replicas(self) -> Int:

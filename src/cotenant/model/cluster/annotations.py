@@ -24,6 +24,7 @@ LOAD_LIMIT = (
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"  # 2147483647: never evicted
 FORCED_EVICTION = "descheduler.alpha.kubernetes.io/evict"  # present: configurable filters do not apply
+EXPECTED_ROOM = "cotenant.io/expected-room"  # JSON, on a pod that waits: the node on which our rebalancer makes room for it, the pods that it moves, and until when schedulers keep it
 MIRROR = "kubernetes.io/config.mirror"  # present: a static pod of its node
 
 # --- on pods, by our scheduler
@@ -47,7 +48,8 @@ AMPLIFICATION_RATIO = (
     "node.koordinator.sh/resource-amplification-ratio"  # JSON: {"cpu": 1.5}; also on its NodeResourceTopology
 )
 
-LENT_TERMS = "cotenant.io/lent"  # JSON, by our manager: the amounts that are lent, with their terms
+LENT_TERMS = "cotenant.io/lent"  # JSON, by our manager: the amounts that are lent, with their terms; also on its NodeResourceTopology, by zone
+GPU_TERMS = "cotenant.io/gpu-totals"  # JSON, by our manager: the node's GPU resources, with their terms
 
 ON_NODES = (
     USAGE_THRESHOLDS,

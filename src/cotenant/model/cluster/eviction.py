@@ -23,4 +23,6 @@ class EvictionNotes:
     deletion_cost: int = 0
     eviction_cost: int = 0
     forced: bool = False  # the annotation descheduler.alpha.kubernetes.io/evict is present
+    softly_evicted: bool = False  # another controller was asked to delete it
+    uid: str = ""
     wrong: tuple[str, ...] = ()

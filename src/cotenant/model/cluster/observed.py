@@ -115,6 +115,15 @@ class OwnedBy:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedRoom:
+    """The node on which a rebalancer makes room for a waiting pod, the UIDs of the pods that it moves away from there, and until when (Unix time) the room is kept for it."""
+
+    node: str
+    until_s: float
+    pods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedPod:
     """A pod as stored in the API server."""
 
@@ -127,6 +136,7 @@ class ObservedPod:
     ends_s: float = nan  # deletionTimestamp, Unix time; NaN = not terminating
     gates: tuple[str, ...] = ()  # spec.schedulingGates
     nominated_node: str = ""  # status.nominatedNodeName
+    expected_room: ExpectedRoom | None = None  # from its annotation
     started_s: float = nan  # status.startTime
     preempts: bool = True  # spec.preemptionPolicy is not Never
     volumes: tuple[VolumeNeed, ...] = ()

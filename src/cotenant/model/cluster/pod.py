@@ -115,6 +115,7 @@ class Pod:
     scored_by: str = ""  # name of the profile that scores it, where that is not the engine's own
     is_daemon: bool = False  # owned by a DaemonSet: filters by load do not apply to it
     limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead
+    profile: str = ""  # namespace/name of the WorkloadProfile of its workload; empty = none
 
     def __post_init__(self) -> None:
         where = f"pod {self.namespace}/{self.name}"
@@ -163,7 +164,7 @@ class Pod:
         """The one node that the pod requires by name (as a DaemonSet's pods do); None = any."""
         return self.node_affinity.pinned if self.node_affinity is not None else None
 
-    def shape(self) -> Shape:
+    def shape(self, violation_surcharge: float = 0.0) -> Shape:
         """The part of this pod that is evaluated on a node's own row; pods with equal shapes are interchangeable there."""
         return Shape(
             requests=self.requests,
@@ -178,6 +179,8 @@ class Pod:
             estimate=self.estimate,
             load_limit=self.load_limit,
             scored_by=self.scored_by,
+            profile=self.profile,
+            violation_surcharge=violation_surcharge,
         )
 
 
@@ -197,3 +200,5 @@ class Shape:
     estimate: Estimate | None
     load_limit: float
     scored_by: str = ""
+    profile: str = ""
+    violation_surcharge: float = 0.0  # by credit, not by the pod itself (Plugin.violation_surcharge)

@@ -1,44 +1,172 @@
-"""What is known of how an application and its neighbours slow each other down.
+"""The profile of one workload: what its pods use and what they suffer from, resource by resource.
 
-Problem: placement, explanations and people need the same figures about an application, with how certain they are. Choice: one frozen value with the two
-parameters of the contention model, what a service tolerates, their standard deviations and the number of observations behind them. Limits: one number each for
-all shared resources of a machine together (caches, memory bandwidth, hardware threads).
+Problem: placement, people and the console need one form of what is known of a workload, from three sources of different quality, and must tell a low value from an unknown one. Choice: eight axes, each with a tendency and a
+sensitivity; a figure is an integer in [0, 1000] with its interval, its number of samples and its source, or it is absent with the reason. A measured sensitivity (`cotenant profile run`) counts before a learned one, and that before a
+declared one. Limits: a sensitivity of 1000 means twice the time or more, so beyond that axes are not told apart.
+
+Units: tendency is the mean use of one pod, in thousandths of its node's capacity (start-up: CPU use in the first two minutes). Sensitivity is the additional time, in thousandths, when others use
+all that the node has of the resource.
+Source: Delimitrou and Kozyrakis, Paragon, ASPLOS'13 (interference by resource); Mars et al., Bubble-Up, MICRO'11 (sensitivity and pressure).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf, isfinite
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cotenant.model.errors import InvalidInput
+
+LARGEST = 1000
+
+
+class Axis(StrEnum):
+    """The resources of a profile; the values are the object's."""
+
+    CPU = "cpu"
+    CACHE = "cache"
+    MEMORY_BANDWIDTH = "memoryBandwidth"
+    MEMORY = "memory"
+    DISK = "disk"
+    NETWORK = "network"
+    RUN_QUEUE = "runQueue"
+    START_UP = "startUp"
+
+
+class Source(StrEnum):
+    """Where a figure comes from."""
+
+    DECLARED = "declared"
+    LEARNED = "learned"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value with its 95 % interval, in thousandths. A declared one has no samples, and its interval is the value. Raises `InvalidInput`."""
+
+    value: int
+    low: int
+    high: int
+    samples: int
+    source: Source
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.value <= self.high <= LARGEST:
+            raise InvalidInput(
+                "profile figure", f"{self.low}..{self.value}..{self.high}", f"0 <= low <= value <= high <= {LARGEST}"
+            )
+        if self.samples < 0:
+            raise InvalidInput("profile figure: samples", self.samples, "0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A figure that cannot be told."""
+
+    because: str
+
+
+Reading = Figure | Unknown
+
+
+def figure(value: float, half_width: float, samples: int, source: Source) -> Figure:
+    """A figure from fractions: rounded to thousandths and cut to [0, 1000]."""
+    middle = _thousandths(value)
+    return Figure(
+        middle, min(middle, _thousandths(value - half_width)), max(middle, _thousandths(value + half_width)), samples, source
+    )  # fmt: skip
+
+
+def _thousandths(value: float) -> int:
+    return min(LARGEST, max(0, round(value * LARGEST)))
+
+
+@dataclass(frozen=True, slots=True)
+class AxisReading:
+    """Both figures of one axis."""
+
+    tendency: Reading
+    sensitivity: Reading
+
+
+NOT_SEEN = Unknown("nothing has been measured yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """Interference over all resources together, as placement's model has it: additional time per unit of pressure, pressure per core in use, and the additional time with which a service still meets its objective."""
+
+    sensitivity: Reading
+    pressure: Reading
+    tolerates: Reading = NOT_SEEN
+
+
+NO_READING = AxisReading(NOT_SEEN, NOT_SEEN)
+NO_OVERALL = Overall(NOT_SEEN, NOT_SEEN)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRef:
+    """The controller of a workload's pods. A Deployment stands for its ReplicaSets."""
+
+    kind: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadProfile:
-    """The profile of one application. A pod slows down by 1 + sensitivity x (the others' pressure x cores in use / half a node)."""
+    """One WorkloadProfile object. Mappings lack what nothing is said about."""
 
-    sensitivity: float
-    sensitivity_sd: float
-    pressure: float
-    pressure_sd: float
-    allowance: float = (
-        inf  # excess slowdown at its highest load at which a service still meets its objective; inf = not known
-    )
-    windows: int = 0  # windows of its own pods that were learned from
-    neighbour_windows: int = 0  # windows of pods beside it that were learned from
-    declared: bool = False  # whether a declared profile was the prior
+    key: str  # namespace/name
+    workload: WorkloadRef
+    declared: Mapping[Axis, AxisReading] = field(default_factory=dict)
+    declared_overall: Overall = NO_OVERALL
+    learned: Mapping[Axis, AxisReading] = field(default_factory=dict)
+    learned_overall: Overall = NO_OVERALL
+    measured: Mapping[Axis, AxisReading] = field(default_factory=dict)
+    measured_on: str = ""  # the node of the last run
+    measured_at: str = ""  # RFC 3339
+    updated_at: str = ""
+    uid: str = ""
+    generation: int = 0
+    wrong: tuple[str, ...] = ()  # what of the object cannot be used
 
     @property
-    def is_learned(self) -> bool:
-        """Whether any observation was used."""
-        return self.windows > 0 or self.neighbour_windows > 0
+    def namespace(self) -> str:
+        """The namespace of the object and of its pods."""
+        return self.key.partition("/")[0]
 
-    def words(self) -> str:
-        """One line for people."""
-        prior = "the declared profile" if self.declared else "the prior that every application has"
-        if not self.is_learned:
-            return f"nothing learned yet: {prior}, sensitivity {self.sensitivity:.2f}, pressure {self.pressure:.2f}"
-        allowance = f", tolerates {100.0 * self.allowance:.0f} % more time" if isfinite(self.allowance) else ""
-        return (
-            f"sensitivity {self.sensitivity:.2f} ±{self.sensitivity_sd:.2f} from {self.windows} windows of its own pods, "
-            f"pressure {self.pressure:.2f} ±{self.pressure_sd:.2f} from {self.neighbour_windows} windows of pods beside it{allowance}; "
-            f"started from {prior}"
+    def axis(self, axis: Axis) -> AxisReading:
+        """The figures that count: measured before learned before declared. Without one, the reason that the learner gives."""
+        sources = [each.get(axis, NO_READING) for each in (self.measured, self.learned, self.declared)]
+        return AxisReading(
+            _chosen(*(each.tendency for each in sources)), _chosen(*(each.sensitivity for each in sources))
         )
+
+    @property
+    def overall(self) -> Overall:
+        """Learned before declared; where neither says it, the sensitivity is the largest one measured on an axis."""
+        sensitivity = best(self.learned_overall.sensitivity, self.declared_overall.sensitivity)
+        if isinstance(sensitivity, Unknown):
+            found = [each.sensitivity for each in self.measured.values() if isinstance(each.sensitivity, Figure)]
+            sensitivity = max(found, key=lambda each: each.value, default=sensitivity)
+        learned, declared = self.learned_overall, self.declared_overall
+        return Overall(
+            sensitivity, best(learned.pressure, declared.pressure), best(learned.tolerates, declared.tolerates)
+        )
+
+
+def _chosen(measured: Reading, learned: Reading, declared: Reading) -> Reading:
+    """A run measures some axes only, so its reasons say less than those of the learner."""
+    found = best(measured, learned, declared)
+    return best(learned, measured, declared) if isinstance(found, Unknown) else found
+
+
+def best(*readings: Reading) -> Reading:
+    """The first figure among these; without one, the most specific reason."""
+    for each in readings:
+        if isinstance(each, Figure):
+            return each
+    reasons = [each for each in readings if isinstance(each, Unknown) and each != NOT_SEEN]
+    return reasons[0] if reasons else NOT_SEEN

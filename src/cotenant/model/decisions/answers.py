@@ -17,20 +17,23 @@ from cotenant.model.resources import CPU_NAME, EPHEMERAL_STORAGE, MEMORY_NAME, N
 
 _PLAIN = (CPU_NAME, MEMORY_NAME, EPHEMERAL_STORAGE)
 _MOST_PRIORITY = 2**31
+_SELECTOR = "selector."
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What a query assumes of a pod instead of its spec: amounts of some resources, a priority, and the node asked about."""
+    """What a query assumes of a pod instead of its spec: amounts of some resources, a priority, pairs of its nodeSelector (None = dropped), and the node asked about."""
 
     requests: Amounts = NOTHING
     priority: int | None = None
     node: str = ""
+    selector: tuple[tuple[str, str | None], ...] = ()
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> WhatIf:
-        """Parse `cpu=500m`, `memory=1Gi`, `nvidia.com/gpu=1`, `priority=1000`, `node=NAME`, separated by commas. Raises `InvalidInput`."""
+        """Parse `cpu=500m`, `memory=1Gi`, `nvidia.com/gpu=1`, `priority=1000`, `selector.KEY=VALUE`, `selector.KEY=-`, `node=NAME`, separated by commas. Raises `InvalidInput`."""
         requests: dict[str, int] = {}
+        selector: dict[str, str | None] = {}
         priority: int | None = None
         node = ""
         given: set[str] = set()
@@ -38,7 +41,10 @@ class WhatIf:
             name, equals, value = text.partition("=")
             if not equals or not value:
                 raise InvalidInput(
-                    "--if", text, "NAME=VALUE", "such as cpu=500m, memory=1Gi, priority=1000 or node=NAME"
+                    "--if",
+                    text,
+                    "NAME=VALUE",
+                    "such as cpu=500m, memory=1Gi, priority=1000, selector.disk=ssd or node=NAME",
                 )
             if name in given:
                 raise InvalidInput("--if", text, f"{name} once")
@@ -47,23 +53,29 @@ class WhatIf:
                 node = value
             elif name == "priority":
                 priority = _whole(value)
+            elif name.startswith(_SELECTOR) and name != _SELECTOR:
+                selector[name.removeprefix(_SELECTOR)] = None if value == "-" else value
             elif name in _PLAIN or "/" in name or name.startswith("hugepages-"):
                 requests[name] = parse_amount(name, value, f"--if {name}")
             else:
-                expected = "cpu, memory, ephemeral-storage, a resource with a slash in its name, priority or node"
+                expected = "cpu, memory, ephemeral-storage, a resource with a slash in its name, priority, selector.KEY or node"
                 raise InvalidInput("--if", text, expected)
-        return cls(Amounts.of(requests), priority, node)
+        return cls(Amounts.of(requests), priority, node, tuple(sorted(selector.items())))
 
     @property
     def changes(self) -> bool:
         """Whether the pod itself is changed; asking about a node changes nothing."""
-        return bool(self.requests) or self.priority is not None
+        return bool(self.requests) or self.priority is not None or bool(self.selector)
 
     def words(self) -> str:
         """For a headline; empty where nothing is assumed."""
         words = [str(self.requests)] if self.requests else []
         if self.priority is not None:
             words.append(f"priority {self.priority}")
+        words += [
+            f"no node selector {key}" if value is None else f"node selector {key}={value}"
+            for key, value in self.selector
+        ]
         return ", ".join(words)
 
 

@@ -41,6 +41,7 @@ REQUEST = PREFIX + "request"
 CHILD_REQUEST = PREFIX + "child-request"
 ALLOCATED = PREFIX + "allocated"
 GUARANTEED = PREFIX + "guaranteed"
+STANDING = "cotenant.io/credit"  # written by `cotenant credit serve`: -1000 to 1000, see docs/guide/credit.md
 PROBLEM = "cotenant.io/quota-problem"  # why the quota is not used, or which problem is tolerated; absent = none
 
 NO_LIMIT = MAX_AMOUNT - 1
@@ -112,3 +113,6 @@ class QuotaObject:
     total: Amounts | None = None  # of a tree's root: the resources that the tree divides
     keeps_out: bool = True  # of a tree's root: its total is subtracted from the default tree's
     wrong: tuple[str, ...] = ()  # messages about what cannot be parsed
+    standing: int = (
+        0  # of the tenant's credit, -1000 to 1000; what cannot be parsed is 0, and no reason to refuse the quota
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import isnan
+from math import inf, isnan
 from typing import NamedTuple
 
 from cotenant.model.cluster.qos import PriorityClass
@@ -68,6 +68,29 @@ class PodSignals:
 NO_SIGNALS = PodSignals()
 
 
+class UseSpread(NamedTuple):
+    """Decayed mean and standard deviation of one resource, and its highest value, which fades towards the mean; milli-CPU or bytes."""
+
+    mean: float
+    deviation: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedHistory:
+    """What the node's agent has measured of a pod since it arrived. Only this project's agent reports it. Raises `InvalidInput` for values that no measurements have."""
+
+    samples: int
+    weight: float  # decayed number of samples
+    cpu: UseSpread
+    memory: UseSpread
+
+    def __post_init__(self) -> None:
+        values = (*self.cpu, *self.memory)
+        if not (self.samples >= 1 and 0 < self.weight <= self.samples and all(0 <= each < inf for each in values)):
+            raise InvalidInput("use history", str((self.samples, self.weight, *values)), "what measurements can give")
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredPod:
     """Use of one pod. The class is the one that the agent reports; NONE = not reported."""
@@ -75,6 +98,7 @@ class MeasuredPod:
     use: Use
     priority_class: PriorityClass = PriorityClass.NONE
     signals: PodSignals = NO_SIGNALS
+    history: ReportedHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)

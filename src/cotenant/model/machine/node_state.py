@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.model.machine.run_queue import Blame
 
 PPM = 1_000_000  # ratios are in millionths
@@ -71,6 +72,12 @@ class ServiceHealth:
     p99_us: int
     over_objective: int  # requests slower than the objective
     age_us: int  # since the window ended
+    objective: str = (
+        ""  # namespace/name of the ServiceObjective that the spans were judged by; "" = the service's own report
+    )
+    budget_ppm: int | None = None  # share of requests that may miss the objective; None = the guard's own
+    at_target_us: int | None = None  # the quantile of the objective's target; None = p99
+    self_p99_us: int | None = None  # of its requests' own time; None without spans of calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class PodUse:
     use: GroupUse
     containers: tuple[GroupUse, ...] = ()  # in the order of pod.containers
     health: ServiceHealth | None = None
+    signals: tuple[ReplicaSignal, ...] = ()  # measured from spans, one for each objective; the highest burn rate first
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ class SpanKind(IntEnum):
     CONSUMER = 5
 
 
+REQUESTS = frozenset({SpanKind.SERVER, SpanKind.CONSUMER})
+
+
 @dataclass(frozen=True, slots=True)
 class SpanSource:
     """What produced a span: the resource of OTLP, as far as it is used. Unknown fields are empty."""
@@ -39,6 +42,7 @@ class SpanSource:
     pod: str = ""
     pod_uid: str = ""
     host: str = ""
+    pod_namespace: str = ""  # where it is not the service's
 
 
 class SpanColumns(NamedTuple):

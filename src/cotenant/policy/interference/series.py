@@ -108,10 +108,10 @@ def _interval(state: NodeState, settings: InterferenceSettings) -> Slice:
         amount = activity(settings.suspect_signal, entry)
         if amount is not None:
             amounts.append((entry.pod.uid, amount))
-    return Slice(state.at_us, tuple(victims), tuple(amounts), _blame(state))
+    return Slice(state.at_us, tuple(victims), tuple(amounts), blame_samples(state))
 
 
-def _blame(state: NodeState) -> tuple[BlameSample, ...]:
+def blame_samples(state: NodeState) -> tuple[BlameSample, ...]:
     """The blame over the interval, by pods."""
     if state.blame is None:
         return ()

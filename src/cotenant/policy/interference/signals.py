@@ -25,7 +25,8 @@ def victim_level_ppm(signal: VictimSignal, entry: PodUse) -> int | None:
             objective_us = entry.pod.objective_p99_us
             if health is None or not objective_us or health.requests < LEAST_REQUESTS:
                 return None
-            return health.p99_us * PPM // objective_us
+            measured_us = health.p99_us if health.at_target_us is None else health.at_target_us
+            return measured_us * PPM // objective_us
 
 
 def activity(signal: SuspectSignal, entry: PodUse) -> int | None:

@@ -13,6 +13,7 @@ Source: N-sigma predictor of Bashir et al., "Take it to the limit", EuroSys 2021
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf, isfinite, sqrt
@@ -20,7 +21,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_metric import Use
+from cotenant.model.machine.node_metric import ReportedHistory, Use, UseSpread
 from cotenant.model.resources import CPU_NAME, LENT_CPU, LENT_MEMORY, MEMORY_NAME, Amounts
 
 LENT = (*LENT_CPU, *LENT_MEMORY)
@@ -98,6 +99,42 @@ class UseHistory(NamedTuple):
 
 
 UNMEASURED = UseHistory()
+
+
+def reported(history: UseHistory) -> ReportedHistory:
+    """The history as an agent reports it."""
+
+    def spread(moments: Moments) -> UseSpread:
+        deviation = sqrt(max(0.0, moments.squares / history.weight))
+        return UseSpread(max(0.0, moments.mean), deviation, max(0.0, moments.highest))
+
+    return ReportedHistory(history.samples, history.weight, spread(history.cpu), spread(history.memory))
+
+
+def continued(known: ReportedHistory, last: Use, at_s: float) -> UseHistory:
+    """The history that an agent reported with its last measurement. Raises `InvalidInput` for a negative amount."""
+    if min(last) < 0:
+        raise InvalidInput("measured use", str(tuple(last)), "amounts that are not negative")
+
+    def moments(spread: UseSpread, value: int) -> Moments:
+        return Moments(spread.mean, spread.deviation**2 * known.weight, value, max(spread.highest, float(value)))
+
+    cpu, memory = moments(known.cpu, last.cpu_m), moments(known.memory, last.memory_bytes)
+    return UseHistory(at_s, known.samples, known.weight, cpu, memory)
+
+
+class PodHistories:
+    """The histories of one node's pods, by UID, as its agent keeps them. Mutable."""
+
+    def __init__(self, settings: PredictedUseSettings | None = None) -> None:
+        self._settings = settings or PredictedUseSettings()
+        self._pods: dict[str, UseHistory] = {}
+
+    def measured(self, use: Mapping[str, Use], at_s: float) -> dict[str, ReportedHistory]:
+        """Add one measurement of every pod; pods that are not measured are forgotten."""
+        settings, before = self._settings, self._pods
+        self._pods = {uid: before.get(uid, UNMEASURED).measured(each, at_s, settings) for uid, each in use.items()}
+        return {uid: reported(history) for uid, history in self._pods.items()}
 
 
 def _moved(before: Moments, value: int, fade: float, weight: float) -> Moments:

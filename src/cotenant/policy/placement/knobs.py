@@ -45,6 +45,8 @@ class Knobs:
     move_windows: float = 2.0  # clear misses of the objective before a replica may move (policy/rebalance/misses.py)
     move_noise: float = 0.06  # relative error of a window's p99 besides that of its sample
     move_share: float = 0.004  # of all replicas, at most, per minute; 0 = never
+    # of all replicas, at most, within an hour while few miss (policy/rebalance/victims.py); 60 = each every minute: no limit
+    move_hour_share: float = 60.0
     move_rest_s: float = 1800.0  # back-off of a moved replica
     move_gain: float = 1.6  # minimum gain of score, in cores, for a move
     # queue

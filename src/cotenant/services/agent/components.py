@@ -25,6 +25,7 @@ from cotenant.services.agent.loop.triggers import TriggerSource
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
     from cotenant.drivers.kube.client.client import Client
+    from cotenant.services.agent.trace_link import TraceLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Components:
     supported: frozenset[Knob] = frozenset(Knob)
     cpus: tuple[LogicalCpu, ...] = ()
     post: Callable[[str, bytes], Awaitable[None]] | None = None  # delivers a report to a URL
+    post_incident: Callable[[str, bytes], Awaitable[None]] | None = None  # delivers an incident to the credit process
     background: Mapping[str, Callable[[], Coroutine[object, object, None]]] = field(default_factory=dict)
     discovery_due: asyncio.Event = field(default_factory=asyncio.Event)  # set when discovery should run before its time
     client: Client | None = None  # API client of the cluster
@@ -81,4 +83,5 @@ class Components:
         None
     )  # received and sent in a network of the pod's own
     placers: Sequence[Placer] = ()
+    traces: TraceLink | None = None  # the trace process
     gaps: tuple[Gap, ...] = ()  # what this machine or set-up lacks, determined at the start

@@ -5,6 +5,7 @@
     GET  /v1/leases                      what the keeper holds now (503 while it is away); /v1/holds: what the engine believes and wants
     GET  /v1/decisions?since=N           the log, oldest first; `since` the last number seen
     GET  /v1/explain?group=G | ?pod=P    the story of a group or a pod
+    GET  /v1/explain?service=S           the incidents of a service on this node: cause, actions, proofs, recovery
     POST /v1/latency                     a service's latency report (latency.py)
 
 Problem: an operator asks these while something is on fire, from a shell, and a monitor asks every few seconds. Choice: plain ASGI in the
@@ -38,6 +39,7 @@ from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
+from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.services.agent import latency
 from cotenant.services.agent.latency import LatencyOutcome
 
@@ -63,6 +65,8 @@ class PodPage(msgspec.Struct, frozen=True):
     objective_p99_us: int | None
     use: GroupUse
     health: ServiceHealth | None
+    signals: tuple[ReplicaSignal, ...] = ()
+    labels: dict[str, str] = {}
 
 
 class StatePage(msgspec.Struct, frozen=True):
@@ -212,6 +216,9 @@ def _decisions(agent: Agent, since: str) -> DecisionsPage:
 
 
 def _explained(agent: Agent, query: bytes) -> Answer:
+    if service := _one(query, "service", ""):
+        found = agent.service_story(service)
+        return _trouble(404, f"unknown service {service[:200]}", "service") if found is None else _page(found)
     group, pod = _one(query, "group", ""), _one(query, "pod", "")
     if bool(group) == bool(pod):
         raise InvalidInput("group, pod", "both" if group else "neither", "one of them")

@@ -27,10 +27,12 @@ from cotenant.services.agent.configuration.config import AgentConfig, read_confi
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.wiring import open_components
-from cotenant.services.running import cancelled, log_to_stderr, raise_descriptors, stop_on_signals
+from cotenant.services.logs import log_to_stderr
+from cotenant.services.running import cancelled, raise_descriptors, stop_on_signals
 
 if TYPE_CHECKING:  # uvicorn comes with it: only where the agent listens
     from cotenant.drivers.http.server import HttpServer
+    from cotenant.services.agent.actions.zones import LiveZones
     from cotenant.services.agent.configuration.live_node_slo import LiveNodeSlo
 
 # A tick creates thousands of values and no cycles: collecting at the default rate costs an eighth of it.
@@ -48,6 +50,7 @@ class AgentArguments:
     once: bool = False
     json: bool = False
     log_level: str = "info"
+    log_format: str = "text"
 
 
 class OnceView(msgspec.Struct, frozen=True):
@@ -76,10 +79,10 @@ def run(request: AgentArguments) -> int:
     """Run until a signal, or once. Raises `InvalidInput`, and `Unsupported` with what the machine lacks."""
     if request.json and not request.once:
         raise InvalidInput("--json", "alone", "--once with it", "a running agent serves /v1/state")
-    log_to_stderr(request.log_level)
+    log_to_stderr(request.log_level, request.log_format)
     config = configure(request)
     if request.once:
-        log_to_stderr("warning")
+        log_to_stderr("warning", request.log_format)
     raise_descriptors()
     asyncio.run(_once(request, config) if request.once else _live(request, config))
     return 0
@@ -133,12 +136,15 @@ async def _live(request: AgentArguments, config: AgentConfig) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GARBAGE)
-        reading = None if slo is None else asyncio.create_task(slo.run(), name="NodeSLO")
+        zones = _live_zones(process, None if listening is None else _from_this_host(listening.address))
+        reading = [
+            *([] if slo is None else [asyncio.create_task(slo.run(), name="NodeSLO")]),
+            *([] if zones is None else [asyncio.create_task(zones.run(), name="ControlZones")]),
+        ]
         try:
             await process.run(stop)
         finally:
-            if reading is not None:
-                await cancelled([reading])
+            await cancelled(reading)
             if server is not None:
                 await server.stop()
 
@@ -155,6 +161,25 @@ def _live_node_slo(request: AgentArguments, process: AgentProcess) -> LiveNodeSl
 
     slo = LiveNodeSlo(client, process.node, apply)
     return slo
+
+
+def _live_zones(process: AgentProcess, listen: str | None) -> LiveZones | None:
+    """What has the keeper run the cluster's ControlZones, where the configuration asks for it."""
+    cluster, client = process.config.cluster, process.components.client
+    if cluster is None or not cluster.zones or client is None:
+        return None
+    from cotenant.services.agent.actions.zones import LiveZones
+    from cotenant.services.zones.client import ZoneClient
+
+    return LiveZones(client, process.node, ZoneClient(cluster.zone_socket), cluster.zone_state_dir, listen)
+
+
+def _from_this_host(address: Address) -> str:
+    """How a process of this host reaches an address that this process listens at."""
+    if address.path:
+        return f"unix:{address.path}"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
+    return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
 
 
 def summary(process: AgentProcess, page: StatePage | None, holds: tuple[HeldKnob, ...]) -> list[str]:

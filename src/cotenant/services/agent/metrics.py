@@ -9,10 +9,11 @@ number is that of the pods on a node.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -22,6 +23,8 @@ from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.instructions import AgentCounts
+from cotenant.engine.node.recovery.policy import RecoveryMemory
+from cotenant.engine.node.recovery.stages import ENDED, Rung, Stage
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import Gap
@@ -30,12 +33,17 @@ from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, PodUse
 from cotenant.services.agent.actions.class_placement import ClassPlacement
+from cotenant.services.agent.components import Components
 from cotenant.services.agent.discovery.sources import Sources
 from cotenant.services.agent.latency import LatencyOutcome as LatencyOutcome
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import Ticker
+from cotenant.services.agent.reports.incidents import IncidentReporter
 from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.agent.reports.writers import ObjectWriters
+
+if TYPE_CHECKING:  # an HTTP client comes with it
+    from cotenant.services.agent.trace_link import TraceLink
 
 # A tick's parts take fractions of a millisecond to a second.
 _TICK_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -56,6 +64,9 @@ class View(Protocol):
     ticker: Ticker
     sources: Sources
     deliveries: list[Outbox]
+    incidents: IncidentReporter | None
+    components: Components
+    signal_counts: dict[str, int]
     latency_counts: dict[LatencyOutcome, int]
     reloads: dict[str, int]
     pressure_events: dict[str, int]
@@ -125,6 +136,12 @@ class _Collector:
         view = self._view
         yield from _process(view)
         yield from _deliveries(view)
+        if view.incidents is not None:
+            rows = [((outcome,), float(count)) for outcome, count in view.incidents.counts.items()]
+            text = "Verdicts on incidents reported to the credit process, by outcome"
+            yield _counter("cotenant_agent_incident_reports", text, ("outcome",), rows)
+        if view.components.traces is not None:
+            yield from _signals(view, view.components.traces)
         yield from _engine(view.agent)
         state = view.agent.state()
         if state is None:
@@ -228,7 +245,35 @@ def _deliveries(view: View) -> Iterator[Metric]:
                   for each in view.deliveries])  # fmt: skip
 
 
+def _signals(view: View, link: TraceLink) -> Iterator[Metric]:
+    yield _gauge(
+        "cotenant_agent_traces_connected", "Whether the trace process sends signals", (), [((), float(link.connected))]
+    )
+    yield _counter("cotenant_agent_signals", "Signals of replicas, by outcome", ("outcome",),
+                   [((outcome,), float(count)) for outcome, count in view.signal_counts.items()])  # fmt: skip
+    yield _counter(
+        "cotenant_agent_traces_failures",
+        "Streams of the trace process that failed or fell silent",
+        (),
+        [((), float(link.failures))],
+    )
+    yield _counter("cotenant_agent_objective_actions", "Actions reported to the trace process, by outcome", ("outcome",),
+                   [((outcome,), float(count)) for outcome, count in link.actions.items()])  # fmt: skip
+
+
+def _recovery(memory: RecoveryMemory) -> Iterator[Metric]:
+    stages = Counter(incident.stage.value for incident in memory.incidents)
+    yield _gauge("cotenant_agent_incidents", "Open incidents of services by stage", ("stage",),
+                 [((stage.value,), stages[stage.value]) for stage in Stage if stage not in ENDED])  # fmt: skip
+    yield _counter("cotenant_agent_recovery_actions", "Proven actions for services in trouble", ("rung", "outcome"),
+                   [((rung.value, "helped" if helped else "no effect"), memory.proven.get((rung, helped), 0))
+                    for rung in Rung for helped in (True, False)])  # fmt: skip
+
+
 def _engine(agent: Agent) -> Iterator[Metric]:
+    recovery = agent.recovery()
+    if recovery is not None:
+        yield from _recovery(recovery)
     counts = agent.counts()
     yield _counter("cotenant_agent_events", "What happened, as the engine counts it", ("what",),
                    [((each.name,), getattr(counts, each.name)) for each in fields(AgentCounts)])  # fmt: skip

@@ -8,6 +8,8 @@
     reports     engine -> outboxes -> receivers                  every 30 s
     NodeMetric  engine -> API server                             by its spec
     topology    machine, pods -> API server                      every 60 s, where it differs
+    traces      trace process -> engine                          as its replicas' signals arrive
+    incidents   engine -> credit process                         when one has a verdict
     http        queries, metrics, services' latency
 
 Problem: a node must stay under control while the cluster, a receiver, the keeper or a source of pods is unavailable for hours, and nothing may be left
@@ -23,6 +25,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cotenant import __version__
 from cotenant.drivers.http.traffic import Traffic
@@ -30,11 +33,12 @@ from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.settings import Mode
-from cotenant.model.errors import CotenantError
+from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import KnobLease
-from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import NodeState
 from cotenant.services.agent import latency
 from cotenant.services.agent.actions.class_placement import ClassPlacement
@@ -45,9 +49,18 @@ from cotenant.services.agent.http import Pages, PodPage, StatePage
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import FAILING, Ticker
 from cotenant.services.agent.metrics import AgentMetrics
+from cotenant.services.agent.reports.incidents import FILE as INCIDENTS_FILE
+from cotenant.services.agent.reports.incidents import IncidentReporter
+from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
 from cotenant.services.agent.reports.outbox import Outbox
+from cotenant.services.agent.reports.stories import ChangedStories
 from cotenant.services.agent.reports.writers import writers_of
+from cotenant.services.agent.zone_metrics import ZoneMetrics
+from cotenant.services.reporting.signals import SignalLine, to_signal
 from cotenant.services.running import cancelled
+
+if TYPE_CHECKING:  # an HTTP client comes with it: only where a trace process is configured
+    from cotenant.services.agent.trace_link import TraceLink
 
 END_WITHIN_S = 5.0
 STUCK_PERIODS = 10
@@ -64,6 +77,8 @@ FIXED = (  # changed by a restart only
     "cluster",
     "sources",
     "reports",
+    "traces",
+    "credit",
     "pressure",
     "probe",
     "plain_eviction",
@@ -79,9 +94,11 @@ class AgentProcess:
         self.components = components
         self.node, self.version, self.mode = config.node, __version__, config.mode.value
         self.metrics = AgentMetrics(self)
+        self.metrics.registry.register(ZoneMetrics(config.zone_states))
         self.latency_counts = dict.fromkeys(latency.LatencyOutcome, 0)
         self.reloads = {"taken": 0, "refused": 0}
         self.pressure_events: dict[str, int] = {}
+        self.signal_counts = {"taken": 0, "unknown": 0, "invalid": 0}
         self.placing = ClassPlacement(components.placers, lambda: self.pods, self.policies)
         self.pods: tuple[NodePod, ...] = ()
         self.agent = self._new_agent()
@@ -121,6 +138,18 @@ class AgentProcess:
             gpus=lambda: self.ticker.last.gpus if self.ticker.last is not None else (),
             allocatable=lambda: self.agent.room(),
             monotonic=components.clocks.monotonic,
+        )
+        self.incidents = (
+            IncidentReporter(
+                config.credit.url,
+                self.node,
+                components.post_incident,
+                self._incidents,
+                components.clocks.wall,
+                config.state_dir / INCIDENTS_FILE,
+            )
+            if config.credit.url and components.post_incident is not None
+            else None
         )
         self.traffic = Traffic("agent")
         self.metrics.registry.register(self.traffic)
@@ -185,15 +214,69 @@ class AgentProcess:
         if self.deliveries:
             work["reports"] = self._report()
             work |= {f"reports to {outbox.url}": outbox.run() for outbox in self.deliveries}
+        if self.components.traces is not None:
+            work["traces"] = self.components.traces.run(self._traced_pods, self.signals_came)
+            work["actions for objectives"] = self._report_actions(self.components.traces)
+        if self.incidents is not None:
+            work["incidents"] = self.incidents.run()
         work |= self.writers.work()
         return work
+
+    def _incidents(self) -> tuple[RecoveryMemory, NodeState] | None:
+        """What is reported of interference; None while the agent only observes, which proves nothing."""
+        memory, state = self.agent.recovery(), self.agent.state()
+        if self.config.mode is not Mode.ACT or memory is None or state is None:
+            return None
+        return memory, state
+
+    # Signals measured from spans
+
+    def _traced_pods(self) -> list[tuple[str, str]]:
+        """The pods whose signals are of use: services."""
+        return [(pod.key, pod.uid) for pod in self.pods if not pod.best_effort and pod.phase is not Phase.OVER]
+
+    def signals_came(self, line: SignalLine) -> None:
+        """Store the signals of a line of the trace process."""
+        now_us = self.components.clocks.now_us()
+        for wire in line.signals:
+            try:
+                signal = to_signal(wire)
+                is_known = self.agent.signal_reported(signal.pod_uid or signal.pod, signal, now_us)
+                self.signal_counts["taken" if is_known else "unknown"] += 1
+            except InvalidInput:
+                self.signal_counts["invalid"] += 1
+        for pod, objective in line.withdrawn:
+            self.agent.signal_withdrawn(pod, objective)
+
+    async def _report_actions(self, link: TraceLink) -> None:
+        last, moves_us, stories = 0, 0, ChangedStories(self.node)
+        while True:
+            await asyncio.sleep(self.config.period_ms / 1000)
+            decisions, state = self.agent.decisions(last), self.agent.state()
+            clocks, recovery = self.components.clocks, self.agent.recovery()
+            if recovery is not None and state is not None:
+                state_s = clocks.wall() - (clocks.now_us() - state.at_us) / 1e6
+                if self.config.mode is Mode.ACT:
+                    for move in moves_of(recovery, self.node, state.at_us, state_s, moves_us):
+                        link.acted(move)
+                    moves_us = state.at_us
+                if link.connected:
+                    for report in stories.look(recovery, state, state_s, link.connections):
+                        link.report_story(report)
+            if not decisions or state is None:
+                continue
+            last = decisions[-1].number
+            for action in actions_of(decisions, state, self.node, clocks.now_us(), clocks.wall()):
+                link.acted(action)
 
     # Discovery
 
     async def discover(self) -> None:
         """Discover the node's pods, and update the engine."""
         await self.actor.fetch_leases()  # a held value is not the pod's own limit
-        self.pods = await self.sources.pods()
+        before, self.pods = self.pods, await self.sources.pods()
+        if self.components.traces is not None and {each.uid for each in before} != {each.uid for each in self.pods}:
+            self.components.traces.pods_changed()
         self.agent.allocatable_seen(self.components.allocatable())
         self.agent.pods_seen(self.pods, self.components.clocks.now_us())
         services = sorted({pod.group for pod in self.pods if not pod.best_effort and pod.group})
@@ -302,6 +385,8 @@ class AgentProcess:
         agent.allocatable_seen(self.components.allocatable())
         agent.pods_seen(self.pods, self.components.clocks.now_us())
         self.agent = self.ticker.agent = agent
+        if self.components.traces is not None:
+            self.components.traces.pods_changed()  # a new stream begins with every signal
         await self.actor.use_agent(agent)
 
     def policies(self) -> PolicySettings:
@@ -370,6 +455,8 @@ class AgentProcess:
                     objective_p99_us=entry.pod.objective_p99_us,
                     use=entry.use,
                     health=entry.health,
+                    signals=entry.signals,
+                    labels=dict(entry.pod.labels.items),
                 )
                 for entry in state.pods
             ),

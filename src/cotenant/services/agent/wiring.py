@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.drivers.cgroup.counters import CgroupReader
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from cotenant.drivers.kube.client.client import Client
     from cotenant.drivers.kubelet.tree import KubepodsTree
     from cotenant.services.agent.discovery.cluster_pods import ClusterNode
+    from cotenant.services.agent.trace_link import TraceLink
 
 GroupsReceiver = Callable[[Sequence[str], Sequence[str]], None]  # the services' groups, and the best-effort groups
 _log = logging.getLogger(__name__)
@@ -101,7 +103,9 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             placers=tuple(each for each in (classes.cache, classes.uplink) if each is not None),
             gaps=classes.gaps,
             cpus=read_topology(),
-            post=await _reports(config, stack),
+            post=await _poster(config.reports.urls, config.reports.token_file, config.reports.ca_file, stack),
+            post_incident=await _poster(config.credit.url, config.credit.token_file, config.credit.ca_file, stack),
+            traces=_traces(config, stack),
         )
 
 
@@ -286,9 +290,22 @@ def _evictor(config: AgentConfig, layout: Layout, stack: AsyncExitStack, client:
     return Evictions(client, kill, config.writable)
 
 
-async def _reports(config: AgentConfig, stack: AsyncExitStack) -> Post | None:
-    if not config.reports.urls:
+def _traces(config: AgentConfig, stack: AsyncExitStack) -> TraceLink | None:
+    if not config.traces.url:
+        return None
+    from cotenant.services.agent.trace_link import TraceLink  # an HTTP client, of some 15 MiB
+
+    link = TraceLink(config.traces.url, config.node, config.traces.token_file, config.traces.ca_file)
+    stack.push_async_callback(link.close)
+    return link
+
+
+async def _poster(
+    receivers: object, token_file: Path | None, ca_file: Path | None, stack: AsyncExitStack
+) -> Post | None:
+    """Posts with the token of this file, to receivers that this authority signed; None without receivers."""
+    if not receivers:
         return None
     from cotenant.services.reporting.sender import ReportSender  # an HTTP client, of some 15 MiB
 
-    return (await stack.enter_async_context(ReportSender(config.reports.token_file))).post
+    return (await stack.enter_async_context(ReportSender(token_file, ca_file=ca_file))).post

@@ -1,19 +1,49 @@
-"""The demonstration's page: one table, four curves, one file that needs no network."""
+"""The demonstration's page: one table, four curves, the node side; one file that needs no network.
+
+Problem: replicas that have just started miss the windows before their start, so the first minutes have a peak that would set the scale of the hours that count. Choice: the part that is not
+counted is shaded, and the axis is scaled by the counted part; the caption says how high the rest goes. Ours is emphasised in the table and drawn last and widest. A day that its
+cluster did not keep up with has no curves, for they would describe the machine. Limits: one day of one seed, as the page says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from cotenant.services.demo.run import SETTLING_HOURS, DayOutcome, DemoConfig
+from cotenant import __version__
+from cotenant.lab.report.document import (
+    OTHERS,
+    OURS,
+    Figure,
+    Heading,
+    Section,
+    cards_table,
+    document,
+    drawn,
+)
+from cotenant.services.demo.run import SETTLING_HOURS, DayOutcome, DemoConfig, Sample
+from cotenant.services.experiments import page as node_page
+from cotenant.services.experiments.outcome import Findings
 
-_COLOURS = ("#8a8f98", "#c2703d", "#2f6fde", "#3d8f5f", "#8d5bbf")
+
+@dataclass(frozen=True, slots=True)
+class NodeSide:
+    """The node part of the demonstration: what was found and the `command` that repeats it, or why it was `skipped`."""
+
+    found: Findings | None = None
+    command: str = ""
+    skipped: str = ""
+
+
+NOT_YET = NodeSide()
+_HEADROOM = 1.08  # of an axis above the largest counted value
 _CURVES = (
-    ("violation", "Replicas that miss their objective, %"),
-    ("cpu_used", "CPU used, % of the nodes"),
-    ("batch_pace", "Batch work done, % of the nodes' CPU time"),
-    ("cpu_requested", "CPU requested, % of the nodes"),
+    ("violation", "Replicas that miss their objective"),
+    ("cpu_used", "CPU used, of the nodes"),
+    ("batch_pace", "Batch work done, of the nodes' CPU time"),
+    ("cpu_requested", "CPU requested, of the nodes"),
 )
 COLUMNS = (
     "profile",
@@ -71,44 +101,95 @@ def explanation(config: DemoConfig) -> str:
     )
 
 
-def write(path: Path, config: DemoConfig, outcomes: Sequence[DayOutcome]) -> None:
+def write(
+    path: Path,
+    config: DemoConfig,
+    outcomes: Sequence[DayOutcome],
+    node: NodeSide = NOT_YET,
+) -> None:
     """Write the page atomically."""
-    import plotly.graph_objects as go
-    from plotly.offline import get_plotlyjs
-
-    head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row(each)) + "</tr>" for each in outcomes)
-    pictures = []
-    for name, title in _CURVES:
-        figure = go.Figure()
-        for outcome, colour in zip(outcomes, _COLOURS * len(outcomes), strict=False):
-            figure.add_scatter(
-                x=[round(sample.hours, 3) for sample in outcome.samples],
-                y=[round(getattr(sample, name) * 100, 3) for sample in outcome.samples],
-                name=outcome.profile,
-                line={"color": colour, "width": 2},
-            )
-        figure.update_layout(
-            title=title,
-            height=340,
-            margin={"l": 60, "r": 20, "t": 50, "b": 50},
-            xaxis_title="hour of the simulated day",
-            yaxis={"rangemode": "tozero"},
-            legend={"orientation": "h", "y": -0.25},
-            template="plotly_white",
-        )
-        pictures.append(figure.to_html(full_html=False, include_plotlyjs=False))
-    notes = "".join(f"<p><strong>{escape(line)}</strong></p>" for line in warnings(outcomes))
-    page = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>cotenant demo</title><style>'
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem}"
-        "table{border-collapse:collapse;width:100%}td,th{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #ddd}"
-        "td:first-child,th:first-child{text-align:left}</style></head><body><h1>One day, several judgements</h1>"
-        f"<p>{escape(explanation(config))}</p>{notes}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"<script>{get_plotlyjs()}</script>{''.join(pictures)}"
-        "<p>One day of one seed is a demonstration. Comparisons with intervals: <code>cotenant lab compare</code>.</p></body></html>\n"
+    kept = [each for each in outcomes if not each.behind]
+    figures = [_figure(name, title, kept) for name, title in _CURVES] if kept else []
+    rows = [row(each) for each in outcomes]
+    lines = "".join(f"<p class=stale>{escape(line)}</p>" for line in warnings(outcomes))
+    table = cards_table(COLUMNS, rows, [cells[0] for cells in rows if is_ours(cells[0])])
+    about = (
+        f"<p class=note>{escape(explanation(config))}</p><p class=note>One day of one seed is a demonstration. "
+        "Comparisons with intervals: <code>cotenant lab compare</code>.</p>"
+    )
+    sections = [Section("days", "The days", lines + table + about)]
+    if figures:
+        sections.append(Section("curves", "Hour by hour", drawn(figures)))
+    if node.found is not None:
+        section, more = node_page.part(node.found, node.command)
+        body = f"<p>{escape(node.found.title)}</p><p class=note>{escape(node_page.conditions(node.found))}</p>{section.body}"
+        sections.append(Section(section.key, section.title, body))
+        figures += more
+    elif node.skipped:
+        sections.append(Section("node", "On a node", f"<p>Not shown on this machine: {escape(node.skipped)}</p>"))
+    heading = Heading(
+        "cotenant demo",
+        "One day, several judgements",
+        "cotenant demo",
+        "The same nodes, services and batch work, placed and lent in different ways while the load rises.",
+        f"cotenant {__version__}",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
-    temporary.write_text(page)
+    temporary.write_text(document(heading, sections, figures, _colours(kept)))
     temporary.replace(path)
+
+
+def is_ours(profile: str) -> bool:
+    """Whether a profile, as written in the configuration or in a row, is ours."""
+    return profile.startswith("cotenant")
+
+
+def _colours(outcomes: Sequence[DayOutcome]) -> dict[str, str]:
+    """A colour for each profile: ours, then the others in their order."""
+    others = [each.profile for each in outcomes if not is_ours(each.profile)]
+    colours = {name: OTHERS[k % len(OTHERS)] for k, name in enumerate(others)}
+    return {each.profile: colours.get(each.profile, OURS) for each in outcomes}
+
+
+def _figure(name: str, title: str, outcomes: Sequence[DayOutcome]) -> Figure:
+    """One field of the samples over the day, in percent; the axis ends above the largest counted value."""
+    colours = _colours(outcomes)
+
+    def percents(samples: Sequence[Sample]) -> list[float]:
+        return [round(getattr(sample, name) * 100, 3) for sample in samples]
+
+    counted = max((max(percents(each.settled), default=0.0) for each in outcomes), default=0.0)
+    early = max((max(percents(each.samples), default=0.0) for each in outcomes), default=0.0)
+    is_cut = 0.0 < counted * _HEADROOM < early
+    caption = f"Shaded: the first {SETTLING_HOURS:g} hours, which are not counted."
+    if is_cut:
+        caption += f" Replicas that have just started miss the windows before their start: the curves reach {early:.3g} % there, and the axis is scaled by the counted part."
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": each.profile,
+            "x": [round(sample.hours, 3) for sample in each.samples],
+            "y": percents(each.samples),
+            "line": {"color": colours[each.profile], "width": 3.5 if is_ours(each.profile) else 1.8},
+            "legendrank": 1 if is_ours(each.profile) else 2,
+        }
+        for each in sorted(outcomes, key=lambda each: is_ours(each.profile))
+    ]
+    end = max((sample.hours for each in outcomes for sample in each.samples), default=SETTLING_HOURS)
+    top = (counted or early or 1.0) * _HEADROOM
+    shade = {"type": "rect", "name": "uncounted", "layer": "below", "line": {"width": 0}}
+    extent = {"xref": "x", "yref": "paper", "x0": 0, "x1": SETTLING_HOURS, "y0": 0, "y1": 1}
+    word = {"text": "not counted", "x": 0.1, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "top"}
+    layout = {
+        "height": 320,
+        "xaxis": {"title": {"text": "hour of the simulated day"}, "range": [0, max(end, SETTLING_HOURS)]},
+        "yaxis": {"range": [0, top], "ticksuffix": " %"},
+        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
+        "margin": {"t": 34},
+        "shapes": [shade | extent],
+        "annotations": [word | {"showarrow": False}],
+        "hovermode": "x unified",
+    }
+    return Figure(name, title, caption, data, layout)

@@ -37,6 +37,7 @@ LONGEST_LAG_HOURS = 1.0  # simulated, between two samples or from created to bou
 
 Say = Callable[[str], None]
 Tick = Callable[[str, float], None]  # profile, share of its run that is done
+Show = Callable[[str, str], None]  # profile, the link to its cluster's console; empty when both are gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +132,17 @@ class DayOutcome:
         return max((sample.violation for sample in self.settled), default=0.0)
 
 
-def run(config: DemoConfig, tick: Tick) -> list[DayOutcome]:
-    """One outcome for each profile, in the order given. Errors during a start are raised; every cluster is removed."""
+def run(config: DemoConfig, tick: Tick, show: Show | None = None) -> list[DayOutcome]:
+    """One outcome for each profile, in the order given. Errors during a start are raised; every cluster is removed.
+
+    `show` is called with the link to each cluster's console once it can be opened, and with an empty one after the day; None = there is no console.
+    """
     import uvloop
 
-    return [uvloop.run(_one(config, profile, tick)) for profile in config.profiles]
+    return [uvloop.run(_one(config, profile, tick, show)) for profile in config.profiles]
 
 
-async def _one(config: DemoConfig, way: str, tick: Tick) -> DayOutcome:
+async def _one(config: DemoConfig, way: str, tick: Tick, show: Show | None) -> DayOutcome:
     outcome = DayOutcome(way, hours_per_s=config.speed / DAY_S * 24.0)
     profile, _, policy = way.partition("+")
     if not is_warm(profile):
@@ -156,12 +160,17 @@ async def _one(config: DemoConfig, way: str, tick: Tick) -> DayOutcome:
             lend=policy,
             speed=config.speed,
             seed=config.seed,
+            has_console=show is not None,
         )
         began = perf_counter()
         async with LocalCluster(up) as cluster:
             await cluster.ready()
             outcome.ready_s = perf_counter() - began
+            if show is not None:
+                show(way, cluster.endpoints.console)
             await _day(config, cluster, outcome, tick)
+    if show is not None:
+        show(way, "")
     return outcome
 
 

@@ -12,13 +12,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.errors import InvalidInput, Permanent, Unsupported
 from cotenant.services.experiments import harness
 from cotenant.services.experiments.outcome import Findings
 
 RESULTS = "results.json"
 REPORT = "report.html"
-DEFAULT_ROUNDS = {"sine": 3, "guard": 12, "antagonist": 10, "burst": 6, "overhead": 3, "step": 8}
+DEFAULT_ROUNDS = {
+    "sine": 3,
+    "guard": 12,
+    "loop": 3,
+    "antagonist": 10,
+    "culprit": 10,
+    "recovery": 5,
+    "burst": 6,
+    "overhead": 3,
+    "step": 8,
+}
 
 
 def make(name: str, period_s: float | None = None) -> harness.Experiment:
@@ -40,6 +50,14 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
         from cotenant.services.experiments.studies.antagonist import Antagonist
 
         return Antagonist()
+    if name == "culprit":
+        from cotenant.services.experiments.studies.culprit import Culprit
+
+        return Culprit()
+    if name == "recovery":
+        from cotenant.services.experiments.studies.recovery import Recovery
+
+        return Recovery()
     if name == "overhead":
         from cotenant.services.experiments.studies.overhead import Overhead
 
@@ -48,6 +66,10 @@ def make(name: str, period_s: float | None = None) -> harness.Experiment:
         from cotenant.services.experiments.studies.step import StepResponse
 
         return StepResponse()
+    if name == "loop":
+        from cotenant.services.experiments.studies.loop import Loop
+
+        return Loop()
     raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))
 
 
@@ -59,19 +81,42 @@ def run(
     report: Callable[[harness.BlockProgress], None],
 ) -> Findings:
     """Run it, and write `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
-    from cotenant.services.experiments import page
+    _make(folder)
+    outcome = harness.run(experiment, settings, folder, report)
+    _write(outcome, folder, command)
+    return outcome
 
+
+def run_zone(folder: Path, command: str) -> Findings:
+    """The zone experiment, which is one run without arms in random order; writes `results.json` and `report.html`. Raises `Unsupported` where this host cannot."""
+    from cotenant.drivers.cgroup.layout import detect
+    from cotenant.services.experiments.studies.zone import ZoneTrials, measure
+
+    tree = detect().by_controller.get("cpu")
+    if tree is None or tree.version != 2:
+        raise Unsupported("the zone experiment", "cgroup v2 for the CPU controller")
+    _make(folder)
+    with harness.interruptible():
+        outcome = measure(Path(tree.path), ZoneTrials())
+    _write(outcome, folder, command)
+    return outcome
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput("--out", str(folder), "a folder that can be written", error.strerror or "") from error
-    outcome = harness.run(experiment, settings, folder, report)
+
+
+def _write(outcome: Findings, folder: Path, command: str) -> None:
+    from cotenant.services.experiments import page
+
     try:
         (folder / RESULTS).write_text(encode(outcome) + "\n")
         page.write(folder / REPORT, outcome, command)
     except OSError as error:
         raise Permanent(f"{folder}: the results cannot be written: {error.strerror}") from error
-    return outcome
 
 
 def encode(outcome: Findings) -> str:

@@ -149,14 +149,18 @@ class Application:
 
 
 class Pages:
-    """Only the pages of an application, for a second listener that probes and scrapers reach without a certificate."""
+    """Only the pages of an application, for a second listener that probes and scrapers reach without a certificate.
 
-    def __init__(self, application: Application) -> None:
+    `reports`: node reports too, for agents, which have tokens and no certificates; only where a token is required.
+    """
+
+    def __init__(self, application: Application, reports: bool = False) -> None:
         self._application = application
+        self._paths = HEALTH_PATHS | {REPORT_PATH} if reports else HEALTH_PATHS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["path"] in HEALTH_PATHS:
+        if scope["path"] in self._paths:
             await self._application(scope, receive, send)
         else:
             await send_answer(send, Answer(404, b"not found\n", TEXT))

@@ -1,7 +1,7 @@
 """The founding filter and score over the mirror's rows: filter by what is unused, score to the letter.
 
 Problem: a call must not compute six terms for five hundred nodes when a handful of reports arrived since the last one. Choice: the founding
-score depends on the pod only through its base by priority, so a table keeps every row's score for every base, once with a fresh report
+score depends on the pod only through its base by priority and, where credit is considered, its tenant's level of debt, so a table keeps every row's score for every pair of them, once with a fresh report
 and once without; rows that changed are recomputed together, by the very function of policy/placement/scores/founding.py. A call is two
 gathers and a comparison of ages.
 Filter: a fresh report rules a node out where a request exceeds allocatable minus used; without one, Kubernetes' allocatable minus the
@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cotenant.engine.plugins.quotas.credit import surcharge_of
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, Param, Report, ShapeArrays, Sum
 from cotenant.model.cluster.report import REPORT_TTL_S
 from cotenant.policy.placement.scores.founding import founding
@@ -29,14 +30,15 @@ FEW = 8  # rejected nodes that each get a text with their own figures
 
 
 class FoundingJudge:
-    """`from_ledger` takes free capacity and dominant share from requests instead of reports (profile founding-ledger)."""
+    """`from_ledger` takes free capacity and dominant share from requests instead of reports (profile founding-ledger). `levels` of debt beside none; 0 without credit."""
 
-    def __init__(self, mirror: Mirror, from_ledger: bool = False) -> None:
+    def __init__(self, mirror: Mirror, from_ledger: bool = False, levels: int = 0) -> None:
         self._mirror = mirror
         self._from_ledger = from_ledger
-        self._shapes = _bases()
-        self._by_report: Int = np.zeros((len(BASES), 0), dtype=np.int64)
-        self._without: Int = np.zeros((len(BASES), 0), dtype=np.int64)
+        self._levels = levels
+        self._shapes = _bases(levels)
+        self._by_report: Int = np.zeros((len(BASES) * (levels + 1), 0), dtype=np.int64)
+        self._without: Int = np.zeros((len(BASES) * (levels + 1), 0), dtype=np.int64)
         self._left: Float = np.zeros((0, 2))  # allocatable minus requests by Kubernetes' figures; inf = unknown
         self._whole: Float = np.zeros((0, 2))  # Kubernetes' allocatable; inf = unknown
 
@@ -93,7 +95,8 @@ class FoundingJudge:
         """See the protocol `Judge`."""
         self._update()
         fresh = now_s - self._mirror.at_s.take(rows) <= REPORT_TTL_S
-        return np.where(fresh, self._by_report[ask.band].take(rows), self._without[ask.band].take(rows))
+        kind = ask.band + len(BASES) * min(ask.debt, self._levels)
+        return np.where(fresh, self._by_report[kind].take(rows), self._without[kind].take(rows))
 
     def _choose(self, rows: Int, now_s: float, reported: Float, otherwise: Float) -> Float:
         """Each row's figures by its fresh report, else by Kubernetes' figures."""
@@ -149,7 +152,7 @@ class FoundingJudge:
         mirror.reported.clear()
 
     def _founding(self, rows: Int, fresh: bool) -> Float:
-        """The founding score of rows for every base, `float64[len(BASES), len(rows)]`, as if their reports were fresh, or absent."""
+        """The founding score of rows for every level of debt and base, `float64[levels * len(BASES), len(rows)]`, as if their reports were fresh, or absent."""
         nodes, counted = self._mirror.nodes, self._mirror.counted[rows, None]
         capacity = nodes.capacity[rows]
         report = np.nan_to_num(nodes.report[rows])  # a row that never reported is never read as fresh
@@ -170,10 +173,11 @@ def _range(shown: Callable[[float], str], values: Float) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _bases() -> ShapeArrays:
-    """One shape with all bases by priority, as a column that broadcasts over the rows: the founding score reads nothing else of a shape."""
-    params = np.zeros((1, len(Param), len(BASES), 1))
-    params[0, Param.PRIORITY_BASE, :, 0] = BASES
+def _bases(levels: int) -> ShapeArrays:
+    """One shape with all bases by priority for each level of debt, as a column that broadcasts over the rows: the founding score reads nothing else of a shape."""
+    params = np.zeros((1, len(Param), len(BASES) * (levels + 1), 1))
+    params[0, Param.PRIORITY_BASE, :, 0] = BASES * (levels + 1)
+    params[0, Param.VIOLATION_SURCHARGE, :, 0] = np.repeat([surcharge_of(i) for i in range(levels + 1)], len(BASES))
     return ShapeArrays(
         request=np.zeros((1, 3), dtype=np.int64),
         sums=np.zeros((1, len(Sum)), dtype=np.int64),

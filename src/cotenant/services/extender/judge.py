@@ -30,6 +30,7 @@ class PodDemand:
     memory_bytes: int
     band: int  # index into `BASES`
     shape: Shape
+    debt: int = 0  # level of the tenant's debt (engine/plugins/quotas/credit.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Judge(Protocol):
         ...
 
 
-def demand_of(pod: Pod) -> PodDemand:
+def demand_of(pod: Pod, debt: int = 0) -> PodDemand:
     """The demand of a pod; its shape keeps only what distinguishes pods in the scores, so that shapes stay few."""
     # A fresh pod with the same demands: whatever a shape gains later stays at its default here.
     bare = Pod(
@@ -80,7 +81,9 @@ def demand_of(pod: Pod) -> PodDemand:
         load_limit=pod.load_limit,
     )
     shape = bare.shape()
-    return PodDemand(shape.requests.get(CPU_NAME), shape.requests.get(MEMORY_NAME), _BAND[shape.priority_class], shape)
+    return PodDemand(
+        shape.requests.get(CPU_NAME), shape.requests.get(MEMORY_NAME), _BAND[shape.priority_class], shape, debt
+    )
 
 
 def cores(milli: float) -> str:

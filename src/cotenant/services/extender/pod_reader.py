@@ -13,6 +13,7 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.model.errors import InvalidInput
 from cotenant.services.extender.judge import PodDemand, demand_of
+from cotenant.services.extender.standings import QuotaStandings
 
 _CACHED = 8
 
@@ -22,12 +23,18 @@ _decoder = msgspec.json.Decoder(PodObject)
 class PodDemandReader:
     """Reads pods; caches the last few."""
 
-    def __init__(self) -> None:
+    def __init__(self, standings: QuotaStandings | None = None) -> None:
+        """`standings`: the debt of the pods' quotas; None = credit is not considered."""
         self._reader = PodReader()
+        self._standings = standings
+        self._revision = 0  # of the standings, with which the last pods were read
         self._last: dict[bytes, PodDemand] = {}
 
     def read(self, raw: bytes) -> PodDemand:
         """The demand of an encoded pod. Raises `InvalidInput` for what is not a pod."""
+        if self._standings is not None and self._standings.revision != self._revision:
+            self._revision = self._standings.revision
+            self._last.clear()
         found = self._last.get(raw)
         if found is not None:
             return found
@@ -39,7 +46,8 @@ class PodDemandReader:
 
     def ask(self, pod: PodObject) -> PodDemand:
         """The demand of a decoded pod."""
-        return demand_of(self._reader.pod(pod).pod)
+        read = self._reader.pod(pod).pod
+        return demand_of(read, 0 if self._standings is None else self._standings.debt_of(read))
 
 
 def read_pod(raw: bytes) -> PodObject:

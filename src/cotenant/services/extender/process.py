@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotenant.drivers.http.address import Address, bind
@@ -25,6 +25,7 @@ from cotenant.drivers.http.tokens import BearerToken, read_token
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
+from cotenant.engine.plugins.quotas.credit import SURCHARGE_LEVELS
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
@@ -36,9 +37,13 @@ from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import FOUNDING_MAX, Extender
+from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.watches import MirrorWatches
+from cotenant.services.kernels import bring_kernels
+from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.endpoint import ReportEndpoint
-from cotenant.services.running import TaskSet, log_to_stderr, raise_descriptors, run_until_signal
+from cotenant.services.reporting.identity import TokenNodes, report_user
+from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
 
 FOUNDING, FOUNDING_LEDGER = "founding", "founding-ledger"
 MOST_NODES = 20_000
@@ -58,12 +63,16 @@ class ExtenderSettings:
     kubeconfig: Path | None = None
     context: str = ""
     bind: bool = False
+    credit: bool = False
     tls_cert: Path | None = None
     tls_key: Path | None = None
     client_ca: Path | None = None
     report_token_file: Path | None = None
+    report_account: str = ""  # NAMESPACE/NAME; "" = no review of tokens
+    health_tls: bool = False  # the health listener has the same certificate, and requires none of clients
     insecure: bool = False
     log_level: str = "info"
+    log_format: str = "text"
 
 
 class ExtenderComponents:
@@ -78,18 +87,25 @@ class ExtenderComponents:
             if settings.report_token_file is None
             else BearerToken(settings.report_token_file, "--report-token-file")
         )
+        user = report_user(settings.report_account, settings.report_token_file)
         self.client = client
         self.mirror = Mirror(MOST_NODES, pressure_factor=profile.knobs.pressure_factor)
-        self.judge = _judge(profile, self.mirror)
+        self.standings = QuotaStandings() if settings.credit else None
+        self.judge = _judge(profile, self.mirror, SURCHARGE_LEVELS if settings.credit else 0)
         self.reports = Reports(MOST_NODES)
         endpoint = ReportEndpoint(
-            self.reports, clock, token, self.mirror.report_received, None if client is None else self.mirror.knows
+            self.reports,
+            clock,
+            token,
+            self.mirror.report_received,
+            None if client is None else self.mirror.knows,
+            None if client is None or not user else TokenNodes(client, user, time.monotonic),
         )
-        extender = Extender(self.mirror, self.judge, settings.score_max)
+        extender = Extender(self.mirror, self.judge, settings.score_max, self.standings)
         self.traffic = Traffic("extender")
         metrics = ExtenderMetrics(extender.tally, self.mirror, endpoint.counts, lambda: self._fresh(clock()))
         metrics.registry.register(self.traffic)
-        self.watches = None if client is None else MirrorWatches(client, self.mirror)
+        self.watches = None if client is None else MirrorWatches(client, self.mirror, self.standings)
         self.app = Application(
             extender,
             endpoint,
@@ -117,6 +133,8 @@ def check(settings: ExtenderSettings) -> tuple[Address, Address | None, Tls | No
         raise InvalidInput("--tls-cert, --tls-key", str(cert or key), "both or neither")
     if settings.client_ca is not None and cert is None:
         raise InvalidInput("--client-ca", str(settings.client_ca), "--tls-cert and --tls-key beside it")
+    if settings.health_tls and (cert is None or health is None):
+        raise InvalidInput("--health-tls", "alone", "--tls-cert, --tls-key and --health-listen beside it")
     tls = None if cert is None or key is None else Tls(cert, key, settings.client_ca)
     if not address.is_loopback and settings.client_ca is None and not settings.insecure:
         raise InvalidInput(
@@ -132,6 +150,15 @@ def check(settings: ExtenderSettings) -> tuple[Address, Address | None, Tls | No
         read_token(settings.report_token_file, "--report-token-file")
     needs_cluster = [f"--profile {profile}"] if profile not in (FOUNDING, FOUNDING_LEDGER) else []
     needs_cluster += ["--bind"] if settings.bind else []
+    needs_cluster += ["--credit"] if settings.credit else []
+    if settings.credit and profile not in (FOUNDING, FOUNDING_LEDGER):
+        raise InvalidInput(
+            "--credit",
+            f"with --profile {profile}",
+            f"--profile {FOUNDING} or {FOUNDING_LEDGER}",
+            "credit acts on their violation term",
+        )
+    needs_cluster += ["--report-account"] if report_user(settings.report_account, settings.report_token_file) else []
     if needs_cluster and not settings.cluster:
         raise InvalidInput(needs_cluster[0], "alone", "--cluster or --kubeconfig", "it needs access to the API server")
     return address, health, tls
@@ -154,11 +181,17 @@ async def serve(
         if isinstance(parts.judge, ProfileJudge):
             warm(parts.judge)
         server = HttpServer(parts.app, bound, limits=limits, tls=tls, traffic=parts.traffic)
-        others = [HttpServer(Pages(parts.app), health, limits=limits)] if health is not None else []
+        open_tls = replace(tls, client_ca=None) if tls is not None and settings.health_tls else None
+        by_token = bool(settings.report_account) or settings.report_token_file is not None
+        others = (
+            [HttpServer(Pages(parts.app, by_token), health, limits=limits, tls=open_tls)] if health is not None else []
+        )
         if not address.is_loopback and settings.client_ca is None:
             _log.warning("%s can be reached from other machines, and requires no client certificate", server.address)
-        if settings.report_token_file is None and settings.client_ca is None:
-            _log.warning("reports are accepted from anyone who can connect: no --report-token-file, no --client-ca")
+        if settings.report_token_file is None and settings.client_ca is None and not settings.report_account:
+            _log.warning(
+                "reports are accepted from anyone who can connect: no --report-token-file, --report-account or --client-ca"
+            )
         gc.collect()
         gc.freeze()
         tasks, end = TaskSet(), asyncio.Event()
@@ -179,7 +212,8 @@ async def serve(
 def run(settings: ExtenderSettings) -> int:
     """Run until SIGTERM or SIGINT. Raises `InvalidInput`."""
     check(settings)
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
+    bring_kernels()
     raise_descriptors()
 
     async def main(stop: asyncio.Event) -> None:
@@ -189,9 +223,9 @@ def run(settings: ExtenderSettings) -> int:
     return 0
 
 
-def _judge(profile: PlacementProfile, mirror: Mirror) -> Judge:
+def _judge(profile: PlacementProfile, mirror: Mirror, levels: int) -> Judge:
     if profile.name in (FOUNDING, FOUNDING_LEDGER):
-        return FoundingJudge(mirror, from_ledger=profile.name == FOUNDING_LEDGER)
+        return FoundingJudge(mirror, from_ledger=profile.name == FOUNDING_LEDGER, levels=levels)
     return ProfileJudge(mirror, profile)
 
 

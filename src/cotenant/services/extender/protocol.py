@@ -21,6 +21,7 @@ from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.pod_reader import PodDemandReader
 from cotenant.services.extender.preempting import preempt
 from cotenant.services.extender.request_nodes import NodeListReader, RequestNodes
+from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.wire import LARGEST_SCORE, NULL, Args, FilterAnswer
 
 FOUNDING_MAX = 100
@@ -43,13 +44,15 @@ class ExtenderCounts:
 class Extender:
     """The protocol's verbs over a judge. Times are Unix seconds."""
 
-    def __init__(self, mirror: Mirror, judge: Judge, score_max: int = LARGEST_SCORE) -> None:
+    def __init__(
+        self, mirror: Mirror, judge: Judge, score_max: int = LARGEST_SCORE, standings: QuotaStandings | None = None
+    ) -> None:
         if not 1 <= score_max <= FOUNDING_MAX:
             raise InvalidInput("score max", score_max, f"1 to {FOUNDING_MAX}", f"{LARGEST_SCORE} is the protocol's")
         self.tally = ExtenderCounts()
         self._mirror = mirror
         self._judge = judge
-        self._pods = PodDemandReader()
+        self._pods = PodDemandReader(standings)
         self._given = NodeListReader(mirror)
         # Each founding score as its text on the wire, rounded to the nearest.
         self._texts = [

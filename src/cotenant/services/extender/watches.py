@@ -13,11 +13,19 @@ from collections.abc import Sequence
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.custom.elastic_quota import (
+    ELASTIC_QUOTAS,
+    X_ELASTIC_QUOTAS,
+    read_quota,
+    read_x_quota,
+    x_key,
+)
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.services.extender.judge import demand_of
 from cotenant.services.extender.mirror import Mirror
+from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -28,13 +36,19 @@ _log = logging.getLogger(__name__)
 class MirrorWatches:
     """Keeps a mirror up to date."""
 
-    def __init__(self, client: Client, mirror: Mirror) -> None:
+    def __init__(self, client: Client, mirror: Mirror, standings: QuotaStandings | None = None) -> None:
         self._mirror = mirror
         self._reader = PodReader()
         self._watches = Watches(client)
         self._node_handler = ObjectHandler(read_node, mirror.node_seen, mirror.node_gone)
         self._watches.deliver(NODES, self.take_nodes)
         self._watches.deliver(PODS, self.take_pods, field_selector=BOUND)
+        if standings is not None:
+            seen, gone = standings.quota_seen, standings.quota_gone
+            self._watches.handle(ELASTIC_QUOTAS, ObjectHandler(read_quota, seen, gone), optional=True)
+            self._watches.handle(
+                X_ELASTIC_QUOTAS, ObjectHandler(read_x_quota, seen, lambda key: gone(x_key(key))), optional=True
+            )
 
     async def run(self) -> None:
         """Watch, until cancelled. Residents count once everything is listed."""

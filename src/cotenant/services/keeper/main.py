@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import grp
 import logging
 import os
@@ -18,6 +19,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
@@ -40,7 +42,10 @@ from cotenant.services.keeper.pressure import pressure_triggers
 from cotenant.services.keeper.privileges import give_up, join_group, needed
 from cotenant.services.keeper.rules import Rules
 from cotenant.services.keeper.server import KeeperServer, Triggers
-from cotenant.services.running import log_to_stderr
+from cotenant.services.logs import log_to_stderr
+
+if TYPE_CHECKING:  # loaders of kernel schedulers come with it: only where zones run
+    from cotenant.services.zones.server import ZoneServer
 
 _log = logging.getLogger(__name__)
 NOT_ALL_RESTORED = 1
@@ -64,15 +69,21 @@ class KeeperArguments:
     longest_ttl_s: float = 600.0
     cgroup_root: Path | None = None
     dry_run: bool = False
+    zones: bool = False  # run Control Zones, too
+    zone_socket: Path = Path("/run/cotenant/zones.sock")
+    zone_state_dir: Path = Path("/run/cotenant/zones")
+    most_zones: int = 8
+    bpf_root: Path = Path("/sys/fs/bpf")
     log_level: str = "info"
+    log_format: str = "text"
 
 
 def run(request: KeeperArguments) -> int:
     """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
     rules, peers = rules_of(request), _peers(request)
-    log_to_stderr(request.log_level)
+    log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
-    give_up(needed(interfaces=bool(rules.interfaces)))
+    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones))
     with machine_knobs(request.cgroup_root) as ports:
         if request.dry_run:
             return asyncio.run(_serve_dry(request, ports, rules, peers))
@@ -80,23 +91,39 @@ def run(request: KeeperArguments) -> int:
         try:
             executor = LeaseExecutor(ports, file, AuditTrail(request.state_dir), CLOCK, rules)
             with pressure_triggers(request.cgroup_root) as triggers:
-                return asyncio.run(serve(LocalKeeper(executor), file.found, request.socket, peers, triggers))
+                keeper = LocalKeeper(executor)
+                zones = _zones(request, keeper, peers) if request.zones else None
+                return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones))
         finally:
             file.close()
 
 
-async def serve(keeper: LocalKeeper, found: Found, path: Path, peers: Peers, triggers: Triggers | None = None) -> int:
-    """Restore leftover leases, then serve at `path` until SIGTERM or SIGINT. Raises `InvalidInput` for a state file with faults."""
+async def serve(
+    keeper: LocalKeeper,
+    found: Found,
+    path: Path,
+    peers: Peers,
+    triggers: Triggers | None = None,
+    zones: ZoneServer | None = None,
+) -> int:
+    """Restore leftover leases, then serve at `path`, with `zones` where given, until SIGTERM or SIGINT. Raises `InvalidInput` for a state file with faults."""
     stop = _stop_on_signals()
     await put_back_left(keeper, found)
     server = KeeperServer(path, keeper, peers, triggers)
     await server.start()
     expiring = asyncio.create_task(keeper.run(), name="expiry")
+    if zones is not None:
+        await zones.start()
+        _log.info("zones at %s", zones.path)
+    gc.collect()
+    gc.freeze()  # what is there now stays: a full collection would delay a zone's reaction by tens of milliseconds
     _log.info("serving at %s", path)
     _notify_systemd("READY=1")
     await stop.wait()
     _notify_systemd("STOPPING=1")
     await server.stop()
+    if zones is not None:
+        await zones.stop()
     expiring.cancel()
     await asyncio.gather(expiring, return_exceptions=True)
     left = await keeper.stop()
@@ -116,6 +143,17 @@ async def _serve_dry(request: KeeperArguments, ports: Mapping[Scope, KnobPort], 
     return await serve(keeper, Found(()), request.socket, peers)
 
 
+def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneServer:
+    from cotenant.services.zones.host import ZoneHost, ZoneQuota
+    from cotenant.services.zones.opening import this_host
+    from cotenant.services.zones.server import ZoneServer
+
+    host = this_host(None if request.cgroup_root is None else str(request.cgroup_root), request.bpf_root)
+    roots = tuple(root.strip("/") for root in request.roots)
+    zones = ZoneHost(keeper, host, request.zone_state_dir, roots, ZoneQuota(request.most_zones))
+    return ZoneServer(request.zone_socket, zones, peers)
+
+
 def rules_of(request: KeeperArguments) -> Rules:
     """The rules given by the arguments. Raises `InvalidInput`."""
     if not request.roots:
@@ -125,6 +163,17 @@ def rules_of(request: KeeperArguments) -> Rules:
             raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")
     if not 1 <= request.longest_ttl_s <= 86_400:
         raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
+    if request.zones and request.dry_run:
+        raise InvalidInput("--zones", "with --dry-run", "one of them", "a zone cannot run where no knob is written")
+    if request.zones and os.environ.get("COTENANT_BPF_OBJECTS"):
+        raise InvalidInput(
+            "COTENANT_BPF_OBJECTS",
+            os.environ["COTENANT_BPF_OBJECTS"],
+            "no such variable with --zones",
+            "zones load the package's own objects",
+        )
+    if not 1 <= request.most_zones <= 64:
+        raise InvalidInput("--most-zones", request.most_zones, "1 to 64")
     known = {str(knob): knob for knob in Knob}
     for group in request.allow_groups:
         if group < 0:

@@ -28,11 +28,30 @@ class Capability(IntEnum):
     DAC_OVERRIDE = 1  # groups that a user made below a delegated one belong to that user
     NET_ADMIN = 12  # traffic classes, where an interface is named
     SYS_RESOURCE = 24  # pressure triggers with short windows
+    SYS_CHROOT = 18  # zones in virtual machines: virtiofsd's root; it drops the next ones by itself, and needs them to begin with
+    CHOWN = 0
+    FOWNER = 3
+    FSETID = 4
+    SETGID = 6
+    SETUID = 7
+    SETPCAP = 8
+    MKNOD = 27
+    SETFCAP = 31
+    SYS_NICE = 23  # zones: real-time threads for the milliseconds of a switch
+    SYS_ADMIN = 21  # zones: the read-only mount of a guest's root; kernel schedulers, on kernels without the next two
+    PERFMON = 38  # zones: tracing of waits
+    BPF = 39  # zones: kernel schedulers
 
 
-def needed(*, interfaces: bool) -> frozenset[Capability]:
+_OF_ZONES = frozenset(Capability) - {Capability.DAC_OVERRIDE, Capability.NET_ADMIN, Capability.SYS_RESOURCE}
+
+
+def needed(*, interfaces: bool, zones: bool = False) -> frozenset[Capability]:
     """The capabilities that the arguments call for."""
-    return frozenset(Capability) if interfaces else frozenset(Capability) - {Capability.NET_ADMIN}
+    unneeded = (frozenset() if interfaces else frozenset({Capability.NET_ADMIN})) | (
+        frozenset() if zones else _OF_ZONES
+    )
+    return frozenset(Capability) - unneeded
 
 
 def join_group(group: int | None) -> None:
@@ -51,7 +70,7 @@ class _Data(ctypes.Structure):
     _fields_ = (("effective", ctypes.c_uint32), ("permitted", ctypes.c_uint32), ("inheritable", ctypes.c_uint32))
 
 
-def give_up(keep: frozenset[Capability] = frozenset(Capability)) -> None:
+def give_up(keep: frozenset[Capability] = frozenset(Capability) - _OF_ZONES) -> None:
     """Keep at most these capabilities. Raises `Permanent` where the kernel refuses. Without root, only no_new_privs is set."""
     libc = ctypes.CDLL(None, use_errno=True)
     _must(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")

@@ -13,18 +13,18 @@ import contextlib
 import logging
 import os
 import socket
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupported
+from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target
 from cotenant.services.keeper import wire
 from cotenant.services.keeper.host import groups_of
-from cotenant.services.keeper.peers import Peers, RefusalLog, credentials, protect_socket
+from cotenant.services.keeper.peers import Peers, RefusalLog, credentials
 from cotenant.services.keeper.rules import Requester
+from cotenant.services.keeper.unix_socket import listening_socket
 
 _log = logging.getLogger(__name__)
 MOST_CONNECTIONS = 16
@@ -103,12 +103,7 @@ class KeeperServer:
 
     async def start(self) -> None:
         """Listen. Raises `Permanent` where the path is not a socket, or another process listens there."""
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._bind(listening)
-        except BaseException:
-            listening.close()
-            raise
+        listening = listening_socket(self._path, self._peers.socket_group)
         self._server = await asyncio.start_unix_server(
             self._accepted, sock=listening, limit=wire.MOST_REQUEST_BYTES, backlog=MOST_CONNECTIONS
         )
@@ -121,24 +116,6 @@ class KeeperServer:
         for connection in tuple(self._connections):
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-
-    def _bind(self, listening: socket.socket) -> None:
-        try:
-            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                if not stat.S_ISSOCK(os.lstat(self._path).st_mode):
-                    raise Permanent(f"{self._path} is not a socket; it is not removed")
-                if _is_listening(self._path):
-                    raise Permanent(f"another process listens at {self._path}")
-                self._path.unlink()
-            mask = os.umask(0o177)
-            try:
-                listening.bind(os.fspath(self._path))
-            finally:
-                os.umask(mask)
-            protect_socket(self._path, self._peers.socket_group)
-        except OSError as error:
-            raise InvalidInput("--socket", str(self._path), "a path for a socket", str(error)) from error
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pid, user, group = credentials(writer)
@@ -242,13 +219,3 @@ def _real_socket(writer: asyncio.StreamWriter) -> Iterator[socket.socket]:
         yield peer
     finally:
         peer.close()
-
-
-def _is_listening(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
-        trial.settimeout(1.0)
-        try:
-            trial.connect(os.fspath(path))
-        except OSError:
-            return False
-    return True

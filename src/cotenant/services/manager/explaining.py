@@ -1,8 +1,8 @@
 """Why a node offers what it offers: one question to the API server, answered with the manager's own engine.
 
 Problem: batch-cpu is a number on a node that nobody can recompute. Choice: the node, its pods, its NodeMetric and the ConfigMap are read once, the engine computes, and both are
-shown with their terms: what is written on the node, and what the formula gives now. It needs no running manager, and works beside upstream's. Limits: the reserve of the peak policy
-comes from history, so `now` is not computed for its resources: the written terms are shown.
+shown with their terms: what is written on the node, and what the formula gives now. It needs no running manager, and works beside upstream's. Amounts of NUMA zones come from the NodeResourceTopology and GPU resources from the
+Device object, in the same form. Limits: the reserve of the peak policy comes from history, so `now` is not computed for its resources: the written terms are shown.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -21,21 +20,27 @@ import msgspec
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.client.errors import NotFound, Unavailable
+from cotenant.drivers.kube.client.errors import Forbidden, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
+from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS, CpuReport, read_node_zones
+from cotenant.drivers.kube.kinds.custom.device import DEVICES, DeviceObject, read_devices
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, NodeMetricObject, read_node_metric
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.engine.manager.gpu_nodes import GpuNode
 from cotenant.engine.manager.manager import Manager
+from cotenant.engine.manager.record import ZoneRecord
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.devices.inventory import NodeDevices
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.node_metric import MeasuredPod
-from cotenant.policy.overcommit.facts import Policy
+from cotenant.policy.overcommit.facts import Amount, Policy
+from cotenant.policy.overcommit.gpu_totals import gpu_totals
 from cotenant.services.manager.holding import HolderView, LenderView, holders_of, lenders
-from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE
+from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE, read_gpu_node
 
 _ANSWER_S = 30.0
 
@@ -63,6 +68,13 @@ class AmountView(msgspec.Struct, frozen=True, rename="camel"):
     holders: tuple[HolderView, ...] = ()  # the pods on the node that request it, largest first
 
 
+class ZoneView(msgspec.Struct, frozen=True):
+    """The amounts of one NUMA zone."""
+
+    zone: str
+    amounts: tuple[AmountView, ...]
+
+
 class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     """The answer of `cotenant explain node`."""
 
@@ -74,15 +86,9 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     amounts: tuple[AmountView, ...]
     ignored: tuple[str, ...]
     config_error: str
+    zones: tuple[ZoneView, ...] = ()
+    gpus: tuple[AmountView, ...] = ()  # by Kubernetes name
     lenders: tuple[LenderView, ...] = ()  # prod and mid pods that use less than they request, most idle CPU first
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    node: NodeObject
-    pods: list[PodObject]
-    metric: NodeMetricObject | None
-    data: Mapping[str, str] | None
 
 
 def explain_node(
@@ -95,31 +101,48 @@ def explain_node(
     """Read and compute. Raises `CotenantError`."""
     access = load_access(kubeconfig, context)
 
-    async def fetch() -> _Read:
+    async def fetch() -> NodeView:
         async with Client(access, qps=50.0, burst=10, in_flight=4, timeout_s=_ANSWER_S) as client:
-            node = await client.get(NODES, "", name)
-            selector = {"fieldSelector": f"spec.nodeName={name}"}
-            pods = msgspec.json.decode(await client.request("GET", PODS.path(""), query=selector), type=_Pods)
-            metric: NodeMetricObject | None = None
-            found: ConfigMap | None = None
-            with suppress(NotFound):
-                metric = await client.get(NODE_METRICS, "", name)
-            with suppress(NotFound):
-                found = await client.get(CONFIG_MAPS, namespace, config)
-            return _Read(node, pods.items, metric, None if found is None else found.data or {})
+            return await node_view(client, name, namespace, config)
 
     try:
-        read = asyncio.run(fetch())
+        return asyncio.run(fetch())
     except Unavailable as error:
         why = str(error).partition(": ")[2] or str(error)
         raise Transient(f"the API server {access.server} does not answer: {why}") from error
     except NotFound:
         raise Permanent(f"{access.server} has no node {name}") from None
-    return answer(read.node, read.pods, read.metric, read.data)
+
+
+async def node_view(
+    client: Client, name: str, namespace: str = CONFIG_NAMESPACE, config: str = CONFIG_NAME
+) -> NodeView:
+    """The same with a client that is there already. Raises `CotenantError`."""
+    node = await client.get(NODES, "", name)
+    selector = {"fieldSelector": f"spec.nodeName={name}"}
+    pods = msgspec.json.decode(await client.request("GET", PODS.path(""), query=selector), type=_Pods)
+    metric: NodeMetricObject | None = None
+    found: ConfigMap | None = None
+    topology: CpuReport | None = None
+    devices: DeviceObject | None = None
+    with suppress(NotFound):
+        metric = await client.get(NODE_METRICS, "", name)
+    with suppress(NotFound):
+        found = await client.get(CONFIG_MAPS, namespace, config)
+    with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
+        topology = await client.get(CPU_REPORTS, "", name)
+    with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
+        devices = await client.get(DEVICES, "", name)
+    return answer(node, pods.items, metric, None if found is None else found.data or {}, topology, devices)
 
 
 def answer(
-    node: NodeObject, pods: list[PodObject], metric: NodeMetricObject | None, data: Mapping[str, str] | None
+    node: NodeObject,
+    pods: list[PodObject],
+    metric: NodeMetricObject | None,
+    data: Mapping[str, str] | None,
+    topology: CpuReport | None = None,
+    devices: DeviceObject | None = None,
 ) -> NodeView:
     """The answer from the objects. Raises `InvalidInput` for a node that cannot be read."""
     now_s, manager, reader = time.time(), Manager(ManagerSettings(first_look_s=0.0)), PodReader()
@@ -142,29 +165,25 @@ def answer(
             measured = as_read.pods or {}
         except InvalidInput as error:
             ignored.append(str(error))
+    if topology is not None:
+        manager.zones_seen(read_node_zones(topology))
+    inventory: NodeDevices | None = None
+    if devices is not None:
+        try:
+            inventory = read_devices(devices)
+            ignored += inventory.wrong
+        except InvalidInput as error:
+            ignored.append(str(error))
     manager.config_seen(data)
     manager.decide(now_s)
     found = manager.explain(managed.name, now_s)
     assert found is not None
     written, source = _written(managed.written)
     computed = {amount.resource: amount for amount in found.computed.amounts}
-    amounts = []
-    for resource in sorted({*found.lent, *written, *computed}):
-        noted = written.get(resource, {})
-        now = computed.get(resource)
-        by_history = now is not None and now.policy == Policy.PEAK
-        terms = noted.get("terms") or [[term.name, term.amount] for term in (now.terms if now is not None else ())]
-        amounts.append(
-            AmountView(
-                resource,
-                found.lent.get(resource),
-                noted.get("value"),
-                str(noted.get("policy") or (now.policy if now is not None else "")),
-                tuple(TermView(str(name), int(amount)) for name, amount in terms),
-                None if now is None or by_history else now.value,
-                holders_of(resource, seen),
-            )
-        )
+    amounts = tuple(
+        _view(resource, found.lent.get(resource), written.get(resource, {}), computed.get(resource), seen)
+        for resource in sorted({*found.lent, *written, *computed})
+    )
     view = found.computed.view
     state, reason = found.computed.state, found.computed.reason
     if state == "unknown" and managed.lent:  # one look cannot know the last good configuration: what stands is by it
@@ -175,20 +194,81 @@ def answer(
         reason=reason,
         strategy=view.source if view is not None else source,
         metric_age_seconds=None if isnan(found.metric_age_s) else round(found.metric_age_s, 1),
-        amounts=tuple(amounts),
+        amounts=amounts,
         ignored=(*ignored, *found.ignored),
         config_error=found.config_error,
+        zones=_zones(found.zones),
+        gpus=_gpus(read_gpu_node(node), inventory, seen),
         lenders=lenders(seen, measured),
     )
 
 
+def _view(
+    resource: str, on_node: int | None, noted: Mapping[str, Any], now: Amount | None, pods: Iterable[ObservedPod]
+) -> AmountView:
+    """An amount as it stands, as it was written (`noted`), and as it is computed now."""
+    by_history = now is not None and now.policy == Policy.PEAK
+    terms = noted.get("terms") or [[term.name, term.amount] for term in (now.terms if now is not None else ())]
+    return AmountView(
+        resource,
+        on_node,
+        noted.get("value"),
+        str(noted.get("policy") or (now.policy if now is not None else "")),
+        tuple(TermView(str(name), int(amount)) for name, amount in terms),
+        None if now is None or by_history else now.value,
+        holders_of(resource, pods),
+    )
+
+
+def _zones(record: ZoneRecord | None) -> tuple[ZoneView, ...]:
+    """The amounts of the zones that have any."""
+    if record is None:
+        return ()
+    written, found = _zones_written(record.seen.written), []
+    for zone in record.seen.zones:
+        noted = written.get(zone.name, {})
+        computed = {amount.resource: amount for amount in record.computed.get(zone.name, ())}
+        names = sorted({*zone.lent, *noted, *computed})
+        views = (_view(name, zone.lent.get(name), noted.get(name, {}), computed.get(name), ()) for name in names)
+        if names:
+            found.append(ZoneView(zone.name, tuple(views)))
+    return tuple(found)
+
+
+def _gpus(node: GpuNode, devices: NodeDevices | None, pods: Iterable[ObservedPod]) -> tuple[AmountView, ...]:
+    """The node's GPU resources, of those that a manager keeps."""
+    computed = {each.resource: each for each in gpu_totals(devices).amounts} if devices is not None else {}
+    written = _amounts_of(_json(node.written))
+    names = sorted({*written, *computed})
+    return tuple(_view(name, node.amounts.get(name), written.get(name, {}), computed.get(name), pods) for name in names)
+
+
 def _written(text: str) -> tuple[dict[str, dict[str, Any]], str]:
     """The amounts in the annotation, and the strategy that they are from; empty where it cannot be read."""
+    found = _json(text)
+    amounts = _amounts_of(found.get("amounts"))
+    return amounts, str(found.get("strategy", "")) if amounts else ""
+
+
+def _zones_written(text: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """The amounts in the annotation of a NodeResourceTopology, by zone."""
+    zones = _json(text).get("zones")
+    return {zone: _amounts_of(amounts) for zone, amounts in zones.items()} if isinstance(zones, dict) else {}
+
+
+def _json(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text) if text else {}
-        amounts = found.get("amounts", {})
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _amounts_of(amounts: Any) -> dict[str, dict[str, Any]]:
+    """Amounts with their terms; empty where one of them cannot be read."""
+    try:
         for each in amounts.values():
             [(str(name), int(amount)) for name, amount in each["terms"]]
-        return dict(amounts), str(found.get("strategy", ""))
+        return dict(amounts)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return {}, ""
+        return {}

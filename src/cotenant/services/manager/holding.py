@@ -37,8 +37,8 @@ class LenderView(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def holders_of(resource: str, pods: Iterable[ObservedPod]) -> tuple[HolderView, ...]:
-    """The pods that request a lent resource by its short name, largest first."""
-    name = SHORT[resource]
+    """The pods that request a resource, a lent one by its short name, largest first."""
+    name = SHORT.get(resource, resource)
     found = [
         HolderView(each.pod.key, amount)
         for each in pods

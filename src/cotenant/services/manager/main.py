@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+import tempfile
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 
 from cotenant.drivers.http.address import Address, bind
+from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.model.errors import InvalidInput
+from cotenant.services.certificates.parts import PartCertificates, parse_bundle
 from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
+from cotenant.services.logs import log_to_stderr
 from cotenant.services.manager.process import COMPONENT, ManagerOptions, ManagerProcess
 from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE, ConfigSource
-from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
+from cotenant.services.running import raise_descriptors, run_until_signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,12 @@ class ManagerArguments:
     election: Timing = field(default_factory=Timing)
     state_dir: Path | None = None
     log_level: str = "info"
+    log_format: str = "text"
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_service: str = ""  # serve TLS with a certificate that this process makes for the Service
+    certificates_for: tuple[str, ...] = ()  # Services of other parts
+    authorities_in: str = ""  # NAMESPACE/NAME of a ConfigMap
 
 
 def run(request: ManagerArguments) -> int:
@@ -47,12 +58,18 @@ def run(request: ManagerArguments) -> int:
         if not name or "/" in name:
             raise InvalidInput(option, name, "a name")
     check_lease_namespace(request.lease_namespace)
-    log_to_stderr(request.log_level)
+    bundle = parse_bundle(request.authorities_in, "--authorities-in")
+    if request.tls_service and request.tls_cert is not None:
+        raise InvalidInput("--tls-service", request.tls_service, "not together with --tls-cert", "made here, or given")
+    if bundle is not None and not (request.certificates_for or request.tls_service):
+        raise InvalidInput("--authorities-in", request.authorities_in, "--certificates-for or --tls-service beside it")
+    log_to_stderr(request.log_level, request.log_format)
     access = load_access(request.kubeconfig, request.context)
     options = ManagerOptions(
         listen=address,
         source=ConfigSource(request.config_namespace, request.config_name),
         writes_per_s=request.writes_per_s,
+        tls=tls_of(request.tls_cert, request.tls_key),
     )
     raise_descriptors()
     listening = bind(address)
@@ -68,7 +85,22 @@ def run(request: ManagerArguments) -> int:
         return leadership(connect, namespace, COMPONENT, identity, request.election, elect=request.leader_elect)
 
     async def main(stop: asyncio.Event) -> None:
-        await ManagerProcess(access, options, identity, elected, listening=listening).run(stop)
+        async with AsyncExitStack() as stack:
+            certificates, tls = None, options.tls
+            services = tuple(dict.fromkeys(each for each in (request.tls_service, *request.certificates_for) if each))
+            if services:
+                client = await stack.enter_async_context(
+                    Client(access, qps=float("inf"), burst=10, in_flight=4, user_agent=f"{COMPONENT}/certificates")
+                )
+                certificates = PartCertificates(client, namespace, services, bundle)
+            if certificates is not None and request.tls_service:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cotenant-manager-")))
+                tls = await certificates.obtain(request.tls_service, folder, stop)
+                if tls is None:
+                    return  # stopped before there was one
+            await ManagerProcess(
+                access, replace(options, tls=tls), identity, elected, listening=listening, certificates=certificates
+            ).run(stop)
 
     run_until_signal(main)
     return 0

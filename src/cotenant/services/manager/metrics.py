@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
+from cotenant.engine.manager.gpu_nodes import GpuNodes
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.node_ratios import NodeRatioKeeper
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
@@ -17,12 +18,14 @@ def register(
     manager: Manager,
     profiles: QuotaProfiles,
     ratios: NodeRatioKeeper,
+    gpus: GpuNodes,
     *,
     leads: Callable[[], bool],
     written: Callable[[], tuple[int, int, int]],
     malformed: Callable[[], dict[str, int]],
+    expiries_s: Callable[[], dict[str, float]],
 ) -> None:
-    """Add the metrics. `written` gives writes done, refused, and waiting."""
+    """Add the metrics. `written` gives writes done, refused, and waiting; `expiries_s` the Unix time at which each Service's certificate ends."""
 
     def nodes() -> Iterator[Sample]:
         for state, count in sorted(manager.totals()[1].items()):
@@ -30,6 +33,10 @@ def register(
 
     def lent() -> Iterator[Sample]:
         for resource, amount in sorted(manager.totals()[0].items()):
+            yield (resource,), float(amount)
+
+    def gpu_totals() -> Iterator[Sample]:
+        for resource, amount in sorted(gpus.total().items()):
             yield (resource,), float(amount)
 
     def writes() -> Iterator[Sample]:
@@ -48,12 +55,30 @@ def register(
         yield ("in_force",), float(len(profiles.quotas))
         yield ("refused",), float(len(profiles.refused))
 
+    def expiries() -> Iterator[Sample]:
+        for service, at_s in sorted(expiries_s().items()):
+            yield (service,), at_s
+
     gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    registry.read(
+        gauge,
+        "cotenant_manager_certificate_expiry_seconds",
+        "Unix time at which the certificate in the Secret of a Service ends; 0 where it was not read yet.",
+        ("service",),
+        expiries,
+    )
     registry.read(gauge, "cotenant_manager_leading", "1 while this replica leads.", (), lambda: [((), float(leads()))])
     registry.read(
         gauge, "cotenant_manager_nodes", "Nodes by state: lent, withdrawn, failed, unknown.", ("state",), nodes
     )
     registry.read(gauge, "cotenant_manager_lent", "Amounts on all nodes, in milli-CPU and bytes.", ("resource",), lent)
+    registry.read(
+        gauge,
+        "cotenant_manager_gpus",
+        "GPU resources of all nodes by their Device objects: percent of a device, and bytes.",
+        ("resource",),
+        gpu_totals,
+    )
     registry.read(counter, "cotenant_manager_writes", "Writes of objects by outcome.", ("outcome",), writes)
     registry.read(
         gauge, "cotenant_manager_writes_waiting", "Writes that wait.", (), lambda: [((), float(written()[2]))]

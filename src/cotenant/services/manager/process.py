@@ -16,14 +16,17 @@ from cotenant.drivers.http.address import Address, Listening
 from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES
+from cotenant.engine.manager.gpu_nodes import GpuNodes
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.node_ratios import NodeRatioKeeper
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
 from cotenant.engine.manager.settings import ManagerSettings
+from cotenant.services.certificates.parts import PartCertificates
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
 from cotenant.services.kube_process.leadership import Leadership
@@ -43,6 +46,7 @@ class ManagerOptions:
     """What may be set of the process."""
 
     listen: Address = LISTEN
+    tls: Tls | None = None
     source: ConfigSource = field(default_factory=ConfigSource)
     writes_per_s: float = 50.0
     settings: ManagerSettings = field(default_factory=ManagerSettings)
@@ -59,8 +63,9 @@ class ManagerProcess:
         leadership: Callable[[Client], Leadership],
         clock: SteadyClock | None = None,
         listening: Listening | None = None,
+        certificates: PartCertificates | None = None,
     ) -> None:
-        """`listening`: a socket that is bound already."""
+        """`listening`: a socket that is bound already. `certificates`: those that this replica keeps for the parts of the installation."""
         self.client = Client(access, qps=float("inf"), burst=100, in_flight=32, user_agent=COMPONENT)
         self.kube = kube = KubeProcess(
             COMPONENT, identity, self.client, leadership=leadership(self.client), events_per_s=5.0, clock=clock
@@ -68,24 +73,29 @@ class ManagerProcess:
         self.manager = Manager(options.settings)
         self.profiles = QuotaProfiles(options.settings.confirm_s)
         self.ratios = NodeRatioKeeper(options.settings.confirm_s)
+        self.gpus = GpuNodes(options.settings.confirm_s)
         self._refused_profiles: dict[str, str] = {}
         self._unknown_ratios: dict[str, str] = {}
         self.writer = kube.status_writer("writes", WRITERS, per_s=options.writes_per_s)
         self._source = options.source
         self.watches = ManagerWatches(
-            kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles, self.ratios
+            kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles, self.ratios, self.gpus
         )
         self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
-        self.server = HttpServer(self._answer, listening or options.listen)
+        self.server = HttpServer(self._answer, listening or options.listen, tls=options.tls)
         kube.serve("http", self.server)
+        if certificates is not None:
+            kube.background("certificates", certificates.run)
         metrics.register(
             kube.metrics,
             self.manager,
             self.profiles,
             self.ratios,
+            self.gpus,
             leads=lambda: kube.leads,
             written=lambda: (self.writer.written, self.writer.refused, self.writer.waiting()),
             malformed=lambda: kube.watches.malformed,
+            expiries_s=certificates.expiries_s if certificates is not None else dict,
         )
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -100,6 +110,7 @@ class ManagerProcess:
         self.manager.leads_now()
         self.profiles.leads_now(self.kube.now())
         self.ratios.leads_now(self.kube.now())
+        self.gpus.leads_now(self.kube.now())
         while True:
             self.kube.heartbeat.beat()
             self.kube.awake()
@@ -114,7 +125,11 @@ class ManagerProcess:
                 for ratios in self.ratios.decide(self.kube.now()):
                     self.writer.put(ratios.key, ratios)
                 self._report_ratios()
-            wait_s = min(self.manager.next_s(), self.profiles.next_s(), self.ratios.next_s()) - self.kube.now()
+            if self.kube.leads and self.gpus.next_s() <= self.kube.now():
+                for gpus in self.gpus.decide(self.kube.now()):
+                    self.writer.put(gpus.key, gpus)
+            engines = (self.manager, self.profiles, self.ratios, self.gpus)
+            wait_s = min(each.next_s() for each in engines) - self.kube.now()
             await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
 
     def _report_ratios(self) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
-from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS, read_cpu_report
+from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS, CpuReport, read_cpu_report, read_node_zones
+from cotenant.drivers.kube.kinds.custom.device import DEVICES, read_devices
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import (
     QUOTA_PROFILES,
     STORED_QUOTAS,
@@ -27,18 +29,24 @@ from cotenant.drivers.kube.kinds.custom.node_metric import (
 )
 from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS, NodeSloObject
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
-from cotenant.drivers.kube.kinds.node import NODES, NodeObject
+from cotenant.drivers.kube.kinds.node import NODES, NodeObject, NodeStatus
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.engine.manager.gpu_nodes import GpuNode, GpuNodes
 from cotenant.engine.manager.instructions import NodeObjectKind
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.node_ratios import NodeRatioKeeper, RatioNode
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
-from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
+from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO, GPU_TERMS
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cpus.basic_info import CpuInfo
+from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota_profile import ProfileNode
 from cotenant.model.machine.node_metric import NodeMetric
+from cotenant.model.machine.zones import NodeZones
+from cotenant.model.resources import parse_amount
+from cotenant.policy.overcommit.gpu_totals import COPIED_LABELS, is_total
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 
 CONFIG_NAMESPACE, CONFIG_NAME = "koordinator-system", "slo-controller-config"
@@ -65,6 +73,7 @@ class ManagerWatches:
         refused: Callable[[str, tuple[str, ...]], None],
         profiles: QuotaProfiles,
         ratios: NodeRatioKeeper,
+        gpus: GpuNodes,
     ) -> None:
         self._manager = manager
         self._now = now
@@ -74,10 +83,17 @@ class ManagerWatches:
         reader = PodReader()
         self._profiles = profiles
         self._ratios = ratios
+        self._gpus = gpus
         watches.handle(
-            CPU_REPORTS,
+            CPU_REPORTS, ObjectHandler(_topology, self._topology_seen, manager.zones_gone, _keep), optional=True
+        )
+        watches.handle(
+            DEVICES,
             ObjectHandler(
-                read_cpu_report, lambda seen: ratios.cpu_seen(seen[0], seen[1], now()), lambda name: None, _keep
+                read_devices,
+                lambda devices: gpus.devices_seen(devices, now()),
+                lambda name: gpus.devices_gone(name, now()),
+                _keep,
             ),
             optional=True,
         )
@@ -144,15 +160,21 @@ class ManagerWatches:
                 _log.info("configuration: every key is in force")
             self._refused(uid, errors if data is not None else ())
 
-    def _node_seen(self, seen: tuple[ManagedNode, ProfileNode, RatioNode]) -> None:
+    def _topology_seen(self, seen: tuple[CpuInfo | None, NodeZones]) -> None:
+        self._ratios.cpu_seen(seen[1].node, seen[0], self._now())
+        self._manager.zones_seen(seen[1])
+
+    def _node_seen(self, seen: tuple[ManagedNode, ProfileNode, RatioNode, GpuNode]) -> None:
         self._manager.node_seen(seen[0])
         self._profiles.node_seen(seen[1], self._now())
         self._ratios.node_seen(seen[2], self._now())
+        self._gpus.node_seen(seen[3], self._now())
 
     def _node_gone(self, name: str) -> None:
         self._manager.node_gone(name)
         self._profiles.node_gone(name, self._now())
         self._ratios.node_gone(name)
+        self._gpus.node_gone(name)
 
     def _pod_seen(self, pod: ObservedPod) -> None:
         self._uid_of[pod.pod.key] = pod.uid
@@ -172,10 +194,25 @@ class ManagerWatches:
         self._manager.spec_seen(NodeObjectKind.NODE_SLO, obj.metadata.name or "", obj.spec)
 
 
-def _node(obj: NodeObject) -> tuple[ManagedNode, ProfileNode, RatioNode]:
+def _node(obj: NodeObject) -> tuple[ManagedNode, ProfileNode, RatioNode, GpuNode]:
     node, annotations = read_managed_node(obj), obj.metadata.annotations or {}
     ratios = RatioNode(node.name, node.uid, node.labels, node.normalization, annotations.get(AMPLIFICATION_RATIO, ""))
-    return node, read_profile_node(obj), ratios
+    return node, read_profile_node(obj), ratios, read_gpu_node(obj)
+
+
+def read_gpu_node(obj: NodeObject) -> GpuNode:
+    """What a node offers of GPUs, and what was written of them; amounts that cannot be read count as not there."""
+    meta, allocatable = obj.metadata, (obj.status or NodeStatus()).allocatable or {}
+    amounts, labels = {}, meta.labels or {}
+    for name in filter(is_total, allocatable):
+        with suppress(InvalidInput):
+            amounts[name] = parse_amount(name, allocatable[name])
+    copied = {name: labels[name] for name in COPIED_LABELS if name in labels}
+    return GpuNode(meta.name or "", meta.uid or "", amounts, (meta.annotations or {}).get(GPU_TERMS, ""), copied)
+
+
+def _topology(obj: CpuReport) -> tuple[CpuInfo | None, NodeZones]:
+    return read_cpu_report(obj)[1], read_node_zones(obj)
 
 
 def _pod(reader: PodReader, obj: PodObject) -> ObservedPod:

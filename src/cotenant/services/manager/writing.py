@@ -7,13 +7,16 @@ would not store the annotation; kube-apiserver stores it for nodes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.client.errors import AlreadyExists
+from cotenant.drivers.kube.client.errors import AlreadyExists, Conflict
 from cotenant.drivers.kube.kinds.custom.elastic_quota import written_levels
 from cotenant.drivers.kube.kinds.custom.elastic_quota_profile import QUOTA_PROFILES, STORED_QUOTAS
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES
 from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS
 from cotenant.drivers.kube.kinds.managed_node import SHORT
 from cotenant.drivers.kube.kinds.node import NODES
@@ -22,14 +25,19 @@ from cotenant.engine.manager.instructions import (
     LabelProfile,
     NodeObjectKind,
     WriteAmounts,
+    WriteGpus,
     WriteQuota,
     WriteRatios,
     WriteSpec,
+    WriteZones,
 )
-from cotenant.model.cluster.annotations import LENT_TERMS
+from cotenant.model.cluster.annotations import GPU_TERMS, LENT_TERMS
 from cotenant.model.groups.quota import TREE_ID
+from cotenant.model.resources import format_amount
 from cotenant.policy.quota.profile import MOST
 from cotenant.services.kube_process.statuses import Writer
+
+_ZONE_TRIES = 4  # of a NodeResourceTopology that changes while it is written
 
 
 async def write_amounts(client: Client, write: WriteAmounts) -> None:
@@ -40,6 +48,47 @@ async def write_amounts(client: Client, write: WriteAmounts) -> None:
         "status": {"capacity": amounts, "allocatable": amounts},
     }
     await client.patch(NODES, "", write.node, body, content_type=MERGE_PATCH, subresource="status")
+
+
+async def write_gpus(client: Client, write: WriteGpus) -> None:
+    """Set GPU resources, their terms and labels; `Conflict` where the name has another node."""
+    amounts = {name: None if amount is None else format_amount(name, amount) for name, amount in write.amounts.items()}
+    metadata: dict[str, object] = {"uid": write.uid, "annotations": {GPU_TERMS: write.annotation}}
+    if write.labels:
+        metadata["labels"] = write.labels
+    body = {"metadata": metadata, "status": {"capacity": amounts, "allocatable": amounts}}
+    await client.patch(NODES, "", write.node, body, content_type=MERGE_PATCH, subresource="status")
+
+
+async def write_zones(client: Client, write: WriteZones) -> None:
+    """Set amounts of zones and their terms. A merge patch replaces the list of zones, so it is made of the stored one, on condition that this is still stored."""
+    for tries_left in reversed(range(_ZONE_TRIES)):
+        stored = json.loads(await client.request("GET", NODE_TOPOLOGIES.path("", write.node)))
+        body = {
+            "metadata": {
+                "resourceVersion": stored["metadata"].get("resourceVersion"),
+                "annotations": {LENT_TERMS: write.annotation},
+            },
+            "zones": [_with_amounts(zone, write.amounts.get(zone.get("name", ""), {})) for zone in stored["zones"]],
+        }
+        try:
+            await client.patch(NODE_TOPOLOGIES, "", write.node, body, content_type=MERGE_PATCH)
+            return
+        except Conflict:  # its agent wrote at this moment
+            if not tries_left:
+                raise
+
+
+def _with_amounts(zone: Mapping[str, Any], amounts: Mapping[str, int | None]) -> dict[str, Any]:
+    """A stored zone with other amounts of lent resources: equal capacity, allocatable and available."""
+    texts = {SHORT[name]: None if amount is None else str(amount) for name, amount in amounts.items()}
+    kept = [each for each in zone.get("resources") or () if each.get("name") not in texts]
+    new = [
+        {"name": name, "capacity": text, "allocatable": text, "available": text}
+        for name, text in texts.items()
+        if text is not None
+    ]
+    return {**zone, "resources": [*kept, *new]}
 
 
 async def write_spec(client: Client, write: WriteSpec) -> None:
@@ -113,6 +162,8 @@ def _new(api_version: str, write: WriteSpec, body: Mapping[str, object]) -> dict
 
 WRITERS: Mapping[type, Writer] = {
     WriteAmounts: write_amounts,
+    WriteGpus: write_gpus,
+    WriteZones: write_zones,
     WriteSpec: write_spec,
     DeleteObject: delete_object,
     LabelProfile: label_profile,

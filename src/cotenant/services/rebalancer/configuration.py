@@ -1,31 +1,45 @@
-"""The file of `--config`: a DeschedulerConfiguration as Koordinator's users have it, with LowNodeLoad and MigrationController.
+"""The file of `--config`: a DeschedulerConfiguration as Koordinator's users have it, with the plugins that move pods and MigrationController.
 
 Problem: a misspelt threshold that is skipped moves the wrong pods, and a plugin that is enabled but not built must not be ignored. Choice: every key is checked and an unknown one refused by name;
 values out of range are refused with field, value and what is expected. Settings that matter only where moves are carried out are accepted and listed (`not_applied`). Differences from upstream: a pool's thresholds
-need not be repeated at the top level, and a high threshold without a low one is kept. Limits: one profile that enables LowNodeLoad; names of priority classes are not looked up.
+need not be repeated at the top level, and a high threshold without a low one is kept. The other plugins' args are in kinds.py. Limits: one profile; names of priority classes are not looked up.
 Source: Koordinator, pkg/descheduler/apis/config/v1alpha2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from cotenant.drivers.kube.kinds.durations import duration_s
-from cotenant.drivers.kube.kinds.selectors import Expression, Selector, read_label_selector
-from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
-from cotenant.model.cluster.labels import LabelSelector
-from cotenant.model.document import read_struct, split_refusal
+from cotenant.engine.migration.migrations import MigrationSettings
+from cotenant.engine.rebalancer.settings import ActingSettings, MoveLimits, RebalancerSettings
+from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.migration import EvictPolicy, JobMode
 from cotenant.policy.rebalance.loads.detector import AnomalyCondition
 from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
-from cotenant.policy.rebalance.migration.workload_limits import Share
+from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
+from cotenant.services.rebalancer.forms import (
+    Form,
+    NamespacesForm,
+    SelectorForm,
+    convert,
+    first_selector,
+    namespaces_of,
+    not_negative,
+    one_of,
+    positive,
+    rate_of,
+    selector_of,
+    share_of,
+)
+from cotenant.services.rebalancer.kinds import BALANCE, DESCHEDULE, read_kinds
 
 OPTION = "--config"
 DEFAULT = RebalancerSettings(
@@ -33,77 +47,57 @@ DEFAULT = RebalancerSettings(
 )
 _API = "descheduler/v1alpha2"
 _LOW_NODE_LOAD, _MIGRATION = "LowNodeLoad", "MigrationController"
-_WHERE_ENABLED = {"balance": _LOW_NODE_LOAD, "evict": _MIGRATION, "filter": _MIGRATION}
-T = TypeVar("T")
+_BALANCE = (_LOW_NODE_LOAD, *BALANCE)
+_WHERE_ENABLED = {"deschedule": DESCHEDULE, "balance": _BALANCE, "evict": (_MIGRATION,), "filter": (_MIGRATION,)}
 
 
-class _Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """Base of the parts: an unknown key is refused."""
-
-
-class _Expression(_Form, frozen=True):
-    key: str = ""
-    operator: str = ""
-    values: list[str] = []
-
-
-class _Selector(_Form, frozen=True):
-    match_labels: dict[str, str] = {}
-    match_expressions: list[_Expression] = []
-
-
-class _Namespaces(_Form, frozen=True):
-    include: list[str] = []
-    exclude: list[str] = []
-
-
-class _Named(_Form, frozen=True):
+class _Named(Form, frozen=True):
     name: str
 
 
-class _PluginSet(_Form, frozen=True):
-    enabled: list[_Named] = []
-    disabled: list[_Named] = []
+class _PluginSet(Form, frozen=True):
+    enabled: tuple[_Named, ...] = ()
+    disabled: tuple[_Named, ...] = ()
 
 
-class _Plugins(_Form, frozen=True):
+class _Plugins(Form, frozen=True):
     deschedule: _PluginSet = _PluginSet()
     balance: _PluginSet = _PluginSet()
     evict: _PluginSet = _PluginSet()
     filter: _PluginSet = _PluginSet()
 
 
-class _PluginConfig(_Form, frozen=True):
+class _PluginConfig(Form, frozen=True):
     name: str
-    args: dict[str, Any] = {}
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class _Profile(_Form, frozen=True):
+class _Profile(Form, frozen=True):
     name: str = ""
-    node_selector: _Selector | None = None
+    node_selector: SelectorForm | None = None
     plugins: _Plugins = _Plugins()
-    plugin_config: list[_PluginConfig] = []
+    plugin_config: tuple[_PluginConfig, ...] = ()
 
 
-class _Configuration(_Form, frozen=True):
+class _Configuration(Form, frozen=True):
     api_version: str = _API
     kind: str = "DeschedulerConfiguration"
     dry_run: bool | None = None
     descheduling_interval: str | None = None
-    node_selector: _Selector | None = None
+    node_selector: SelectorForm | None = None
     max_no_of_pods_to_evict_per_node: int | None = None
     max_no_of_pods_to_evict_per_namespace: int | None = None
     max_no_of_pods_to_evict_total: int | None = None
-    profiles: list[_Profile] = []
+    profiles: tuple[_Profile, ...] = ()
 
 
-class _Anomaly(_Form, frozen=True):
+class _Anomaly(Form, frozen=True):
     timeout: str | None = None
     consecutive_abnormalities: int | None = None
     consecutive_normalities: int | None = None
 
 
-class _Thresholds(_Form, frozen=True):
+class _Thresholds(Form, frozen=True):
     use_deviation_thresholds: bool = False
     high_thresholds: dict[str, float] | None = None
     low_thresholds: dict[str, float] | None = None
@@ -115,12 +109,12 @@ class _Thresholds(_Form, frozen=True):
 
 class _Pool(_Thresholds, frozen=True):
     name: str = ""
-    node_selector: _Selector | None = None
+    node_selector: SelectorForm | None = None
 
 
-class _PodSelector(_Form, frozen=True):
+class _PodSelector(Form, frozen=True):
     name: str = ""
-    selector: _Selector = _Selector()
+    selector: SelectorForm = SelectorForm()
 
 
 class _LowNodeLoad(_Thresholds, frozen=True):
@@ -131,19 +125,19 @@ class _LowNodeLoad(_Thresholds, frozen=True):
     number_of_nodes: int = 0
     node_metric_expiration_seconds: int = 180
     node_fit: bool = True
-    evictable_namespaces: _Namespaces = _Namespaces()
-    node_selector: _Selector | None = None
-    pod_selectors: list[_PodSelector] = []
+    evictable_namespaces: NamespacesForm = NamespacesForm()
+    node_selector: SelectorForm | None = None
+    pod_selectors: tuple[_PodSelector, ...] = ()
     detector_cache_timeout: str | None = None
-    node_pools: list[_Pool] = []
+    node_pools: tuple[_Pool, ...] = ()
 
 
-class _Priority(_Form, frozen=True):
+class _Priority(Form, frozen=True):
     name: str = ""
     value: int | None = None
 
 
-class _Migration(_Form, frozen=True):
+class _Migration(Form, frozen=True):
     api_version: str = _API
     kind: str = "MigrationControllerArgs"
     dry_run: bool | None = None
@@ -153,18 +147,19 @@ class _Migration(_Form, frozen=True):
     evict_local_storage_pods: bool = False
     evict_system_critical_pods: bool = False
     ignore_pvc_pods: bool = False
-    label_selector: _Selector | None = None
-    namespaces: _Namespaces = _Namespaces()
+    label_selector: SelectorForm | None = None
+    namespaces: NamespacesForm = NamespacesForm()
     node_fit: bool | None = None
     node_selector: str | None = None
     priority_threshold: _Priority = _Priority()
+    max_evictions_per_minute: int | None = 10  # ours
     max_migrating_globally: int | None = None
     max_migrating_per_node: int | None = 2
     max_migrating_per_namespace: int | None = None
     max_migrating_per_workload: int | str | None = None
     max_unavailable_per_workload: int | str | None = None
     skip_check_expected_replicas: bool = False
-    skip_eviction_gates: list[str] = []
+    skip_eviction_gates: tuple[str, ...] = ()
     object_limiters: dict[str, Any] | None = None
     default_job_mode: str | None = None
     default_job_ttl: str | None = msgspec.field(default=None, name="defaultJobTTL")
@@ -193,6 +188,15 @@ _LATER = {
 }  # of MigrationController: how moves are carried out
 
 
+_IGNORED = {
+    "max_concurrent_reconciles": "maxConcurrentReconciles",
+    "node_fit": "nodeFit",
+    "node_selector": "nodeSelector",
+    "scheduler_names": "schedulerNames",
+    "arbitration_args": "arbitrationArgs",
+}  # of these, without effect also where moves are carried out
+
+
 def read_settings(path: Path) -> RebalancerSettings:
     """The settings of a file. Raises `InvalidInput` with the option, or the file's field."""
     try:
@@ -205,70 +209,74 @@ def read_settings(path: Path) -> RebalancerSettings:
 def parse_settings(text: bytes, where: str) -> RebalancerSettings:
     """The settings in YAML or JSON. Raises `InvalidInput` about `where` and the field."""
     given = read_struct(_Configuration, text, where, "a DeschedulerConfiguration")
-    _one_of(given.api_version, (_API, "descheduler/v1alpha1"), f"{where}: apiVersion")
-    _one_of(given.kind, ("DeschedulerConfiguration",), f"{where}: kind")
+    one_of(given.api_version, (_API, "descheduler/v1alpha1"), f"{where}: apiVersion")
+    one_of(given.kind, ("DeschedulerConfiguration",), f"{where}: kind")
     at, profile = _profile(given, where)
     args = {each.name: (i, each.args) for i, each in enumerate(profile.plugin_config)}
     for i, each in enumerate(profile.plugin_config):
-        _one_of(each.name, (_LOW_NODE_LOAD, _MIGRATION), f"{at}.pluginConfig[{i}].name")
-    if _LOW_NODE_LOAD not in args:
-        raise InvalidInput(
-            f"{at}.pluginConfig", "without LowNodeLoad", "its args with lowThresholds and highThresholds"
-        )
-    field = f"{at}.pluginConfig[{args[_LOW_NODE_LOAD][0]}].args"
-    load = _convert(_LowNodeLoad, args[_LOW_NODE_LOAD][1], field)
+        one_of(each.name, (*DESCHEDULE, *_BALANCE, _MIGRATION), f"{at}.pluginConfig[{i}].name")
+    names = {each.name for each in (*profile.plugins.deschedule.enabled, *profile.plugins.balance.enabled)}
+    kinds = read_kinds(names, {name: (f"{at}.pluginConfig[{i}].args", each) for name, (i, each) in args.items()})
+    field, load = "", _LowNodeLoad()
+    if _LOW_NODE_LOAD in names:
+        if _LOW_NODE_LOAD not in args:
+            raise InvalidInput(
+                f"{at}.pluginConfig", "without LowNodeLoad", "its args with lowThresholds and highThresholds"
+            )
+        field = f"{at}.pluginConfig[{args[_LOW_NODE_LOAD][0]}].args"
+        load = convert(_LowNodeLoad, args[_LOW_NODE_LOAD][1], field)
     later = [name for name, value in (("dryRun", given.dry_run), ("deschedulingInterval", given.descheduling_interval)) if value is not None]  # fmt: skip
     if given.descheduling_interval is not None:
         duration_s(given.descheduling_interval, f"{where}: deschedulingInterval")
     migration, number = _Migration(), 0
     if _MIGRATION in args:
         number = args[_MIGRATION][0]
-        migration = _convert(_Migration, args[_MIGRATION][1], f"{at}.pluginConfig[{number}].args")
+        migration = convert(_Migration, args[_MIGRATION][1], f"{at}.pluginConfig[{number}].args")
         later += [f"{_MIGRATION}.{name}" for key, name in _LATER.items() if getattr(migration, key) is not None]
     if load.paused:
         raise InvalidInput(f"{field}.paused", True, "false", "a paused LowNodeLoad plans nothing")
-    namespaces = _namespaces(load.evictable_namespaces, f"{field}.evictableNamespaces")
+    namespaces = namespaces_of(load.evictable_namespaces, f"{field}.evictableNamespaces")
     return RebalancerSettings(
-        pools=_pools(load, field),
-        number_of_nodes=_not_negative(load.number_of_nodes, f"{field}.numberOfNodes"),
+        pools=_pools(load, field) if field else (),
+        number_of_nodes=not_negative(load.number_of_nodes, f"{field}.numberOfNodes"),
         node_fit=load.node_fit,
-        expires_s=float(_positive(load.node_metric_expiration_seconds, f"{field}.nodeMetricExpirationSeconds")),
+        expires_s=float(positive(load.node_metric_expiration_seconds, f"{field}.nodeMetricExpirationSeconds")),
         include=tuple(namespaces.include),
         exclude=tuple(namespaces.exclude),
         pod_selectors=tuple(
             selector
             for i, each in enumerate(load.pod_selectors)
-            if (selector := _selector(each.selector, f"{field}.podSelectors[{i}].selector")) is not None
+            if (selector := selector_of(each.selector, f"{field}.podSelectors[{i}].selector")) is not None
         ),
-        node_selector=_first_selector(
+        node_selector=first_selector(
             (load.node_selector, f"{field}.nodeSelector"),
             (profile.node_selector, f"{at}.nodeSelector"),
             (given.node_selector, f"{where}: nodeSelector"),
         ),
         filter=_filter(migration, f"{at}.pluginConfig[{number}].args"),
         limits=_limits(given, migration, where, f"{at}.pluginConfig[{number}].args"),
+        acting=_acting(given, migration, where, f"{at}.pluginConfig[{number}].args"),
+        kinds=kinds,
         not_applied=tuple(later),
     )
 
 
 def _profile(given: _Configuration, where: str) -> tuple[str, _Profile]:
-    """The profile that enables LowNodeLoad, and its path."""
+    """The profile that enables a kind of moves, and its path."""
     found = []
     for i, profile in enumerate(given.profiles):
         at = f"{where}: profiles[{i}]"
-        for point in ("deschedule", "balance", "evict", "filter"):
+        for point, built in _WHERE_ENABLED.items():
             for j, each in enumerate(getattr(profile.plugins, point).enabled):
-                built = _WHERE_ENABLED.get(point)
-                if each.name != built:
-                    expected = f"{built}: no other plugin is built" if built else "no plugin: none is built"
-                    raise InvalidInput(f"{at}.plugins.{point}.enabled[{j}].name", each.name, expected)
-        if any(each.name == _LOW_NODE_LOAD for each in profile.plugins.balance.enabled):
+                if each.name not in built:
+                    raise InvalidInput(f"{at}.plugins.{point}.enabled[{j}].name", each.name, " or ".join(built), "no other plugin is built")  # fmt: skip
+        if profile.plugins.deschedule.enabled or profile.plugins.balance.enabled:
             found.append((at, profile))
     if len(found) != 1:
         raise InvalidInput(
             f"{where}: profiles",
-            f"{len(found)} of {len(given.profiles)} enable LowNodeLoad",
-            "one profile with plugins.balance.enabled: [{name: LowNodeLoad}]",
+            f"{len(found)} of {len(given.profiles)} enable a plugin that moves pods",
+            "one profile with plugins.balance.enabled: [{name: LowNodeLoad}], or with another plugin",
         )
     return found[0]
 
@@ -288,7 +296,7 @@ def _pools(load: _LowNodeLoad, field: str) -> tuple[NodePool, ...]:
         percentages = _percentages(pool, load, at)
         if percentages.is_empty:
             raise InvalidInput(at, pool.name, "lowThresholds and highThresholds, here or at the top level")
-        selector = None if pool.node_selector is None else _selector(pool.node_selector, f"{at}.nodeSelector")
+        selector = None if pool.node_selector is None else selector_of(pool.node_selector, f"{at}.nodeSelector")
         found.append(NodePool(pool.name, percentages, selector, *_rest(pool, load, at)))
     if not found:
         raise InvalidInput(
@@ -337,8 +345,8 @@ def _rest(
     at = f"{field}.anomalyCondition"
     timeout = written.timeout
     return dict(weights or {}), AnomalyCondition(
-        usual.abnormal if written.consecutive_abnormalities is None else _positive(written.consecutive_abnormalities, f"{at}.consecutiveAbnormalities"),
-        usual.normal if written.consecutive_normalities is None else _positive(written.consecutive_normalities, f"{at}.consecutiveNormalities"),
+        usual.abnormal if written.consecutive_abnormalities is None else positive(written.consecutive_abnormalities, f"{at}.consecutiveAbnormalities"),
+        usual.normal if written.consecutive_normalities is None else positive(written.consecutive_normalities, f"{at}.consecutiveNormalities"),
         usual.timeout_s if timeout is None else duration_s(timeout, f"{at}.timeout"),
     )  # fmt: skip
 
@@ -346,7 +354,7 @@ def _rest(
 def _filter(given: _Migration, field: str) -> EvictionFilter:
     gates = set()
     for i, name in enumerate(given.skip_eviction_gates):
-        _one_of(name, tuple(map(str, Gate)), f"{field}.skipEvictionGates[{i}]")
+        one_of(name, tuple(map(str, Gate)), f"{field}.skipEvictionGates[{i}]")
         gates.add(Gate(name))
     if given.priority_threshold.name:
         raise InvalidInput(
@@ -354,26 +362,26 @@ def _filter(given: _Migration, field: str) -> EvictionFilter:
             given.priority_threshold.name,
             "value: priority classes are not looked up",
         )
-    namespaces = _namespaces(given.namespaces, f"{field}.namespaces")
+    namespaces = namespaces_of(given.namespaces, f"{field}.namespaces")
     return EvictionFilter(
         evicts_bare_pods=given.evict_all_bare_pods,
         evicts_system_critical=given.evict_system_critical_pods,
         evicts_local_storage=given.evict_local_storage_pods,
         ignores_claims=given.ignore_pvc_pods,
         priority_threshold=given.priority_threshold.value,
-        selector=None if given.label_selector is None else _selector(given.label_selector, f"{field}.labelSelector"),
+        selector=None if given.label_selector is None else selector_of(given.label_selector, f"{field}.labelSelector"),
         include=tuple(namespaces.include),
         exclude=tuple(namespaces.exclude),
         checks_replicas=not given.skip_check_expected_replicas,
-        max_moving=_share(given.max_migrating_per_workload, f"{field}.maxMigratingPerWorkload"),
-        max_unavailable=_share(given.max_unavailable_per_workload, f"{field}.maxUnavailablePerWorkload"),
+        max_moving=share_of(given.max_migrating_per_workload, f"{field}.maxMigratingPerWorkload"),
+        max_unavailable=share_of(given.max_unavailable_per_workload, f"{field}.maxUnavailablePerWorkload"),
         skip=frozenset(gates),
     )
 
 
 def _limits(given: _Configuration, migration: _Migration, where: str, field: str) -> MoveLimits:
     def read(value: int | None, name: str) -> int | None:
-        return None if value is None else _not_negative(value, name)
+        return None if value is None else not_negative(value, name)
 
     return MoveLimits(
         globally=read(migration.max_migrating_globally, f"{field}.maxMigratingGlobally"),
@@ -387,52 +395,63 @@ def _limits(given: _Configuration, migration: _Migration, where: str, field: str
     )
 
 
-def _convert(form: type[T], given: dict[str, Any], field: str) -> T:
-    try:
-        return msgspec.convert(given, form)
-    except msgspec.ValidationError as error:
-        said, path = split_refusal(error)
-        known = [each.encode_name for each in msgspec.structs.fields(form)]  # type: ignore[arg-type]
-        close = [name for key in given if key not in known for name in get_close_matches(key, known, n=1)]
-        hint = f"did you mean {close[0]}?" if close and not path else ""
-        raise InvalidInput(
-            f"{field}.{path}" if path else field, said, f"as Koordinator's {form.__name__.strip('_')}Args has it", hint
-        ) from None
-
-
-def _selector(given: _Selector, field: str) -> LabelSelector | None:
-    expressions = tuple(
-        Expression(key=each.key, operator=each.operator, values=tuple(each.values)) for each in given.match_expressions
+def _acting(given: _Configuration, migration: _Migration, where: str, field: str) -> ActingSettings:
+    usual = ActingSettings()
+    acts = None
+    if given.dry_run is not None or migration.dry_run is not None:
+        acts = not (given.dry_run or migration.dry_run)
+    interval, ttl, qps = given.descheduling_interval, migration.default_job_ttl, migration.evict_qps
+    interval_s = usual.interval_s if interval is None else duration_s(interval, f"{where}: deschedulingInterval")
+    if interval_s <= 0:
+        raise InvalidInput(f"{where}: deschedulingInterval", interval, "more than 0")
+    options = migration.default_delete_options or {}
+    grace_s = options.get("gracePeriodSeconds")
+    if grace_s is not None and (not isinstance(grace_s, int) or isinstance(grace_s, bool) or grace_s < 0):
+        raise InvalidInput(f"{field}.defaultDeleteOptions.gracePeriodSeconds", grace_s, "0 or more seconds")
+    mode, policy = migration.default_job_mode or usual.mode, migration.eviction_policy or EvictPolicy.EVICTION
+    one_of(mode, tuple(map(str, JobMode)), f"{field}.defaultJobMode")
+    one_of(policy, tuple(map(str, EvictPolicy)), f"{field}.evictionPolicy")
+    limit, ignored = _object_limit(migration, field)
+    ignored += [f"{_MIGRATION}.{name}" for key, name in _IGNORED.items() if getattr(migration, key) is not None]
+    return ActingSettings(
+        acts=acts,
+        interval_s=interval_s,
+        mode=JobMode(mode),
+        ttl_s=usual.ttl_s if ttl is None else 0.0 if ttl == "0" else duration_s(ttl, f"{field}.defaultJobTTL"),
+        grace_s=grace_s,
+        evictions_per_s=usual.evictions_per_s if qps is None else rate_of(qps, f"{field}.evictQPS"),
+        burst=usual.burst if migration.evict_burst is None else positive(migration.evict_burst, f"{field}.evictBurst"),
+        migration=MigrationSettings(
+            policy=EvictPolicy(policy),
+            per_minute=None
+            if migration.max_evictions_per_minute is None
+            else not_negative(migration.max_evictions_per_minute, f"{field}.maxEvictionsPerMinute"),
+            per_workload=limit,
+        ),
+        ignored=tuple(ignored),
     )
-    return read_label_selector(Selector(match_labels=given.match_labels, match_expressions=expressions), field)
 
 
-def _first_selector(*given: tuple[_Selector | None, str]) -> LabelSelector | None:
-    return next((_selector(each, field) for each, field in given if each is not None), None)
-
-
-def _namespaces(given: _Namespaces, field: str) -> _Namespaces:
-    if given.include and given.exclude:
-        raise InvalidInput(field, "include and exclude", "one of them")
-    return given
-
-
-def _share(value: int | str | None, field: str) -> Share | None:
-    return None if value is None else Share.parse(value, field)
-
-
-def _one_of(value: str, known: tuple[str, ...], field: str) -> None:
-    if value not in known:
-        raise InvalidInput(field, value, " or ".join(known))
-
-
-def _not_negative(value: int, field: str) -> int:
-    if value < 0:
-        raise InvalidInput(field, value, "0 or more")
-    return value
-
-
-def _positive(value: int, field: str) -> int:
-    if value < 1:
-        raise InvalidInput(field, value, "1 or more")
-    return value
+def _object_limit(migration: _Migration, field: str) -> tuple[ObjectLimit, list[str]]:
+    """The rate of each workload, and what has no effect."""
+    limits = dict(migration.object_limiters or {})
+    written = limits.pop("workload", None)
+    ignored = [f"{_MIGRATION}.objectLimiters.{name}" for name in limits]
+    if written is None:
+        return ObjectLimit(), ignored
+    at = f"{field}.objectLimiters.workload"
+    if not isinstance(written, dict):
+        raise InvalidInput(at, written, "duration, maxMigrating and burst")
+    for name in written.keys() - {"duration", "maxMigrating", "burst"}:
+        raise InvalidInput(f"{at}.{name}", written[name], "duration, maxMigrating or burst")
+    usual = ObjectLimit()
+    duration, burst = written.get("duration"), written.get("burst")
+    return ObjectLimit(
+        usual.duration_s
+        if duration is None
+        else 0.0
+        if duration in (0, "0")
+        else duration_s(str(duration), f"{at}.duration"),
+        share_of(written.get("maxMigrating"), f"{at}.maxMigrating"),
+        usual.burst if burst is None else positive(burst, f"{at}.burst"),
+    ), ignored

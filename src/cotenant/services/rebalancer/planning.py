@@ -45,6 +45,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
+from cotenant.services.rebalancer.scales import Scales
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.load_aware import read_settings as read_load_aware
 from cotenant.services.scheduler.names import by_requests, cluster_profile, read_names
@@ -110,6 +111,7 @@ async def _plan(
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        await Scales(client).read(reading.cluster, reading.planner)
         return reading.plan()
 
 
@@ -125,7 +127,10 @@ class ClusterReading:
         settings: RebalancerSettings,
         load_aware: LoadAwareSettings | None = None,
         now: Callable[[], float] | None = None,
+        *,
+        once: bool = True,
     ) -> None:
+        """`once`: for one plan, so the anomaly condition does not apply."""
         self._now = now or SteadyClock()
         self.cluster = scheduling_engine(
             profile, Options(schedulers=tuple(names), profiles=names, load_aware=load_aware)
@@ -138,7 +143,7 @@ class ClusterReading:
         )
         EngineWatches(watches, self.cluster, reader, ClaimBinder(client, reader.volumes), Reports(), self._now)
         self._pods = watches.keep(EVICTION_PODS)
-        self.planner = Planner(self.cluster, _for_one_look(settings), self._notes)
+        self.planner = Planner(self.cluster, _for_one_look(settings) if once else settings, self.notes)
         watches.handle(
             NODE_METRICS,
             ObjectHandler(
@@ -155,7 +160,13 @@ class ClusterReading:
         watches.handle(JOBS, handler, optional=True)
 
     def plan(self) -> Plan:
-        """One round over what was read."""
+        """One round over what was read. The engine is left as it would be after it."""
+        wrong = self.read_raw_allocatable()
+        found = self.planner.plan(self._now())
+        return replace(found, notes=(*found.notes, *wrong))
+
+    def read_raw_allocatable(self) -> list[str]:
+        """Pass the planner what nodes had before amplification; returns what cannot be read."""
         wrong = []
         for node in self.cluster.nodes():
             text = node.annotations.get(RAW_ALLOCATABLE)
@@ -165,14 +176,14 @@ class ClusterReading:
                     self.planner.raw_allocatable(node.name, read_raw_allocatable(text, size))
                 except InvalidInput as error:
                     wrong.append(f"node {node.name}: {error}")
-        found = self.planner.plan(self._now())
-        return replace(found, notes=(*found.notes, *wrong))
+        return wrong
 
     def _workload_seen(self, obj: WorkloadObject) -> None:
         if obj.metadata.uid:
             self.planner.workload_seen(obj.metadata.uid, replicas_of(obj))
 
-    def _notes(self, key: str) -> EvictionNotes:
+    def notes(self, key: str) -> EvictionNotes:
+        """The eviction notes of a pod by namespace/name."""
         obj = self._pods.cache.get(key)
         return read_eviction_notes(obj) if obj is not None else EvictionNotes()
 
@@ -187,5 +198,9 @@ def _for_one_look(settings: RebalancerSettings) -> RebalancerSettings:
     counting = [pool.name for pool in settings.pools if pool.anomaly is not None and not pool.anomaly.is_immediate]
     note = ("anomalyCondition: one look counts no rounds, so every overloaded node is considered",) if counting else ()
     pools = tuple(replace(pool, anomaly=None) for pool in settings.pools)
+    kinds, objectives = settings.kinds, settings.kinds.objectives
+    if objectives is not None:
+        kinds = replace(kinds, objectives=replace(objectives, misses=replace(objectives.misses, windows=1.0)))
+        note = (*note, "MissedObjectives.windows: one look sees one window, so one clear miss counts")
     not_applied = tuple(f"{name}: applies only where moves are carried out" for name in settings.not_applied)
-    return replace(settings, pools=pools, not_applied=(*not_applied, *note))
+    return replace(settings, pools=pools, kinds=kinds, not_applied=(*not_applied, *note))

@@ -6,10 +6,12 @@ Choice: an ASGI application of its own that any of our servers mounts at the pat
     204  taken                                  401  no token, or not the one
     200  a newer report of the node is known    413  more than 64 KiB        429  as many nodes report as are kept
     400  not a JSON object                      415  not JSON by its type    408  the body does not arrive
-    404  not a node of this cluster             503  the nodes are not listed yet
+    404  not a node of this cluster             503  the nodes are not listed yet, or the token cannot be reviewed now
+    403  the token is another node's
     422  a field is wrong: {"error": "...", "field": "..."} on one line
 
-Limits: one report a request. Without a token every sender is trusted: the server decides whether that is acceptable.
+Limits: one report a request. Senders are trusted by one token for all, or each for its own node (`TokenNodes`); with neither every sender is trusted: the
+server decides whether that is acceptable.
 Source: founding document, "sidecar-agent" and metrics loop.
 """
 
@@ -36,6 +38,7 @@ from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.services.reporting import payload
+from cotenant.services.reporting.identity import TokenNodes
 
 PATH = "/metrics/report"
 
@@ -48,6 +51,7 @@ class ReportOutcome(StrEnum):
     MALFORMED = "malformed"
     INVALID = "invalid"
     UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"  # with another node's token
     FULL = "full"
     UNKNOWN = "unknown"  # not a node of the cluster
     REFUSED = "refused"  # too large, too slow, wrong method or type
@@ -68,16 +72,19 @@ class ReportEndpoint:
         token: BearerToken | None = None,
         taken: Callable[[NodeReport], None] | None = None,
         knows: Callable[[str], bool | None] | None = None,
+        nodes: TokenNodes | None = None,
     ) -> None:
         """`clock` gives Unix seconds; `taken` is called with every report that entered the store, as stored.
 
         `knows`: whether a name is a node of the cluster, None while the nodes are not listed; without it every name is accepted.
+        `nodes`: a token is accepted for its own node only, and `token` is not looked at.
         """
         self._reports = reports
         self._clock = clock
         self._token = token
         self._taken = taken
         self._knows = knows
+        self._nodes = nodes
         self.counts = dict.fromkeys(ReportOutcome, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,18 +105,30 @@ class ReportEndpoint:
         if scope["method"] != "POST":
             return ReportOutcome.REFUSED, _error(405, "only POST", more=((b"allow", b"POST"),))
         now_s = self._clock()
-        if self._token is not None and not self._token.accepts(header(scope, b"authorization"), now_s):
-            trouble = _error(401, "a bearer token that this server knows is needed")
-            return ReportOutcome.UNAUTHORIZED, Answer(401, trouble.body, more=((b"www-authenticate", b"Bearer"),))
+        authorization, sender = header(scope, b"authorization"), None
+        if self._nodes is not None:
+            try:
+                sender = await self._nodes.node_of(authorization)
+            except Transient as error:
+                return ReportOutcome.REFUSED, _error(503, str(error), more=(_retry_after(error),))
+            if not sender:
+                return _unauthorized("a bearer token of a node's agent is needed")
+        elif self._token is not None and not self._token.accepts(authorization, now_s):
+            return _unauthorized("a bearer token that this server knows is needed")
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower()
         if kind not in (b"", b"application/json"):
             return ReportOutcome.REFUSED, _error(415, "Content-Type must be application/json")
-        return self.take(await read_body(scope, receive, payload.MOST_BYTES), now_s)
+        return self.take(await read_body(scope, receive, payload.MOST_BYTES), now_s, sender)
 
-    def take(self, body: bytes, now_s: float) -> tuple[ReportOutcome, Answer]:
-        """Store a report from its JSON; returns the outcome and the answer. Never raises for bad content."""
+    def take(self, body: bytes, now_s: float, sender: str | None = None) -> tuple[ReportOutcome, Answer]:
+        """Store a report from its JSON; returns the outcome and the answer. Never raises for bad content.
+
+        `sender`: the only node that it may be of; None = any.
+        """
         try:
             report = payload.read(body)
+            if sender is not None and report.node != sender:
+                return ReportOutcome.FORBIDDEN, _error(403, f"the token is that of node {sender!r}", "node_name")
             known = True if self._knows is None else self._knows(report.node)
             if known is None:
                 retry = (b"retry-after", b"5")
@@ -122,13 +141,20 @@ class ReportEndpoint:
                 return ReportOutcome.MALFORMED, _error(400, str(error))
             return ReportOutcome.INVALID, _error(422, str(error), error.field)
         except Transient as error:
-            retry = (b"retry-after", b"%d" % max(1, round(error.retry_after_s)))
-            return ReportOutcome.FULL, _error(429, str(error), more=(retry,))
+            return ReportOutcome.FULL, _error(429, str(error), more=(_retry_after(error),))
         if not entered:
             return ReportOutcome.OLDER, _error(200, "not taken: a newer report of this node is known", "timestamp")
         if self._taken is not None:
             self._taken(self._reports.fresh(report.node, now_s) or report)
         return ReportOutcome.TAKEN, Answer(204)
+
+
+def _retry_after(error: Transient) -> tuple[bytes, bytes]:
+    return b"retry-after", b"%d" % max(1, round(error.retry_after_s))
+
+
+def _unauthorized(why: str) -> tuple[ReportOutcome, Answer]:
+    return ReportOutcome.UNAUTHORIZED, Answer(401, _error(401, why).body, more=((b"www-authenticate", b"Bearer"),))
 
 
 def _error(status: int, error: str, field: str | None = None, more: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:

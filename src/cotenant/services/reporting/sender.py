@@ -13,6 +13,7 @@ from types import TracebackType
 import aiohttp
 
 from cotenant.drivers.http.tokens import read_token
+from cotenant.drivers.http.trust import Trust
 from cotenant.model.errors import Permanent, Transient
 
 WITHIN_S = 5.0
@@ -23,8 +24,9 @@ _SHOWN = 300  # characters of a refusal
 class ReportSender:
     """Posts to any number of URLs. `close` it, or use it as an async context manager."""
 
-    def __init__(self, token_file: Path | None = None, within_s: float = WITHIN_S) -> None:
-        """`token_file` is read again for each report, so that the token may be changed in place."""
+    def __init__(self, token_file: Path | None = None, within_s: float = WITHIN_S, ca_file: Path | None = None) -> None:
+        """`token_file` and `ca_file` (authorities of the receivers, PEM) are read again when they change."""
+        self._trust = Trust(ca_file, "report ca file")
         self._token_file = token_file
         self._within_s = within_s
         self._session: aiohttp.ClientSession | None = None
@@ -38,7 +40,8 @@ class ReportSender:
         await self.close()
 
     async def post(self, url: str, body: bytes) -> None:
-        """Deliver one report. Raises `Transient`, `Permanent`, or `InvalidInput` for the token's file."""
+        """Deliver one report. Raises `Transient`, `Permanent`, or `InvalidInput` for the token's or the authorities' file."""
+        trusted = self._trust.context()
         headers = _JSON
         if self._token_file is not None:
             token = read_token(self._token_file, "report token file").decode()
@@ -48,7 +51,9 @@ class ReportSender:
                 timeout=aiohttp.ClientTimeout(total=self._within_s), cookie_jar=aiohttp.DummyCookieJar()
             )
         try:
-            async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
+            async with self._session.post(
+                url, data=body, headers=headers, ssl=trusted, allow_redirects=False
+            ) as answer:
                 if answer.status < 300:
                     return
                 said = (await answer.content.read(_SHOWN)).decode("utf-8", "replace")

@@ -27,6 +27,7 @@ from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOL
 from cotenant.drivers.kube.kinds.custom.pod_group import POD_GROUPS, X_POD_GROUPS, read_pod_group
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
 from cotenant.drivers.kube.kinds.custom.workload_pod_group import WORKLOAD_POD_GROUPS, read_workload_pod_group
+from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES, read_workload_profile
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.cluster import Cluster
 from cotenant.model.groups.gang import K8S_GROUP, X_GROUP
@@ -66,6 +67,7 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
         ),
         CustomKind(RESERVATIONS, ReservationReader().read, plugins.reservations.seen, plugins.reservations.gone),
         *_metrics(cluster),
+        *_workload_profiles(cluster),
         CustomKind(
             NETWORK_TOPOLOGIES,
             read_network_topology,
@@ -84,6 +86,17 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
             read_workload_pod_group,
             plugins.gangs.pod_group_seen,
             partial(plugins.gangs.pod_group_gone, api_group=K8S_GROUP),
+        ),
+    )
+
+
+def _workload_profiles(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
+    """WorkloadProfiles are watched where measurements of pods are read."""
+    if not cluster.profile.reads_metrics:
+        return ()
+    return (
+        CustomKind(
+            WORKLOAD_PROFILES, read_workload_profile, cluster.workload_profile_seen, cluster.workload_profile_gone
         ),
     )
 

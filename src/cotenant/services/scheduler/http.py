@@ -5,8 +5,8 @@
     /apis/v1/..., /debug/...                        questions and switches, for callers on this machine or with a token (pages.py)
 
 Problem: it must answer while ten thousand pods are judged. Choice: plain ASGI in the scheduler's own event loop; a batch of judgements takes some
-tens of milliseconds, so an answer waits no longer. The server is the one of `drivers/http`. Limits: no TLS; metrics and health are open to
-the pod network.
+tens of milliseconds, so an answer waits no longer. The server is the one of `drivers/http`. Limits: metrics and health are open to
+whoever reaches the port, also with TLS.
 """
 
 from __future__ import annotations

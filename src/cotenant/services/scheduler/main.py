@@ -14,6 +14,7 @@ from math import isfinite
 from pathlib import Path
 
 from cotenant.drivers.http.address import Address, bind
+from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
@@ -23,9 +24,13 @@ from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
+from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, lease_name, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
-from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
+from cotenant.services.kube_process.span_export import span_target
+from cotenant.services.logs import log_to_stderr
+from cotenant.services.reporting.identity import report_user
+from cotenant.services.running import raise_descriptors, run_until_signal
 from cotenant.services.scheduler.device_settings import device_settings
 from cotenant.services.scheduler.load_aware import read_settings
 from cotenant.services.scheduler.names import by_requests, cluster_profile, predicts_use, read_names
@@ -62,6 +67,13 @@ class SchedulerArguments:
     election: Timing = field(default_factory=Timing)
     default_spread: str = "profile"
     state_dir: Path | None = None  # of this replica's identity; None = a new identity at each start
+    log_format: str = "text"
+    report_account: str = ""  # NAMESPACE/NAME; "" = no review of tokens
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    otlp_traces: str = ""  # URL; "" = no spans
+    otlp_traces_token_file: Path | None = None
+    otlp_traces_ca: Path | None = None
 
 
 def run(request: SchedulerArguments) -> int:
@@ -85,8 +97,10 @@ def run(request: SchedulerArguments) -> int:
     check_lease_namespace(request.lease_namespace)
     if request.default_spread not in _DEFAULT_SPREADS:
         raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(_DEFAULT_SPREADS)}")
+    spans_to = span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
-    log_to_stderr(request.log_level)
+    log_to_stderr(request.log_level, request.log_format)
+    bring_kernels()
     access = load_access(request.kubeconfig, request.context)
     options = Options(
         schedulers=tuple(names),
@@ -96,7 +110,9 @@ def run(request: SchedulerArguments) -> int:
         burst=int(request.burst),
         notices_per_s=request.notices_per_s,
         listen=address,
+        tls=tls_of(request.tls_cert, request.tls_key),
         report_token=request.report_token_file,
+        report_user=report_user(request.report_account, request.report_token_file),
         debug_token=request.debug_token_file,
         load_aware=read_settings(request.load_aware) if request.load_aware is not None else None,
         predicted_use=PredictedUseSettings(risk=request.predicted_use_risk_pct / 100.0)
@@ -105,6 +121,7 @@ def run(request: SchedulerArguments) -> int:
         quotas=request.quotas,
         devices=devices,
         default_spread=_DEFAULT_SPREADS[request.default_spread],
+        span_target=spans_to,
     )
     for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:

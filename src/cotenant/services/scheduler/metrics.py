@@ -160,6 +160,16 @@ class SchedulerMetrics:
                 lambda: (((what,), count) for what, count in use.counts.items()),
             )
 
+    def read_spans(self, counts: Mapping[str, int]) -> None:
+        """Add the spans by outcome, where they are on."""
+        self.registry.read(
+            CounterMetricFamily,
+            "cotenant_scheduler_spans",
+            "Spans of scheduling attempts, by outcome: exported, refused by the receiver, or dropped",
+            ("outcome",),
+            lambda: (((outcome,), count) for outcome, count in counts.items()),
+        )
+
     def read_process(
         self,
         *,

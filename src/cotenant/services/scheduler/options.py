@@ -10,6 +10,7 @@ from pathlib import Path
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import DEFAULTS as HTTP_DEFAULTS
 from cotenant.drivers.http.limits import ServerLimits
+from cotenant.drivers.http.tls import Tls
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
@@ -17,6 +18,7 @@ from cotenant.engine.rules.devices.rules import SETTINGS as DEFAULT_DEVICES
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.services.kube_process.span_export import SpanTarget
 
 LISTEN = Address("127.0.0.1", 10261)
 
@@ -34,8 +36,10 @@ class Options:
     burst: int = 100
     notices_per_s: float = 50.0  # pod conditions, and as many events, and as many statuses of custom objects
     listen: Address = LISTEN
+    tls: Tls | None = None
     http: ServerLimits = HTTP_DEFAULTS
     report_token: Path | None = None
+    report_user: str = ""  # of the agents: their tokens are reviewed, and each may report for its own node
     debug_token: Path | None = None  # admits callers from other machines to the debug API
     streaming_lists: bool = False
     seed: int = 0
@@ -43,6 +47,7 @@ class Options:
     predicted_use: PredictedUseSettings | None = None  # of pods with lent requests; None = requests alone
     quotas: QuotaSettings = DEFAULT_QUOTAS
     devices: DeviceSettings = DEFAULT_DEVICES
+    span_target: SpanTarget | None = None  # of scheduling attempts; None = no spans
     default_spread: bool | None = (
         None  # kube-scheduler's system defaults of topology spread; None = as the profile has it
     )

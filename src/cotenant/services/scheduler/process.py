@@ -43,12 +43,15 @@ from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.kube_process.span_export import SpanExporter
 from cotenant.services.reporting.endpoint import ReportEndpoint
+from cotenant.services.reporting.identity import TokenNodes
 from cotenant.services.scheduler.actions import object_status, pod_status
-from cotenant.services.scheduler.actions.binding import VOLUMES_WITHIN_S, Binder
+from cotenant.services.scheduler.actions.binding import VOLUMES_WITHIN_S, Binder, BindOutcomes
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.actions.eviction import Evictor
 from cotenant.services.scheduler.actions.reservations import Reserver
+from cotenant.services.scheduler.attempt_spans import AttemptSpans, TracedOutcomes
 from cotenant.services.scheduler.http import Pages
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.options import Options
@@ -103,8 +106,10 @@ class SchedulerProcess:
             BearerToken(options.report_token, "--report-token-file") if options.report_token else None,
             self._reported,
             lambda node: bool(self.cluster.reported(node)) if kube.watches.synced else None,
+            TokenNodes(self.client, options.report_user, time.monotonic) if options.report_user else None,
         )
         self._deciding = False
+        self.spans = self._spans(kube, options)
         self._carry_out_with(kube, options)
         self.debugging = Debugging(self.cluster.observe)
         health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready)
@@ -115,6 +120,7 @@ class SchedulerProcess:
             self.pages,
             listening or options.listen,
             limits=options.http,
+            tls=options.tls,
             traffic=traffic,
             has_dates=True,
         )
@@ -128,6 +134,14 @@ class SchedulerProcess:
             requests=lambda: self.client.requests,
         )
 
+    def _spans(self, kube: KubeProcess, options: Options) -> AttemptSpans | None:
+        if options.span_target is None:
+            return None
+        exporter = SpanExporter(options.span_target, "cotenant-scheduler", kube.identity)
+        kube.background("spans", exporter.run)
+        self.metrics.read_spans(exporter.counts)
+        return AttemptSpans(exporter)
+
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
         reader = PodReader(by_scheduler=self._pods_of(options))
@@ -137,9 +151,12 @@ class SchedulerProcess:
         conditions = kube.status_writer("conditions", pod_status.WRITERS, per_s=per_s, only_leading=False)
         self.statuses = kube.status_writer("statuses", object_status.WRITERS, per_s=per_s, only_leading=False)
         self.pod_statuses = pod_status.PodStatuses(conditions, kube.events)
+        outcomes: BindOutcomes = self.cluster
+        if self.spans is not None:
+            outcomes = TracedOutcomes(outcomes, self.spans)
         self.binder = Binder(
             self.client,
-            self.cluster,
+            outcomes,
             reader,
             claims,
             self.pod_statuses,
@@ -212,6 +229,8 @@ class SchedulerProcess:
         instructions = self.cluster.decide(now_s)
         elapsed_s = time.perf_counter() - begun_s
         self.metrics.decide_duration.observe(elapsed_s)
+        if self.spans is not None:
+            self.spans.decided(instructions, now_s, now_s + elapsed_s)
         binds = sum(isinstance(each, Bind) for each in instructions)
         if binds:
             share_s = elapsed_s / binds

@@ -2,6 +2,10 @@
 
     POST /v1/traces                      OTLP/HTTP: protobuf or JSON, gzip allowed
     GET  /api/v1/...                     questions (pages.py)
+    POST /api/v1/signals                 an agent's stream of its replicas' signals (signal_streams.py)
+    POST /api/v1/actions                 what a node did for an objective
+    POST /api/v1/stories                 the incidents of a service on a node (story_board.py)
+    POST /api/v1/latency                 a service's report on itself, for selfReported objectives
     GET  /healthz /readyz /metrics
 
 Problem: an exporter must learn whether to send again. Choice: 400 for what cannot be read, 413 beyond the limit, 429 with Retry-After where there is no room;
@@ -14,6 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from cotenant.drivers.http.limits import DEFAULTS
 from cotenant.drivers.http.messages import (
@@ -34,10 +41,22 @@ from cotenant.drivers.otlp.answers import JSON, PROTOBUF, Code, failure, success
 from cotenant.drivers.otlp.decoding import MOST_BYTES, TooLarge, decode_json, decode_protobuf, gunzip
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput, Transient
+from cotenant.services.agent import latency
+from cotenant.services.reporting import signals, stories
+from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
+from cotenant.services.reporting.stories import STORIES
 from cotenant.services.traces.metrics import TraceMetrics
+from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
+from cotenant.services.traces.signal_streams import MOST_STREAMS, SignalStreams
+from cotenant.services.traces.story_board import StoryBoard
+
+if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
+    from cotenant.services.traces.move_requests import MoveRequests
 
 EXPORT = "/v1/traces"
+LATENCY = "/api/v1/latency"
+_POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
 LIMITS = replace(DEFAULTS, body_bytes=MOST_BYTES, body_within_s=30.0)
 
 
@@ -50,9 +69,14 @@ class Application:
         metrics: TraceMetrics,
         clock: Callable[[], float],
         token: BearerToken | None = None,
+        board: ObjectiveBoard | None = None,
     ) -> None:
         self._engine, self._metrics, self._clock, self._token = engine, metrics, clock, token
-        self._pages = TracePages(engine, clock)
+        self.board = board or ObjectiveBoard(engine.objectives, clock)
+        self.streams = SignalStreams(engine.objectives, clock)
+        self.moves: MoveRequests | None = None  # where moves are requested
+        self.stories = StoryBoard(clock)
+        self._pages = TracePages(engine, clock, self.board, self.stories)
         self._health = HealthPages(metrics.page)
 
     def export(self, body: bytes) -> tuple[int, str]:
@@ -75,9 +99,50 @@ class Application:
             except Gone:
                 return
             self._metrics.answered("http", str(answer.status))
+        elif answer is None and path in _POSTED and not (path == STORIES and method == "GET"):
+            try:
+                answer = await self._posted(path, scope, receive, send)
+            except Refused as refused:
+                answer = refused.answer
+            except Gone:
+                return
+            if answer is None:
+                return
         elif answer is None and path.startswith(PREFIX):
             answer = self._pages.answer(path, scope["query_string"].decode("latin-1")) if method == "GET" else not_get()
         await send_answer(send, answer or Answer(404, b"not found; spans go to POST /v1/traces\n", TEXT))
+
+    async def _posted(self, path: str, scope: Scope, receive: Receive, send: Send) -> Answer | None:
+        """The answer; None where it was streamed."""
+        if scope["method"] != "POST":
+            return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
+        try:
+            if path == SIGNALS:
+                asked = decode_subscription(await read_body(scope, receive, signals.MOST_BYTES))
+                if len(self.streams) >= MOST_STREAMS:
+                    return Answer(503, b"too many streams\n", TEXT)
+                await self.streams.serve(asked, receive, send)
+                return None
+            if path == ACTIONS:
+                action = decode_action(await read_body(scope, receive, signals.MOST_BYTES))
+                if not self.board.acted(action):
+                    return _error(404, f"no objective {action.objective}")
+                if action.action == MOVE_ACTION:
+                    if self.moves is None:
+                        return _error(409, "this process requests no moves: it runs without --request-moves")
+                    self.moves.ask(action)
+                return Answer(204)
+            if path == STORIES:
+                self.stories.add(stories.decode(await read_body(scope, receive, stories.MOST_BYTES)))
+                return Answer(204)
+            report = latency.read(await read_body(scope, receive, latency.MOST_BYTES))
+            health = report.health(None)
+        except InvalidInput as error:
+            return _error(400, str(error))
+        if report.counts is not None:
+            return _error(400, "requests, p99_us and over_objective are needed: a histogram has no objective here")
+        known = self.board.objectives.reported(report.workload, health.requests, health.over_objective, self._clock())
+        return Answer(204) if known else _error(404, f"no selfReported objective of {report.workload}")
 
     def _is_allowed(self, scope: Scope) -> bool:
         return self._token is None or self._token.accepts(header(scope, b"authorization"), self._clock())
@@ -105,3 +170,7 @@ class Application:
             after = ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),)
             return Answer(429, failure(Code.UNAVAILABLE, str(error), kind), kind.encode(), after)
         return Answer(200, success(receipt.rejected, receipt.problem, kind), kind.encode())
+
+
+def _error(status: int, error: str) -> Answer:
+    return Answer(status, msgspec.json.encode({"error": error}))

@@ -6,7 +6,6 @@ authorities are trusted, or those of `ca`.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,11 @@ from urllib.request import Request, urlopen
 import msgspec
 
 from cotenant.drivers.http.tokens import read_token
+from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.services.traces.objective_board import ObjectiveView
 from cotenant.services.traces.pages import PREFIX, CriticalPage, EdgeRow, ServicesPage, TracePage, TracesPage
+from cotenant.services.traces.story_board import StoryRow
 
 _ANSWER_S = 30.0
 T = TypeVar("T")
@@ -53,6 +55,18 @@ class TraceClient:
         """Where a service's requests spend their time."""
         return self._get("critical", (("service", service), ("slowest", repr(slowest))), CriticalPage)
 
+    def objectives(self) -> list[ObjectiveView]:
+        """Every objective."""
+        return self._get("objectives", (), list[ObjectiveView])
+
+    def objective(self, namespace: str, name: str) -> ObjectiveView:
+        """One objective with its replicas."""
+        return self._get(f"objectives/{quote(namespace, safe='')}/{quote(name, safe='')}", (), ObjectiveView)
+
+    def stories(self, service: str) -> list[StoryRow]:
+        """The incidents of a service, a row a node."""
+        return self._get("stories", (("service", service),), list[StoryRow])
+
     def _get(self, page: str, query: Sequence[tuple[str, str]], of: type[T]) -> T:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -63,7 +77,7 @@ class TraceClient:
         request = Request(address)
         if self.token_file is not None:
             request.add_header("Authorization", f"Bearer {read_token(self.token_file, '--token-file').decode()}")
-        context = ssl.create_default_context(cafile=self.ca) if parts.scheme == "https" else None
+        context = trusting(self.ca) if parts.scheme == "https" else None
         try:
             with urlopen(request, timeout=_ANSWER_S, context=context) as answer:
                 return msgspec.json.decode(answer.read(), type=of)

@@ -10,14 +10,21 @@ Source: grafana/tempo, modules/generator/processor/servicegraphs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.engine.traces.search import REQUESTS
 from cotenant.engine.traces.service_graph import BOUNDS_S, CallDurations
 from cotenant.engine.traces.trace_engine import TraceEngine
+from cotenant.model.traces.spans import REQUESTS
+from cotenant.services.traces.objective_board import ObjectiveBoard
+from cotenant.services.traces.objective_metrics import objective_metrics
+from cotenant.services.traces.signal_streams import SignalStreams
+
+if TYPE_CHECKING:
+    from cotenant.services.traces.move_requests import MoveRequests
 
 _EDGE = ("client", "server", "connection_type")
 _OPERATION = ("service_namespace", "service", "operation", "kind")
@@ -26,8 +33,9 @@ _OPERATION = ("service_namespace", "service", "operation", "kind")
 class TraceMetrics(Collector):
     """Collects from the engine."""
 
-    def __init__(self, engine: TraceEngine) -> None:
+    def __init__(self, engine: TraceEngine, board: ObjectiveBoard | None = None) -> None:
         self._engine = engine
+        self._board = board
         self._answers: dict[tuple[str, str], int] = {}
         self.registry = MetricsRegistry()
         self.registry.register(self)
@@ -45,6 +53,8 @@ class TraceMetrics(Collector):
         yield from self._own()
         yield from self._operations()
         yield from self._graph()
+        if self._board is not None:
+            yield from objective_metrics(self._board)
 
     def _own(self) -> Iterator[Metric]:
         counts, engine = self._engine.counts, self._engine
@@ -122,6 +132,32 @@ class TraceMetrics(Collector):
             for family, durations in ((client, figures.client), (server, figures.server)):
                 family.add_metric(labels, _buckets(durations), durations.total_s)
         yield from (calls, failed, client, server)
+
+
+class StreamMetrics(Collector):
+    """The streams of signals to agents."""
+
+    def __init__(self, streams: SignalStreams) -> None:
+        self._streams = streams
+
+    def collect(self) -> Iterator[Metric]:
+        """What the streams counted."""
+        yield GaugeMetricFamily("cotenant_signal_streams", "Agents that receive signals.", value=len(self._streams))
+        yield _counter("cotenant_signals_sent", "Signals put into the streams of agents.", self._streams.signals)
+
+
+class MoveMetrics(Collector):
+    """The moves that nodes asked for."""
+
+    def __init__(self, moves: MoveRequests) -> None:
+        self._moves = moves
+
+    def collect(self) -> Iterator[Metric]:
+        """By outcome."""
+        asked = CounterMetricFamily("cotenant_move_requests", "Moves that nodes asked for.", labels=("outcome",))
+        for outcome, count in self._moves.counts.items():
+            asked.add_metric((outcome,), count)
+        yield asked
 
 
 def _counter(name: str, text: str, value: int) -> CounterMetricFamily:

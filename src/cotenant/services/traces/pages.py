@@ -5,6 +5,9 @@
     GET /api/v1/traces/ID                             one trace with its spans; ID may be shortened
     GET /api/v1/graph                                 who calls whom, since the start
     GET /api/v1/critical?service=&slowest=SHARE       where a service's requests spend their time
+    GET /api/v1/objectives                            every ServiceObjective: state, budget, burn rates, alerts
+    GET /api/v1/objectives/NAMESPACE/NAME             one, with its replicas
+    GET /api/v1/stories?service=                      incidents of services by node, as their agents sent them, the newest first
 
 Problem: the command line and a console ask the same questions. Choice: one function a page, from the engine's state to frozen values. Limits: answers are computed in the process's
 event loop; searching by tag reads the attributes of every kept span.
@@ -24,10 +27,13 @@ import msgspec
 from cotenant.drivers.http.messages import TEXT, Answer
 from cotenant.engine.traces.kept import KeptTrace
 from cotenant.engine.traces.operations import Operation
-from cotenant.engine.traces.search import REQUESTS, TraceQuery, critical_of, search
+from cotenant.engine.traces.search import TraceQuery, critical_of, search
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.spans import REQUESTS
 from cotenant.policy.objective.latency_buckets import quantile_ns
+from cotenant.services.traces.objective_board import ObjectiveBoard
+from cotenant.services.traces.story_board import StoryBoard
 
 PREFIX = "/api/v1/"
 LIMITS, MIN_MS, SHARES = (1, 1000), (0, 1e9), (1e-6, 1)  # bounds of what can be asked for
@@ -144,6 +150,8 @@ class TracePages:
 
     engine: TraceEngine
     clock: Callable[[], float]
+    board: ObjectiveBoard
+    stories: StoryBoard
 
     def answer(self, path: str, query: str) -> Answer:
         """The answer to a GET below `PREFIX`."""
@@ -161,6 +169,15 @@ class TracePages:
                     page = self.graph()
                 case ["critical"]:
                     page = self.critical(asked)
+                case ["objectives"]:
+                    page = self.board.views()
+                case ["objectives", namespace, name]:
+                    tracked = self.engine.objectives.get(f"{namespace}/{name}")
+                    if tracked is None:
+                        return Answer(404, msgspec.json.encode({"error": f"no objective {namespace}/{name}"}))
+                    page = self.board.view(tracked, with_replicas=True)
+                case ["stories"]:
+                    page = self.stories.rows(dict(asked).get("service", ""))
                 case _:
                     return Answer(404, b'{"error":"no such page"}')
         except InvalidInput as error:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.limits import ServerLimits
@@ -20,16 +21,27 @@ from cotenant.drivers.http.server import HttpServer
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
 from cotenant.drivers.otlp.grpc_server import OtlpGrpcServer
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.trace_engine import TABLES, TraceEngine
 from cotenant.model.errors import InvalidInput
-from cotenant.services.running import TaskSet, log_to_stderr, raise_descriptors, run_until_signal
+from cotenant.model.traces.objective import ServiceObjective
+from cotenant.services.kernels import bring_kernels
+from cotenant.services.logs import log_to_stderr
+from cotenant.services.objectives.files import read_file
+from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
 from cotenant.services.traces.app import LIMITS, Application
-from cotenant.services.traces.metrics import TraceMetrics
+from cotenant.services.traces.metrics import MoveMetrics, StreamMetrics, TraceMetrics
+from cotenant.services.traces.objective_board import ObjectiveBoard
+from cotenant.services.traces.saved_counts import CountsFile
 from cotenant.services.traces.warming import warm
 
+if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
+    from cotenant.services.traces.cluster import ClusterObjectives
+
 TICK_S = 1.0
+SAVE_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -40,13 +52,21 @@ class TraceSettings:
 
     http: str = "127.0.0.1:4318"
     grpc: str = "127.0.0.1:4317"
+    jaeger_udp: str = ""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     client_ca: Path | None = None
     token_file: Path | None = None
     insecure: bool = False
     most_skew_s: float = 10.0
+    objectives: Path | None = None  # a file of ServiceObjectives
+    cluster: bool = False  # watch those of a cluster
+    kubeconfig: Path | None = None
+    context: str = ""
+    request_moves: bool = False  # make PodMigrationJobs of what nodes ask for
+    state: Path | None = None  # keeps the counts of objectives over a restart
     log_level: str = "info"
+    log_format: str = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +77,17 @@ class Checked:
     grpc: Address | None
     tls: Tls | None
     token: BearerToken | None
+    jaeger_udp: Address | None = None
+    objectives: tuple[ServiceObjective, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where it listens: the URL of HTTP, the addresses of gRPC and of Jaeger's port, empty where it does not."""
+
+    url: str
+    grpc: str
+    jaeger_udp: str
 
 
 def check(settings: TraceSettings) -> Checked:
@@ -70,8 +101,17 @@ def check(settings: TraceSettings) -> Checked:
         raise InvalidInput("--client-ca", str(settings.client_ca), "--tls-cert and --tls-key beside it")
     if grpc is not None and grpc.path:
         raise InvalidInput("--grpc", settings.grpc, "HOST:PORT")
+    if settings.request_moves and not (settings.cluster or settings.kubeconfig or settings.context):
+        raise InvalidInput("--request-moves", "given", "--cluster or --kubeconfig beside it")
     if not 0 <= settings.most_skew_s <= 3600:
         raise InvalidInput("--most-skew-s", settings.most_skew_s, "0 to 3600 seconds; 0 turns the correction off")
+    jaeger_udp = Address.parse("--jaeger-udp", settings.jaeger_udp) if settings.jaeger_udp else None
+    if jaeger_udp is not None:
+        if jaeger_udp.path:
+            raise InvalidInput("--jaeger-udp", settings.jaeger_udp, "HOST:PORT")
+        if not jaeger_udp.is_loopback and not settings.insecure:
+            hint = "the protocol knows no tokens and no certificates; --insecure says that the network is trusted"
+            raise InvalidInput("--jaeger-udp", settings.jaeger_udp, "a loopback address", hint)
     token = None if settings.token_file is None else BearerToken(settings.token_file, "--token-file")
     tls = None if cert is None or key is None else Tls(cert, key, settings.client_ca)
     for option, address in (("--http", http), ("--grpc", grpc)):
@@ -83,25 +123,40 @@ def check(settings: TraceSettings) -> Checked:
                 "a loopback address, or --token-file, or --client-ca",
                 "anyone who can reach it could send spans; --insecure says that the network is trusted",
             )
-    return Checked(http, grpc, tls, token)
+    objectives = () if settings.objectives is None else tuple(read_file(settings.objectives))
+    return Checked(http, grpc, tls, token, jaeger_udp, objectives)
 
 
 async def serve(
     settings: TraceSettings,
     stop: asyncio.Event,
-    listening: Callable[[str, str], None],
+    listening: Callable[[Listening], None],
     clock: Callable[[], float] = time.time,
     limits: ServerLimits = LIMITS,
 ) -> None:
-    """Serve until `stop` is set. `listening` gets the HTTP URL and the gRPC address. Raises `InvalidInput`."""
+    """Serve until `stop` is set. Raises `InvalidInput`."""
     checked = check(settings)
     async with AsyncExitStack() as stack:
         bound = bind(checked.http)  # an address in use is reported before anything that takes seconds
         stack.callback(bound.close)
         engine = TraceEngine(clock(), span_tags, most_shift_ns=round(settings.most_skew_s * 1e9))
-        metrics, traffic = TraceMetrics(engine), Traffic("traces")
+        board = ObjectiveBoard(engine.objectives, clock)
+        metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
         metrics.registry.register(traffic)
-        app = Application(engine, metrics, clock, checked.token)
+        app = Application(engine, metrics, clock, checked.token, board)
+        metrics.registry.register(StreamMetrics(app.streams))
+        saved = None if settings.state is None else CountsFile(settings.state)
+        for objective in checked.objectives:
+            engine.objectives.set(objective, clock())
+        if saved is not None:
+            for tracked in engine.objectives:
+                saved.restore(tracked)
+        cluster = await _cluster(settings, stack, board, saved)
+        if cluster is not None and settings.request_moves:
+            from cotenant.services.traces.move_requests import MoveRequests
+
+            app.moves = MoveRequests(cluster.client, engine.objectives, app.streams.burns, clock)
+            metrics.registry.register(MoveMetrics(app.moves))
         grpc_server = None
         if checked.grpc is not None:
             grpc_server = OtlpGrpcServer(
@@ -116,34 +171,81 @@ async def serve(
         if grpc_server is not None:
             await grpc_server.start()
             stack.push_async_callback(grpc_server.stop)
+        jaeger = ""
+        if checked.jaeger_udp is not None:
+            udp_server = JaegerUdpServer(app.export, lambda outcome: metrics.answered("jaeger-udp", outcome))
+            jaeger = str(await udp_server.start(checked.jaeger_udp))
+            stack.push_async_callback(udp_server.stop)
         tasks, end = TaskSet(), asyncio.Event()
         tasks.start("traces", _tick(engine, clock))
+        tasks.start("signals", app.streams.run())
+        if cluster is not None:
+            cluster.start(tasks)
+        if app.moves is not None:
+            tasks.start("move requests", app.moves.run())
+        if saved is not None:
+            tasks.start("saved counts", _save(saved, engine))
         serving = tasks.start("http", server.run(end))
-        listening(server.url, "" if grpc_server is None else str(grpc_server.address))
+        listening(Listening(server.url, "" if grpc_server is None else str(grpc_server.address), jaeger))
         try:
             await tasks.wait(stop)
         finally:
+            app.streams.close()
+            if saved is not None:
+                _write(saved, engine)
             end.set()
             await asyncio.wait([serving])
             await tasks.cancel()
+
+
+async def _cluster(
+    settings: TraceSettings, stack: AsyncExitStack, board: ObjectiveBoard, saved: CountsFile | None
+) -> ClusterObjectives | None:
+    """The objectives of the cluster, where one is asked for. Raises `InvalidInput` for invalid access settings; the server may be unavailable."""
+    if not (settings.cluster or settings.kubeconfig or settings.context):
+        return None
+    from cotenant.drivers.kube.client.access import load_access
+    from cotenant.drivers.kube.client.client import Client
+    from cotenant.services.traces.cluster import ClusterObjectives
+
+    access = load_access(settings.kubeconfig, settings.context)
+    client = Client(access, qps=50.0, burst=100, in_flight=8, user_agent="cotenant-traces")
+    return ClusterObjectives(await stack.enter_async_context(client), board, saved)
+
+
+async def _save(saved: CountsFile, engine: TraceEngine) -> None:
+    while True:
+        await asyncio.sleep(SAVE_S)
+        _write(saved, engine)
+
+
+def _write(saved: CountsFile, engine: TraceEngine) -> None:
+    try:
+        saved.save(engine.objectives)
+    except OSError as error:
+        _log.error("the counts of objectives cannot be saved: %s", error)
 
 
 async def _tick(engine: TraceEngine, clock: Callable[[], float]) -> None:
     while True:
         await asyncio.sleep(TICK_S / TABLES)
         engine.tick_next(clock())
+        engine.objectives.replicas.forget(clock())
 
 
 def run(settings: TraceSettings) -> int:
     """Run until SIGTERM or SIGINT. Raises `InvalidInput`."""
     check(settings)
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
+    bring_kernels()
     raise_descriptors()
 
-    def listening(url: str, grpc_address: str) -> None:
-        print(f"OTLP/HTTP: {url}/v1/traces", flush=True)
-        if grpc_address:
-            print(f"OTLP/gRPC: {grpc_address}", flush=True)
+    def listening(at: Listening) -> None:
+        print(f"OTLP/HTTP: {at.url}/v1/traces", flush=True)
+        if at.grpc:
+            print(f"OTLP/gRPC: {at.grpc}", flush=True)
+        if at.jaeger_udp:
+            print(f"Jaeger/UDP: {at.jaeger_udp}", flush=True)
 
     async def main(stop: asyncio.Event) -> None:
         await serve(settings, stop, listening)

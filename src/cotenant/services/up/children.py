@@ -134,6 +134,19 @@ async def stop_all(children: Sequence[Child]) -> None:
     await asyncio.gather(*(child.stop() for child in children))
 
 
+def port_or_free(wanted: int) -> int:
+    """This loopback port where it is free, else another. Another process may take it before it is used."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections of an earlier run do not count
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            return free_port()
+    return wanted
+
+
 def free_port() -> int:
     """A free loopback port. Another process may take it before it is used."""
     import socket

@@ -31,6 +31,7 @@ from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target
 from cotenant.local.apiserver.custom.serving import CustomKinds
 from cotenant.local.apiserver.http.app import Application
+from cotenant.local.apiserver.http.audit import AuditLog
 from cotenant.local.apiserver.http.auth import Credentials, kubeconfig
 from cotenant.local.apiserver.http.server import ApiServer
 from cotenant.local.apiserver.storage.sqlite import Database, DirectoryLock
@@ -43,14 +44,17 @@ from cotenant.local.nodes.simulated import SimulatedNodes
 from cotenant.local.nodes.usage import FleetUsage
 from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
+from cotenant.services.credit.opening import FILE
 from cotenant.services.scheduler.explain.client import URL_FILE
-from cotenant.services.up.children import Child, ChildSpec, free_port, stop_all
+from cotenant.services.up.children import Child, ChildSpec, free_port, port_or_free, stop_all
 from cotenant.services.up.config import NODES_FILE, UpConfig
+from cotenant.services.up.console import Console
 from cotenant.services.up.lending import config_map
 from cotenant.services.up.node_metrics import SimulatedNodeMetrics, period_s
 from cotenant.services.up.reporter import HttpReporter
 from cotenant.services.up.stale_lease import release_stale_lease
 
+OTLP_GRPC, OTLP_HTTP = 4317, 4318
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
 _log = logging.getLogger(__name__)
 
@@ -64,6 +68,11 @@ class Endpoints:
     scheduler_port: int = 0  # 0 = not running
     extender_port: int = 0
     manager_port: int = 0
+    console: str = ""  # the link that logs in once
+    otlp_http_port: int = 0
+    otlp_grpc_port: int = 0
+    rebalancer_port: int = 0
+    credit_port: int = 0
 
 
 class LocalCluster:
@@ -170,7 +179,11 @@ class LocalCluster:
             raise InvalidInput("--dir", str(directory), "a directory that can be written to", why) from None
 
     def _server(self, token: str) -> tuple[ApiServer, bytes]:
-        app = self._app = Application(self.api, Credentials(token))
+        audit = None
+        if self.config.audit_log is not None:
+            audit = AuditLog(self.config.audit_log)
+            self._stack.callback(audit.close)
+        app = self._app = Application(self.api, Credentials(token), audit=audit)
         host, directory = self.config.host, self.config.directory
         # Also on loopback: clients of the Go library send a token over TLS only.
         hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))
@@ -213,7 +226,9 @@ class LocalCluster:
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
         if config.has_manager:
-            metrics = SimulatedNodeMetrics(self.api, self._informers, self.nodes.kubelets, period_s(config.speed))
+            metrics = SimulatedNodeMetrics(
+                self.api, self._informers, self.nodes.kubelets, period_s(config.speed), config.speed
+            )
             await metrics.start()
             self._stack.push_async_callback(metrics.stop)
         if config.workload:
@@ -247,26 +262,112 @@ class LocalCluster:
         manager = 0
         if self.config.has_manager:
             manager = free_port()
-            self.children.append(self._manager(manager))
+            self.children.append(self._alone("manager", ("manager",), manager))
+        rebalancer = 0
+        if self.config.has_rebalancer:
+            rebalancer = free_port()
+            run = ("rebalancer", "run", *self.config.rebalancer_options())
+            self.children.append(self._alone("rebalancer", run, rebalancer))
+        http = grpc = 0
+        if self.config.has_traces:
+            http, grpc = port_or_free(OTLP_HTTP), port_or_free(OTLP_GRPC)
+            self.children.append(self._traces(http, grpc))
+        credit = 0
+        if self.config.has_credit:
+            credit = free_port()
+            if self.config.is_ephemeral:
+                self._drop_journal()
+                self._stack.callback(self._drop_journal)
+            self.children.append(self._credit(credit))
+        console = ""
+        if self.config.has_console:
+            with _named_files(self.config.directory):
+                beside = Console(
+                    self.config.directory,
+                    self.endpoints.kubeconfig,
+                    self.config.console_port,
+                    self.config.log_format,
+                    traces=f"http://127.0.0.1:{http}" if http else "",
+                    credit=f"http://127.0.0.1:{credit}" if credit else "",
+                )
+            self.children.append(Child(beside.child()))
+            console = beside.link
         self._stack.push_async_callback(stop_all, self.children)
         for child in self.children:
             await child.start()
-        self.endpoints = Endpoints(self.endpoints.url, self.endpoints.kubeconfig, scheduler, extender, manager)
+        self.endpoints = Endpoints(
+            self.endpoints.url,
+            self.endpoints.kubeconfig,
+            scheduler,
+            extender,
+            manager,
+            console,
+            otlp_http_port=http,
+            otlp_grpc_port=grpc,
+            rebalancer_port=rebalancer,
+            credit_port=credit,
+        )
         url_file = self.config.directory / URL_FILE
         write_private(url_file, f"http://127.0.0.1:{scheduler}\n")
         self._stack.callback(url_file.unlink, missing_ok=True)
 
-    def _manager(self, port: int) -> Child:
-        """The only replica here, so it needs no lease."""
+    def _alone(self, name: str, command: tuple[str, ...], port: int) -> Child:
+        """A process that is the only replica here, so it needs no lease."""
         arguments = (
-            "manager",
+            *command,
             "--kubeconfig",
             str(self.endpoints.kubeconfig),
             "--listen",
             f"127.0.0.1:{port}",
             "--no-leader-elect",
+            "--log-format",
+            self.config.log_format,
         )
-        return Child(ChildSpec("manager", arguments, self.config.directory / "logs" / "manager.log", port))
+        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
+
+    def _traces(self, http: int, grpc: int) -> Child:
+        """Counts the cluster's ServiceObjectives; the ports are those that exporters send to by default, where they are free."""
+        arguments = [
+            "traces",
+            "--kubeconfig",
+            str(self.endpoints.kubeconfig),
+            "--http",
+            f"127.0.0.1:{http}",
+            "--grpc",
+            f"127.0.0.1:{grpc}",
+            "--log-format",
+            self.config.log_format,
+        ]
+        if not self.config.is_ephemeral:
+            arguments += ["--state", str(self.config.directory / "objective-counts")]
+        if self.config.has_rebalancer:
+            arguments += ["--request-moves"]
+        return Child(ChildSpec("traces", tuple(arguments), self.config.directory / "logs" / "traces.log", http))
+
+    def _drop_journal(self) -> None:
+        """Remove the credit of tenants that are gone with their cluster."""
+        for suffix in ("", "-wal", "-shm"):
+            (self.config.directory / f"{FILE}{suffix}").unlink(missing_ok=True)
+
+    def _credit(self, port: int) -> Child:
+        """The only replica here; its journal is in the directory."""
+        directory = self.config.directory
+        arguments = (
+            "credit",
+            "serve",
+            "--kubeconfig",
+            str(self.endpoints.kubeconfig),
+            "--store",
+            str(directory / FILE),
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--no-leader-elect",
+            "--state-dir",
+            "",
+            "--log-format",
+            self.config.log_format,
+        )
+        return Child(ChildSpec("credit", arguments, directory / "logs" / "credit.log", port))
 
     def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
         arguments = (
@@ -277,6 +378,8 @@ class LocalCluster:
             f"127.0.0.1:{port}",
             "--report-token-file",
             str(self._report_token),
+            "--log-format",
+            self.config.log_format,
             *more,
         )
         return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port, before))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from cotenant.local.nodes.accelerators import MAX_GPUS
@@ -10,6 +11,8 @@ from cotenant.local.nodes.fleet import Shape
 from cotenant.local.nodes.topologies import CpuShape
 from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
+from cotenant.services.logs import FORMATS, TEXT
+from cotenant.services.rebalancer.configuration import read_settings as read_rebalancer
 from cotenant.services.scheduler.device_settings import STRATEGY, USUAL, device_settings
 from cotenant.services.scheduler.load_aware import read_settings
 from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, by_requests, cluster_profile, read_names
@@ -19,6 +22,7 @@ MOST_NODES = 20_000
 FASTEST = 3600.0
 LONGEST_GRACE_S = 3600.0
 USUAL_NODES = 10
+REBALANCER_INTERVAL_S, REBALANCER_WATCH_S = 10.0, 60.0  # simulated time is faster than the clock
 NODES_FILE = "nodes"  # in the directory: how many nodes were simulated last
 
 
@@ -55,9 +59,17 @@ class UpConfig:
     more_names: tuple[str, ...] = ()  # further scheduler names to serve, NAME or NAME=PROFILE
     is_default_scheduler: bool = True  # serve pods that name no scheduler
     has_manager: bool = False  # run a manager, which lends by the ConfigMap slo-controller-config
+    has_credit: bool = False  # run the credit process, and let the scheduler consider standings
+    has_console: bool = False  # serve the console
+    console_port: int = 0  # 0 = the last one used in the directory, or any free one
+    has_traces: bool = False  # run a trace process, which counts ServiceObjectives
+    has_rebalancer: bool = False  # run a rebalancer that acts; needs the manager, whose NodeMetrics it reads
+    rebalancer_config: Path | None = None  # its DeschedulerConfiguration
     lend: str = (
         ""  # lend from the start by this policy, and the workload's batch requests what is lent; needs the manager
     )
+    log_format: str = TEXT  # of this process and its children
+    audit_log: Path | None = None  # every request to the API server is appended here
 
     def __post_init__(self) -> None:
         if not 0 <= self.nodes <= MOST_NODES:
@@ -68,6 +80,8 @@ class UpConfig:
             raise InvalidInput("--gpus-per-node", self.gpus_per_node, "nodes to have them", "say --nodes 20")
         if not 0 <= self.port <= 65535:
             raise InvalidInput("--port", self.port, "0 to 65535", "0 takes any free port")
+        if not 0 <= self.console_port <= 65535:
+            raise InvalidInput("--console-port", self.console_port, "0 to 65535", "0 takes any free port")
         if not 0 < self.speed <= FASTEST:
             raise InvalidInput("--speed", self.speed, f"more than 0, at most {FASTEST:g} simulated seconds a second")
         if self.cpu_topology:
@@ -92,10 +106,28 @@ class UpConfig:
             )
         if self.is_bare and self.has_manager:
             raise InvalidInput("--manager", "with --bare", "one of them", "--bare starts the API server alone")
+        if self.is_bare and self.has_traces:
+            raise InvalidInput("--traces", "with --bare", "one of them", "--bare starts the API server alone")
+        if self.has_traces and find_spec("opentelemetry") is None:
+            raise InvalidInput("--traces", "not installed", "the extra `traces`", "pip install '.[traces]'")
+        if self.has_rebalancer and not self.has_manager:
+            raise InvalidInput(
+                "--rebalancer", "without --manager", "both", "the manager makes the NodeMetrics that it reads"
+            )
+        if self.rebalancer_config is not None:
+            if not self.has_rebalancer:
+                raise InvalidInput("--rebalancer-config", str(self.rebalancer_config), "together with --rebalancer")
+            read_rebalancer(self.rebalancer_config)  # an error is raised here, before a child fails to start
+        if self.is_bare and self.has_credit:
+            raise InvalidInput("--credit", "with --bare", "one of them", "--bare starts the API server alone")
+        if self.has_credit and find_spec("sqlalchemy") is None:
+            raise InvalidInput("--credit", "", "the package sqlalchemy", "pip install 'cotenant[credit]'")
         if self.lend and self.lend not in POLICIES:
             raise InvalidInput("--lend", self.lend, "one of " + ", ".join(POLICIES))
         if self.lend and not self.has_manager:
             raise InvalidInput("--lend", self.lend, "a manager, which lends", "say --manager")
+        if self.log_format not in FORMATS:
+            raise InvalidInput("--log-format", self.log_format, " or ".join(FORMATS))
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
 
@@ -117,7 +149,20 @@ class UpConfig:
             asked += [USUAL, self.usual_gpu_pods]
         if self.load_aware is not None:
             asked += ["--load-aware", str(self.load_aware)]
+        if self.has_credit:
+            asked.append("--credit")
         return tuple(asked)
+
+    def rebalancer_options(self) -> tuple[str, ...]:
+        """The rebalancer's command-line options."""
+        asked = ["--profile", self.profile]
+        for name in self._written_names():
+            asked += [FLAG, name]
+        if self.load_aware is not None:
+            asked += ["--load-aware", str(self.load_aware)]
+        if self.rebalancer_config is not None:
+            return (*asked, "--act", "--config", str(self.rebalancer_config))
+        return (*asked, "--act", "--interval-s", f"{REBALANCER_INTERVAL_S:g}", "--watch-s", f"{REBALANCER_WATCH_S:g}")
 
     def cpus(self) -> CpuShape | None:
         """The CPU topology that simulated nodes report."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable
 from time import perf_counter
 
+from cotenant.services.credit.opening import FILE
+from cotenant.services.logs import log_to_stderr
 from cotenant.services.scheduler.names import cluster_profile
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
+from cotenant.services.up.console import TOKEN_FILE
 from cotenant.services.up.warming import is_warm, warm_apart
 
 Say = Callable[[str], None]
@@ -21,7 +23,7 @@ def run(config: UpConfig, say: Say) -> int:
     """Run until SIGTERM or Ctrl-C. Errors during the start are raised; `say` is called with lines for a person."""
     import uvloop
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_to_stderr("warning", config.log_format)
     return uvloop.run(_run(config, say))
 
 
@@ -82,6 +84,12 @@ def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
         parts += ["controllers", f"scheduler ({config.profile})", "extender"]
     if config.has_manager:
         parts.append("manager")
+    if config.has_traces:
+        parts.append("traces")
+    if config.has_rebalancer:
+        parts.append("rebalancer")
+    if config.has_credit:
+        parts.append("credit")
     if config.nodes:
         parts.append(f"{config.nodes} simulated nodes")
     lines = [
@@ -91,9 +99,22 @@ def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
     ]
     if endpoints.extender_port:
         lines.append(f"  extender: http://127.0.0.1:{endpoints.extender_port}")
+    if endpoints.otlp_http_port:
+        lines.append(
+            f"  OTLP: http://127.0.0.1:{endpoints.otlp_http_port} (HTTP), 127.0.0.1:{endpoints.otlp_grpc_port} (gRPC)"
+        )
     if endpoints.scheduler_port:
         lines.append(
             f"  metrics: http://127.0.0.1:{endpoints.scheduler_port}/metrics  logs: {config.directory / 'logs'}"
+        )
+    if endpoints.credit_port:
+        store = config.directory / FILE
+        lines.append(
+            f"  credit: http://127.0.0.1:{endpoints.credit_port}/credit/v1/tenants  cotenant credit list --store {store}"
+        )
+    if endpoints.console:
+        lines.append(
+            f"  console: {endpoints.console}  (the link works once; later: the token in {config.directory / TOKEN_FILE})"
         )
     lines.append(
         "nothing is kept after the end" if config.is_ephemeral else f"everything is kept in {config.directory}"

@@ -33,15 +33,16 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.model.errors import InvalidInput
+from cotenant.services.certificates.keeper import CertificateKeeper
 from cotenant.services.kube_process.identity import new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.kube_process.process import KubeProcess
-from cotenant.services.running import log_to_stderr, raise_descriptors, run_until_signal
+from cotenant.services.logs import log_to_stderr
+from cotenant.services.running import raise_descriptors, run_until_signal
 from cotenant.services.webhook.app import Application
 from cotenant.services.webhook.configurations import NAME, POLICIES, configurations
 from cotenant.services.webhook.facts import Facts
 from cotenant.services.webhook.injection import CHECK_S, Injector
-from cotenant.services.webhook.keeping import CertificateKeeper
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.reviewer import Reviewer, Rules
 from cotenant.services.webhook.watches import add_watches, has_pods
@@ -70,6 +71,7 @@ class WebhookSettings:
     inject_every_s: float = CHECK_S
     rules: Rules = field(default_factory=Rules)
     log_level: str = "info"
+    log_format: str = "text"
 
 
 def check(settings: WebhookSettings) -> Address:
@@ -211,7 +213,7 @@ async def serve(settings: WebhookSettings, stop: asyncio.Event, listening: Calla
 def run(settings: WebhookSettings) -> int:
     """Run until SIGTERM or SIGINT. Raises `InvalidInput`."""
     check(settings)
-    log_to_stderr(settings.log_level)
+    log_to_stderr(settings.log_level, settings.log_format)
     raise_descriptors()
 
     async def main(stop: asyncio.Event) -> None:

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from cotenant.cli.cluster.explain_node import lines
+from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS
+from cotenant.drivers.kube.kinds.custom.device import DEVICES
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
@@ -111,3 +113,47 @@ def test_the_pods_that_hold_an_amount_are_listed_and_those_whose_idle_requests_i
     assert "  32000m held by 2 pods\n    30000m  a/large\n     2000m  a/small" in text
     assert "prod and mid pods that use less than they request\n  a/b  CPU 20000m of 40000m, memory 1Gi of 2Gi" in text
     assert "no pod on the node holds any" in "\n".join(lines(_view()))
+
+
+def test_gpus_and_zones_are_shown_with_their_terms() -> None:
+    read = msgspec.json.decode
+    gpus = {name: {"value": 200, "terms": [["2 GPUs of 100", 200]]} for name in ("koordinator.sh/gpu", "koordinator.sh/gpu-core")}  # fmt: skip
+    node: Any = {
+        "metadata": {"name": "n", "uid": "u", "annotations": {"cotenant.io/gpu-totals": json.dumps(gpus)}},
+        "status": {"allocatable": {"cpu": "100", "memory": "100Gi", "koordinator.sh/gpu": "200", "koordinator.sh/gpu-core": "100"}},
+    }  # fmt: skip
+    amount = {"policy": "usage", "value": 7000, "terms": [["capacity", 50000], ["margin above 60 %", -43000]]}
+    resources = [{"name": name, "capacity": text, "allocatable": text, "available": text} for name, text in (("cpu", "50"), ("memory", "50Gi"), ("kubernetes.io/batch-cpu", "7000"))]  # fmt: skip
+    topology: Any = {
+        "metadata": {"name": "n", "annotations": {"cotenant.io/lent": json.dumps({"zones": {"node-0": {"batch-cpu": amount}}})}},
+        "zones": [{"name": "node-0", "type": "Node", "resources": resources}],
+    }  # fmt: skip
+    device: Any = {
+        "metadata": {"name": "n"},
+        "spec": {"devices": [{"type": "gpu", "minor": i, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}} for i in range(2)]},
+    }  # fmt: skip
+    view = answer(
+        read(json.dumps(node), type=NODES.form), [], None, None,
+        read(json.dumps(topology), type=CPU_REPORTS.form), read(json.dumps(device), type=DEVICES.form),
+    )  # fmt: skip
+    text = "\n".join(lines(view))
+    assert "koordinator.sh/gpu-core 100, by healthy GPUs" in text
+    assert "200  2 GPUs of 100" in text
+    assert "another writer has changed it since" in text  # 100 is on the node
+    assert "of this in NUMA zone node-0" in text
+    assert "  batch-cpu 7000m, by usage" in text
+
+
+def test_annotations_that_cannot_be_read_hide_no_zone_and_no_gpu() -> None:
+    read = msgspec.json.decode
+    node: Any = {
+        "metadata": {"name": "n", "annotations": {"cotenant.io/gpu-totals": '{"koordinator.sh/gpu": 3}'}},
+        "status": {"allocatable": {"cpu": "100", "memory": "100Gi"}},
+    }
+    device: Any = {
+        "metadata": {"name": "n"},
+        "spec": {"devices": [{"type": "gpu", "minor": 0, "health": True, "resources": {"koordinator.sh/gpu-core": "100"}}]},
+    }  # fmt: skip
+    view = answer(read(json.dumps(node), type=NODES.form), [], None, None, None, read(json.dumps(device), type=DEVICES.form))  # fmt: skip
+    assert [each.resource for each in view.gpus] == ["koordinator.sh/gpu", "koordinator.sh/gpu-core"]
+    assert "computed now; nothing was written" in "\n".join(lines(view))

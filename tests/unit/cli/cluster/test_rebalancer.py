@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cotenant.cli.cluster.rebalancer_showing import show
-from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove, PoolPlan
+from cotenant.engine.rebalancer.plan import KeptPod, KindPlan, Plan, PlannedMove, PoolPlan, PredictedEffect
 from cotenant.services.rebalancer.planning import plan_json
 
 MOVE = PlannedMove(
@@ -60,9 +60,29 @@ def test_a_plan_is_printed_within_100_columns(
         assert part in text
 
 
+def test_other_kinds_and_predicted_effects_are_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    effect = PredictedEffect(1.2, 0.3, 0.5, 0.4, None, 0.25, "shop/cart-0", 0.2, 0.0, "learned")
+    other = replace(MOVE, trigger="Defragmentation", reason="frees room for a/b, which waits", node_before={}, node_after={}, over=())  # fmt: skip
+    show(replace(PLAN, moves=(replace(MOVE, effect=effect), other), kinds=(KindPlan("Defragmentation", 2, 1),)))
+    text = capsys.readouterr().out
+    for part in (
+        "Defragmentation: 2 found, 1 solved by this plan",
+        "pod's objective, %  neighbours', %",
+        "120 -> 30           - -> 25",
+        "shop/checkout-6f8b9c7d5d-abcde: frees room for a/b, which waits (Defragmentation)",
+    ):
+        assert part in text, text
+    assert text.count("node-0001: use cpu") == 1
+    (move, _) = msgspec.json.decode(plan_json(replace(PLAN, moves=(replace(MOVE, effect=effect), other))))["moves"]
+    assert (move["effect"]["pod_after"], move["effect"]["neighbour"], move["trigger"]) == (0.3, "shop/cart-0", "LowNodeLoad")  # fmt: skip
+
+
 def test_without_metrics_it_says_who_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
     show(Plan((), (), (), 2, 0, ("a", "b"), 0, ()))
-    assert "Without NodeMetrics nothing can be planned" in " ".join(capsys.readouterr().out.split())
+    assert "Without NodeMetrics no move by load can be planned" in " ".join(capsys.readouterr().out.split())
 
 
 def test_many_reasons_are_cut_and_json_has_all(capsys: pytest.CaptureFixture[str]) -> None:

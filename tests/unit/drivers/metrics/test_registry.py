@@ -27,7 +27,13 @@ def extender() -> bytes:
 )
 def test_every_process_has_process_metrics_and_no_created_series(page: Callable[[], bytes]) -> None:
     text = page().decode()
-    for name in ("process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "python_info"):
+    for name in (
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "python_info",
+        "cotenant_python_blocks",
+    ):
         assert f"\n{name}" in text
     assert not [line for line in text.splitlines() if "_created" in line.partition("{")[0].partition(" ")[0]]
 

@@ -200,12 +200,14 @@ def test_ids_of_wrong_length_in_json_reject_the_span() -> None:
 
 
 def test_gzip_is_bounded_after_decompression() -> None:
-    assert gunzip(gzip.compress(b"abc")) == b"abc"
+    assert gunzip(gzip.compress(b"abc", mtime=0)) == b"abc"
     with pytest.raises(TooLarge, match="at most 20971520 bytes after decompression"):
         gunzip(gzip.compress(bytes(MOST_BYTES + 1)))
 
 
-@pytest.mark.parametrize("body", [b"", b"abc", gzip.compress(b"abc")[:-3], gzip.compress(b"abc") + b"x"])
+@pytest.mark.parametrize(
+    "body", [b"", b"abc", gzip.compress(b"abc", mtime=0)[:-3], gzip.compress(b"abc", mtime=0) + b"x"]
+)
 def test_a_broken_gzip_stream_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidInput, match="gzip"):
         gunzip(body)

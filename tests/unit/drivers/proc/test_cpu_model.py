@@ -63,6 +63,9 @@ def test_the_annotation_is_read_as_it_was_written() -> None:
     ("text", "cpu"), [(cpu_info_text(CpuInfo("A", True, True)), CpuInfo("A", True, True)), ("[", None)]
 )
 def test_the_managers_view_of_a_report(text: str, cpu: CpuInfo | None) -> None:
-    document = {"metadata": {"name": "n", "annotations": {CPU_BASIC_INFO: text, "other": "1"}}, "zones": [1]}
+    document = {
+        "metadata": {"name": "n", "annotations": {CPU_BASIC_INFO: text, "other": "1"}},
+        "zones": [{"name": "node-0", "type": "Node"}],
+    }
     assert read_cpu_report(msgspec.json.decode(json.dumps(document), type=CpuReport)) == ("n", cpu)
     assert read_cpu_report(msgspec.json.decode(b'{"metadata": {"name": "n"}}', type=CpuReport)) == ("n", None)

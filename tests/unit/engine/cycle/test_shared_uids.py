@@ -16,3 +16,12 @@ def test_whichever_comes_first_keeps_the_uid(order: tuple[int, int]) -> None:
         world.see(both[each])
         world.cluster.validate()
     assert world.cluster.counts["the uid of a pod is that of a reservation"] == 1
+
+
+def test_an_object_without_a_uid_is_not_taken() -> None:
+    world = World(node("a"))
+    for each in (replace(reservation("r"), uid=""), replace(pod("x"), uid=""), replace(pod("y"), uid="")):
+        world.see(each)
+    world.cluster.validate()
+    assert world.cluster.counts["a pod without a uid"] == 3
+    assert not world.cluster.decide(0.0)

@@ -98,8 +98,8 @@ def test_estimates_become_parameters_and_sums() -> None:
     batch = encoder.add_pod(Pod("b", requests=requests, qos=QoSClass.BE, estimate=estimate))[1]
     plain = encoder.add_pod(Pod("c", requests=requests))[1]
     shapes = encoder.shapes()
-    assert shapes.params[service].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 1.0, 35.0, 0.7, 60.0, 0.0, 0.0]
-    assert shapes.params[batch].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 0.0, 15.0, inf, 60.0, 0.0, 0.0]
+    assert shapes.params[service].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 1.0, 35.0, 0.7, 60.0, 0.0, 0.0, 0.0]
+    assert shapes.params[batch].tolist() == [1.5, 1000, 0.2, 0.4, 0.5, 0.0, 15.0, inf, 60.0, 0.0, 0.0, 0.0]
     assert shapes.params[plain, [Param.USE_CPU, Param.USE_MEMORY, Param.ALLOWANCE]].tolist() == [2.0, 4000.0, inf]
     # c = 2, u = 1.5, a = 0.2, b = 0.4, w = 1 / 0.5, o = b u / K = 0.15
     assert shapes.sums[service, Sum.PRESSURE] == 0.6 * MICRO

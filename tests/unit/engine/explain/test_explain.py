@@ -143,6 +143,24 @@ def test_what_if_requests_are_lower_or_higher() -> None:
     c.validate()
 
 
+def test_what_if_a_node_selector_is_set_changed_or_dropped() -> None:
+    c = cluster(node("a", labels={"disk": "ssd"}), node("b", labels={"disk": "hdd"}), node("c", 500))
+    c.pod_seen(pod("x", 1000, node_selector=Labels.of({"disk": "tape"})), 0.0)
+    c.decide(0.0)
+    assert waiting(explain(c)).passing == 0
+    answer = explain(c, "x", "selector.disk=ssd")
+    assert answer.headline.startswith("with node selector disk=ssd, 1 of 3 nodes would take it, ")
+    assert [each.node for each in answer.candidates] == ["a"]
+    assert waiting(explain(c, "x", "selector.disk=-")).passing == 2
+    answer = explain(c, "x", f"selector.{HOSTNAME}=c", "selector.disk=-")
+    assert answer.headline == (
+        f"with no node selector disk, node selector {HOSTNAME}=c it would wait: "
+        "0/3 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 2 node(s) didn't match Pod's node affinity/selector."
+    )
+    assert waiting(explain(c)).passing == 0
+    c.validate()
+
+
 def test_why_not_that_node() -> None:
     c = cluster(node("a"), node("b", 2000, taints=(Taint("team", "a", Effect.NO_SCHEDULE),)), node("c", 8000))
     c.pod_seen(pod("x", 3000), 0.0)
@@ -205,7 +223,20 @@ def test_resources_reserved_for_nominated_pods_are_not_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["cpu", "cpu=", "=1", "cpu=-1", "cpu=1,cpu=2", "pods=3", "priority=x", "priority=99999999999", "speed=2"]
+    "text",
+    [
+        "cpu",
+        "cpu=",
+        "=1",
+        "cpu=-1",
+        "cpu=1,cpu=2",
+        "pods=3",
+        "priority=x",
+        "priority=99999999999",
+        "speed=2",
+        "selector.=a",
+        "selector.a=",
+    ],
 )
 def test_an_invalid_what_if_is_an_error_of_one_line(text: str) -> None:
     with pytest.raises(InvalidInput, match="--if"):

@@ -11,9 +11,10 @@ import pytest
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.jobs import job_of
+from cotenant.engine.rebalancer.plan import Plan, PlannedMove
 from cotenant.engine.rebalancer.planner import Planner
-from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
+from cotenant.engine.rebalancer.settings import ActingSettings, MoveLimits, RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.node import Node
@@ -21,6 +22,8 @@ from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, Owned
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.groups.migration import JobPhase, MigrationJob
+from cotenant.model.groups.reservation import Reservation
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -78,6 +81,11 @@ class World:
             self.use[node][made.key] = MeasuredPod(Use(use_m, GIB))
 
     def plan(self, replicas: int = 4, measured: Callable[[str], bool] = lambda node: True) -> Plan:
+        self.measure(replicas, measured)
+        return self.planner.plan(NOW)
+
+    def measure(self, replicas: int, measured: Callable[[str], bool] = lambda node: True) -> None:
+        """Report the number of replicas and the use of each node to the planner."""
         for owner in ("web", "other"):
             self.planner.workload_seen(f"uid-{owner}", replicas)
         for node, pods in self.use.items():
@@ -85,7 +93,6 @@ class World:
                 total = sum(pod.use.cpu_m for pod in pods.values())
                 metric = NodeMetric(node, 5.0, use=Use(total, GIB), pods=pods, system=Use(0, 0))
                 self.planner.metric_seen(metric, NOW)
-        return self.planner.plan(NOW)
 
 
 def hot(**settings: Any) -> World:
@@ -271,3 +278,105 @@ def test_only_the_pods_of_the_plan_move_and_every_node_holds_its_requests(seed: 
         requested = sum(entry.seen.pod.requests.get("cpu") for entry in world.cluster.pods_on(node.name))
         if node.name in moved.values():
             assert requested <= 10_000
+
+
+def hotter() -> World:
+    """`a` uses 90 % of its CPU with nine pods, `b` nothing; measured."""
+    world = World(filter=EvictionFilter(max_moving=Share(5), max_unavailable=Share(5)))
+    world.node("a")
+    world.node("b")
+    for i in range(9):
+        world.pod(f"w{i}", "a", 1000)
+    world.measure(9)
+    return world
+
+
+def _job(move: PlannedMove, phase: JobPhase) -> MigrationJob:
+    return replace(job_of(move, "uid-web", 4, ActingSettings(), NOW), uid="j", phase=phase, node=move.node)
+
+
+def test_a_plan_beside_leaves_the_engine_as_it_is_and_is_repeated_alike() -> None:
+    world = hotter()
+    before = world.cluster.assigned()
+    first, second = world.planner.plan_beside(NOW), world.planner.plan_beside(NOW)
+    assert first == second
+    assert first.moves
+    assert world.cluster.assigned() == before
+    world.cluster.validate()
+
+
+def test_moves_that_a_measurement_does_not_show_yet_are_not_planned_again() -> None:
+    world = hotter()
+    first = world.planner.plan_beside(NOW)
+    for phase in (JobPhase.RUNNING, JobPhase.SUCCEEDED):
+        jobs = [_job(move, phase) for move in first.moves]
+        kept = {move.uid: "it moves already" for move in first.moves}
+        running = jobs if phase is JobPhase.RUNNING else []
+        ended = jobs if phase is JobPhase.SUCCEEDED else []
+        assert not world.planner.plan_beside(NOW, running, ended, kept).moves
+    assert world.planner.plan_beside(NOW, (), (), kept).moves, "without the moves the node would be overloaded"
+
+
+def test_a_workload_that_was_moved_a_moment_ago_is_left_alone() -> None:
+    world = hotter()
+    plan = world.planner.plan_beside(NOW, rate=lambda workload, replicas, more: "it was moved" if more else "")
+    assert len(plan.moves) == 1
+    assert "it was moved" in {each.reason for each in plan.kept}
+
+
+def test_the_measured_percentage_of_a_node() -> None:
+    world = hotter()
+    assert world.planner.percent("a", "cpu", NOW) == pytest.approx(90.0)
+    assert world.planner.percent("a", "cpu", NOW + 1000.0) is None
+    assert world.planner.percent("nowhere", "cpu", NOW) is None
+
+
+def test_the_engine_is_not_copied_where_no_node_is_overloaded() -> None:
+    world = World()
+    world.node("a")
+    world.pod("w0", "a", 100)
+    world.measure(4)
+    before = world.cluster.counts
+    world.cluster.copied = None  # type: ignore[assignment, method-assign]
+    assert world.planner.plan_beside(NOW).pools[0].note == "no node is overloaded"
+    assert world.cluster.counts == before
+
+
+def _without_victims(plan: Plan) -> Plan:
+    """Which of equal pods a preemption would evict depends on the order in which they were seen."""
+    kept = tuple(replace(each, reason=each.reason.partition(" would evict ")[0]) for each in plan.kept)
+    return replace(plan, kept=kept)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_round_in_the_engine_itself_equals_one_in_a_copy_and_leaves_the_engine_as_it_was(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world = World(limits=MoveLimits(per_node=int(rng.integers(0, 4))))
+    for i in range(6):
+        world.node(f"n{i}", labels=Labels.of({"half": str(i % 2)}))
+    for number in range(40):
+        node = f"n{int(6 * rng.random() ** 2)}" if rng.random() < 0.8 else ""
+        only = (
+            {"node_selector": Labels.of({"half": str(rng.integers(0, 2))})} if rng.random() < 0.3 and not node else {}
+        )
+        priority = int(rng.integers(0, 3)) * 100  # those that wait may evict others
+        world.pod(f"p{number}", node, int(rng.integers(50, 2500)), request_m=int(rng.integers(50, 3000)), priority=priority, **only)  # fmt: skip
+    world.measure(40)
+    before = {entry.seen.uid: (entry.seen, entry.node) for entry in world.cluster.every_pod()}
+    copy = Planner(world.cluster.copied(NOW), SETTINGS, lambda key: EvictionNotes(is_ready=True))
+    copy.__dict__.update({name: value for name, value in vars(world.planner).items() if name != "_cluster"})
+    expected = _without_victims(copy.plan(NOW))
+    for _ in range(3):
+        assert _without_victims(world.planner.plan_beside(NOW)) == expected
+        assert {entry.seen.uid: (entry.seen, entry.node) for entry in world.cluster.every_pod()} == before
+        world.cluster.validate()
+
+
+def test_an_engine_with_reservations_is_copied_for_a_round() -> None:
+    world = hotter()
+    requested = Amounts.of({"cpu": 100})
+    world.cluster.plugins.reservations.seen(Reservation("r", "r-uid", Pod("r", requests=requested)), NOW)
+    with world.cluster.tentative(NOW) as engine:
+        assert engine is not world.cluster
+    assert world.planner.plan_beside(NOW).moves
+    world.cluster.validate()

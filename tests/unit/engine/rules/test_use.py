@@ -24,7 +24,7 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.groups.reservation import Reservation
-from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, ReportedHistory, Use, UseSpread
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, Amounts
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.profiles import profile
@@ -329,3 +329,39 @@ def test_owners_of_a_reservation_take_its_room_instead_of_their_own() -> None:
 def test_a_risk_that_cannot_be_meant_is_refused(risk: float) -> None:
     with pytest.raises(InvalidInput, match="risk"):
         PredictedUseSettings(risk=risk)
+
+
+def _with_history(name: str, use: int, samples: int, mean: float, deviation: float) -> NodeMetric:
+    known = ReportedHistory(
+        samples, float(samples), UseSpread(mean, deviation, mean + 3 * deviation), UseSpread(GI, 0.0, GI)
+    )
+    return NodeMetric(name, 0.0, 60, Use(use, GI), pods={"default/s": MeasuredPod(Use(use, GI), history=known)}, system=Use())  # fmt: skip
+
+
+def test_a_scheduler_that_starts_continues_the_history_that_the_agent_reports() -> None:
+    """Without it the service counts by three parts of its request and one of its use, and the batch pod waits."""
+    for reported, fits in ((True, True), (False, False)):
+        c = cluster(node("n"))
+        see(c, pod("s", on="n", cpu=8000))
+        seen = _with_history("n", 1000, 500, 1000.0, 50.0) if reported else metric("n", s=1000)
+        c.plugins.predicted_use.metric_seen(seen, 1.0)
+        found = see(c, pod("b", batch=7000), now_s=2.0)
+        assert binds(found) == ({"b": "n"} if fits else {})
+
+
+def test_a_reported_history_does_not_replace_the_own_one() -> None:
+    c = cluster(node("n"))
+    see(c, pod("s", on="n", cpu=8000))
+    rule = c.plugins.predicted_use
+    rule.metric_seen(metric("n", s=7000), 1.0)
+    rule.metric_seen(_with_history("n", 1000, 500, 1000.0, 50.0), 61.0)
+    c.decide(62.0)
+    assert not binds(see(c, pod("b", batch=7000), now_s=62.0))
+
+
+def test_a_reported_history_of_a_predecessor_is_ignored() -> None:
+    """The measurement is older than the pod."""
+    c = cluster(node("n"))
+    see(c, replace(pod("s", on="n", cpu=8000), started_s=100.0), now_s=100.0)
+    c.plugins.predicted_use.metric_seen(replace(_with_history("n", 1000, 500, 1000.0, 50.0), age_s=60.0), 101.0)
+    assert not binds(see(c, pod("b", batch=7000), now_s=102.0))

@@ -11,10 +11,10 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.state.learned_profiles import LearnedProfiles, ProfileStore
 from cotenant.model.arrays import Param
+from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, Pod
-from cotenant.model.cluster.workload_profile import WorkloadProfile
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
@@ -54,7 +54,7 @@ class World:
     def store(self) -> ProfileStore:
         return self.learned.store
 
-    def of(self, number: int) -> WorkloadProfile:
+    def of(self, number: int) -> InterferenceProfile:
         return self.learned.profile(self.engine._components.assignments.encoder.shape_of(number))
 
     def param(self, number: int, param: Param) -> float:

@@ -8,7 +8,8 @@ import pytest
 
 from cotenant.lab.traces import read_table
 from cotenant.lab.traces.catalogue import FORMATS, find_format, find_table
-from cotenant.lab.traces.read import TableReader
+from cotenant.lab.traces.layout import Layout
+from cotenant.lab.traces.read import TableReader, _parse
 from cotenant.lab.traces.schema import ImportReport
 from cotenant.model.errors import InvalidInput
 
@@ -263,3 +264,9 @@ def test_declared_tables_are_consistent() -> None:
             assert len(set(names)) == len(names)
             assert set(table.key) | {rule.column for rule in table.rules} <= set(names)
             assert table.ascending is None or table.ascending in names
+
+
+@pytest.mark.parametrize("data", [b"1,2,3\n1,2\n", b"1,2\n1,2,3\n"], ids=["the first line", "a later line"])
+def test_a_longer_line_of_a_block_is_left_to_the_reading_line_by_line(data: bytes) -> None:
+    """Polars has an error of its own for each place; either way the block is read again with the line left out."""
+    assert _parse(data, Layout(("a", "b"), False), ",", quoted=False) is None

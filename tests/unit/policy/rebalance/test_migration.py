@@ -8,9 +8,9 @@ import pytest
 
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.migration import JobPhase
 from cotenant.policy.rebalance.migration.arbitration import (
     Job,
-    JobPhase,
     Verdict,
     arbitrate,
     in_order,

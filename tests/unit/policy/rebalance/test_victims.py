@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cotenant.policy.rebalance.victims import victims
+from cotenant.policy.rebalance.victims import hourly_limit, victims
 
 
 def test_long_misses_outside_the_back_off_move_largest_first() -> None:
@@ -18,3 +18,15 @@ def test_long_misses_outside_the_back_off_move_largest_first() -> None:
 def test_one_absurd_latency_does_not_outweigh_a_large_replica_for_ever() -> None:
     order = victims(np.array([2, 2]), np.array([1000.0, 3.0]), np.array([2.0, 16.0]), np.full(2, np.inf), 2.0, 0.0)
     assert order.tolist() == [1, 0]
+
+
+def test_the_hourly_limit_widens_with_the_replicas_that_miss_beyond_the_tolerated_share_and_ends_at_a_twentieth() -> (
+    None
+):
+    assert hourly_limit(1000, missing=0, share=0.002) == 2
+    assert hourly_limit(1000, missing=10, share=0.002) == 2
+    assert hourly_limit(1000, missing=25, share=0.002) == 17
+    assert hourly_limit(1000, missing=900, share=0.002) == 50
+    assert hourly_limit(1000, missing=900, share=0.2) == 200  # a wider usual limit stays
+    assert hourly_limit(7, missing=0, share=0.002) == 1  # a small cluster may move one
+    assert hourly_limit(0, missing=0, share=1.0) == 0

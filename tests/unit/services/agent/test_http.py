@@ -84,6 +84,14 @@ def test_explain_by_group_and_by_pod(ask: Ask, begun: tuple[World, AgentProcess]
         assert story["text"]
 
 
+def test_the_story_of_a_service_says_that_the_policy_is_off(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    status, story = get(ask, begun[1], "/v1/explain", "service=shop/web")
+    assert status == 200
+    assert story["enabled"] is False
+    assert story["replicas"] == ["shop/web"]
+    assert "the policy `recovery` is switched off on this node" in story["text"]
+
+
 @pytest.mark.parametrize(
     ("path", "query", "status"),
     [
@@ -91,6 +99,7 @@ def test_explain_by_group_and_by_pod(ask: Ask, begun: tuple[World, AgentProcess]
         ("/v1/explain", "group=a&pod=b", 400),
         ("/v1/explain", "group=a&group=b", 400),
         ("/v1/explain", "group=nobody", 404),
+        ("/v1/explain", "service=shop/nothing", 404),
         ("/v1/explain", "pod=%ff", 400),
         ("/v1/decisions", "since=x", 400),
         ("/v1/decisions", "since=-1", 400),

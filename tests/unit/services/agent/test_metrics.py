@@ -14,7 +14,7 @@ from cotenant.engine.node.settings import Mode
 from cotenant.services.agent.configuration.config import Reports
 from cotenant.services.agent.latency import LatencyOutcome
 
-DASHBOARD = Path(__file__).parents[4] / "deploy" / "dashboards" / "node.json"
+DASHBOARD = Path(__file__).parents[4] / "deploy/chart/files/dashboards/node.json"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 

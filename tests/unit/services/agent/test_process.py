@@ -476,3 +476,61 @@ policies:
         assert w.knobs.snapshot() == {}  # its time is over
 
     live(w, scenario)
+
+
+def test_a_culprit_is_held_proven_and_the_service_has_a_story(tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text("""
+mode: act
+writable: [top]
+groups:
+  - {group: top/web, name: shop/web, qos: LS, objective_p99_ms: 5}
+  - {group: top/job, name: jobs/one, qos: BE}
+  - {group: top/calm, name: jobs/two, qos: BE}
+policies:
+  best_effort_cpu: null
+  burst: null
+  recovery: {rungs: [cap, idle], max_action: idle, lease_us: 5000000, attribution: {signals: [run-delay]}}
+""")
+    w = World(read_config(file))
+
+    async def scenario(process: AgentProcess) -> None:
+        held = Target("top/job", Knob.CPU_MAX)
+        for second in range(40):
+            limited = held in w.knobs.snapshot()
+            loud = second > 12 and not limited
+            w.use = {"top/web": 1000, "top/job": 1400 if loud else 100, "top/calm": 400 + 50 * (second % 3)}
+            w.delay_ppm = {"top/web": 900_000 if loud else 20_000}
+            await w.tick(process)
+            story = process.agent.service_story("shop/web")
+            assert story is not None
+            if story.incidents and story.incidents[0].stage == "holding":
+                break
+        assert w.knobs.snapshot() == {held: "42000 100000"}
+        (incident,) = story.incidents
+        assert (incident.cause, incident.culprit) == ("pod", "jobs/one")
+        assert [link.link for link in incident.chain if link.link != "evidence"] == [
+            "objective",
+            "burn",
+            "victim",
+            "cause",
+            "action",
+            "recovery",
+        ]
+        assert incident.recovered_after_us is not None
+        assert any(line.startswith("  action") and "cap for jobs/one helped" in line for line in story.text)
+        w.use, w.delay_ppm = {"top/web": 1000, "top/job": 100, "top/calm": 400}, {"top/web": 20_000}
+        await w.tick(process, 20)
+        assert w.knobs.snapshot() == {}  # its time is over
+        story = process.agent.service_story("shop/web")
+        assert story is not None
+        assert story.incidents[0].stage == "recovered"
+        told = process.metrics.page().decode()
+        for line in (
+            'cotenant_agent_incidents{stage="holding"} 0.0',
+            'cotenant_agent_recovery_actions_total{outcome="helped",rung="cap"} 1.0',
+            'cotenant_agent_recovery_actions_total{outcome="no effect",rung="cap"} 0.0',
+        ):
+            assert line in told
+
+    live(w, scenario)

@@ -1,14 +1,19 @@
-"""What the demonstration takes, and the table of a day in which the cluster did not keep up."""
+"""What the demonstration takes, the table of a day in which the cluster did not keep up, and the page."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.services.demo import page
 from cotenant.services.demo.run import DayOutcome, DemoConfig, Sample
+from cotenant.services.experiments.outcome import Check, Curve, Findings, Picture
 
 
 def samples(*hours: float) -> list[Sample]:
@@ -57,11 +62,14 @@ def test_a_cluster_that_fell_behind_shows_no_figure_as_a_result(bad: DayOutcome,
     assert line.startswith(f"* kube-default: the cluster did not keep up with the day: {why}.")
 
 
-def test_the_page_says_it_too(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_page_says_it_too(tmp_path: Path) -> None:
     page.write(tmp_path / "report.html", DemoConfig(), [replace(GOOD, placed=109, services_placed=False)])
     text = (tmp_path / "report.html").read_text()
     assert "only 109 of 1600 pods were placed" in text
     assert "13.80" not in text.partition("<script>")[0]
+    assert _data(tmp_path / "report.html")["figures"] == {}
+    page.write(tmp_path / "report.html", DemoConfig(), [GOOD, replace(GOOD, profile="slow", services_placed=False)])
+    assert [each["name"] for each in _data(tmp_path / "report.html")["figures"]["violation"]["data"]] == [GOOD.profile]
 
 
 @pytest.mark.parametrize(
@@ -75,3 +83,47 @@ def test_unknown_profiles_and_policies_are_refused(profile: str) -> None:
 def test_loads_that_no_workload_can_have_are_refused() -> None:
     with pytest.raises(InvalidInput, match="--load"):
         DemoConfig(load=0.0)
+
+
+def _data(path: Path) -> dict[str, Any]:
+    text = path.read_text()
+    found: dict[str, Any] = json.loads(text.partition('id="report-data">')[2].partition("</script>")[0])
+    return found
+
+
+def test_the_hours_that_count_set_the_scale_and_ours_is_emphasised(tmp_path: Path) -> None:
+    early = [Sample(0.1 * each, 0.6, 0.3, 0.9, 0.2, 100) for each in range(29)]
+    ours = replace(GOOD, profile="cotenant+peak", samples=[*early, *samples(*(3.0 + 0.2 * each for each in range(50)))])
+    page.write(tmp_path / "report.html", DemoConfig(), [ours, GOOD])
+    figure = _data(tmp_path / "report.html")["figures"]["violation"]
+    assert figure["layout"]["yaxis"]["range"] == pytest.approx([0, 13.8 * 1.08])
+    assert [(each["name"], each["x1"]) for each in figure["layout"]["shapes"]] == [("uncounted", 3.0)]
+    assert [each["name"] for each in figure["data"]] == ["kube-default", "cotenant+peak"]  # ours on top
+    assert figure["data"][1]["line"]["width"] > figure["data"][0]["line"]["width"]
+    text = (tmp_path / "report.html").read_text()
+    assert "reach 90 %" in text
+    assert re.search(r'<tr class=ours><th scope="row" class=name>cotenant\+peak<', text)
+
+
+def test_the_node_side_is_in_the_same_page(tmp_path: Path) -> None:
+    curve = Curve("batch work", [0, 1], [1.0, None], "#000000")
+    found = Findings(
+        "sine",
+        "A sine",
+        1,
+        (),
+        1,
+        {},
+        (Check("correlation", 0.99, 0.95, at_least=True),),
+        ("arm", "correlation"),
+        (("regulated", "0.99"),),
+        pictures=(Picture("CPU", "s", "%", [("alone", [curve]), ("together", [curve])]),),
+    )
+    path = tmp_path / "report.html"
+    page.write(path, DemoConfig(), [GOOD], page.NodeSide(found, "cotenant node experiment sine"))
+    text = path.read_text()
+    assert "cotenant node experiment sine" in text
+    assert {"violation", "node-0-0", "node-0-1"} <= _data(path)["figures"].keys()
+    assert _data(path)["figures"]["node-0-0"]["data"][0]["y"] == [1.0, None]
+    page.write(path, DemoConfig(), [GOOD], page.NodeSide(skipped="it needs <root>"))
+    assert "Not shown on this machine: it needs &lt;root&gt;" in path.read_text()

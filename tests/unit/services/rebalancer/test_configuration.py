@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.engine.rebalancer.settings import ActingSettings, Defragmentation, Packing, PodScope
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.migration import EvictPolicy, JobMode
 from cotenant.policy.rebalance.loads.detector import AnomalyCondition
 from cotenant.policy.rebalance.migration.evictable import Gate
+from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
 from cotenant.policy.rebalance.migration.workload_limits import Share
+from cotenant.policy.rebalance.violations.contract import Rule
 from cotenant.services.rebalancer.configuration import parse_settings, read_settings
 
 EXAMPLE = Path(__file__).parents[4] / "deploy" / "rebalancer" / "descheduler.yaml"
@@ -99,8 +103,9 @@ def test_what_matters_only_where_moves_are_carried_out_is_listed() -> None:
         (text(migration="skipEvictionGates: [Everything]"), "skipEvictionGates[0]: Everything: expected MaxUnavailablePerWorkload or"),
         (text(migration="maxMigratingPerWorkload: many"), "maxMigratingPerWorkload: many: expected a number, or a percentage"),
         (text(migration="priorityThreshold: {name: high}"), "priorityThreshold.name: high: expected value"),
-        (text(balance="[{name: HighNodeUtilization}]"), "balance.enabled[0].name: HighNodeUtilization: expected LowNodeLoad: no other plugin is built"),
-        (text(balance="[]"), "f: profiles: 0 of 1 enable LowNodeLoad"),
+        (text(balance="[{name: LowNodeUtilization}]"), "balance.enabled[0].name: LowNodeUtilization: expected LowNodeLoad or RemovePodsViolatingTopologySpreadConstraint or HighNodeUtilization or Defragmentation"),
+        (text(balance="[{name: HighNodeUtilization}]"), "HighNodeUtilization.thresholds: {}: expected percentages of requests"),
+        (text(balance="[]"), "f: profiles: 0 of 1 enable a plugin that moves pods"),
         (text(head="maxNoOfPodsToEvictTotal: -2"), "maxNoOfPodsToEvictTotal: -2: expected 0 or more"),
         (b"kind: Pod", "f: kind: Pod: expected DeschedulerConfiguration"),
         (b"[", "f: "),
@@ -115,3 +120,93 @@ def test_errors_name_the_field(given: bytes, said: str) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--config"):
         read_settings(tmp_path / "absent.yaml")
+
+
+def test_how_moves_are_carried_out() -> None:
+    given = text(
+        migration="defaultJobMode: EvictDirectly, defaultJobTTL: 10m, evictQPS: '2.5', evictBurst: 3, evictionPolicy: Delete, maxEvictionsPerMinute: 0, "
+        "defaultDeleteOptions: {gracePeriodSeconds: 7}, schedulerNames: [x], "
+        "objectLimiters: {workload: {duration: 1m, maxMigrating: 2, burst: 4}, namespace: {duration: 1m}}",
+        head="dryRun: false\ndeschedulingInterval: 30s\n",
+    )
+    acting = parse_settings(given, "f").acting
+    assert (acting.acts, acting.interval_s, acting.mode, acting.ttl_s) == (True, 30.0, JobMode.EVICT_DIRECTLY, 600.0)
+    assert (acting.evictions_per_s, acting.burst, acting.grace_s) == (2.5, 3, 7)
+    assert acting.migration.policy is EvictPolicy.DELETE
+    assert acting.migration.per_minute == 0
+    assert acting.migration.per_workload == ObjectLimit(60.0, Share(2), 4)
+    assert acting.ignored == ("MigrationController.objectLimiters.namespace", "MigrationController.schedulerNames")
+
+
+def test_a_new_installation_is_a_dry_run_and_either_dry_run_counts() -> None:
+    assert parse_settings(text(), "f").acting == ActingSettings()
+    assert ActingSettings().acts is None
+    assert parse_settings(text(migration="dryRun: true", head="dryRun: false\n"), "f").acting.acts is False
+
+
+@pytest.mark.parametrize(
+    ("migration", "said"),
+    [
+        ("defaultJobMode: Never", "defaultJobMode"),
+        ("evictionPolicy: Never", "evictionPolicy"),
+        ("evictQPS: fast", "evictQPS"),
+        ("evictQPS: 0", "evictQPS"),
+        ("evictBurst: 0", "evictBurst"),
+        ("defaultJobTTL: soon", "defaultJobTTL"),
+        ("maxEvictionsPerMinute: -1", "maxEvictionsPerMinute"),
+        ("defaultDeleteOptions: {gracePeriodSeconds: -1}", "gracePeriodSeconds"),
+        ("objectLimiters: {workload: 3}", "objectLimiters.workload"),
+        ("objectLimiters: {workload: {durations: 1m}}", "objectLimiters.workload.durations"),
+    ],
+)
+def test_errors_in_how_moves_are_carried_out(migration: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        parse_settings(text(migration=migration), "f")
+
+
+KINDS = """
+profiles:
+- plugins:
+    deschedule: {enabled: [{name: RemovePodsViolatingNodeAffinity}, {name: RemovePodsViolatingNodeTaints}, {name: RemovePodsViolatingInterPodAntiAffinity}, {name: MissedObjectives}]}
+    balance: {enabled: [{name: RemovePodsViolatingTopologySpreadConstraint}, {name: Defragmentation}, {name: HighNodeUtilization}]}
+  pluginConfig:
+  - {name: RemovePodsViolatingNodeTaints, args: {excludedTaints: [dedicated, team=x], namespaces: {exclude: [kube-system]}}}
+  - {name: RemovePodsViolatingInterPodAntiAffinity, args: {labelSelector: {matchLabels: {app: web}}}}
+  - {name: HighNodeUtilization, args: {thresholds: {cpu: 20}, numberOfNodes: 1, evictableNamespaces: {exclude: [a]}}}
+  - {name: Defragmentation, args: {waitsSeconds: 30, maxPodsMoved: 2}}
+  - {name: MissedObjectives, args: {windows: 5, leastGain: 0.3}}
+"""
+
+
+def test_the_other_kinds_of_moves() -> None:
+    settings = parse_settings(KINDS.encode(), "f")
+    kinds = settings.kinds
+    assert settings.pools == ()
+    assert set(kinds.repairs) == set(Rule)
+    assert kinds.repairs[Rule.NODE_TAINTS].exclude == ("kube-system",)
+    assert kinds.excluded_taints == ("dedicated", "team=x")
+    selector = kinds.repairs[Rule.ANTI_AFFINITY].selector
+    assert selector is not None
+    assert selector.matches(Labels.of({"app": "web"}))
+    assert kinds.packing == Packing({"cpu": 20}, 1, scope=PodScope(exclude=("a",)))
+    assert kinds.defragmentation == Defragmentation(30.0, 2)
+    assert kinds.objectives is not None
+    assert (kinds.objectives.misses.windows, kinds.objectives.misses.least_gain) == (5.0, 0.3)
+    assert not parse_settings(text(), "f").kinds
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("windows: 5", "windows: 0", "pluginConfig[4].args.windows: 0: expected 1 or more"),
+        ("waitsSeconds: 30", "waitsSeconds: -1", "waitsSeconds: -1.0: expected 0 or more seconds"),
+        ("thresholds: {cpu: 20}", "thresholds: {cpu: 120}", "thresholds.cpu: 120"),
+        ("excludedTaints: [dedicated, team=x]", "includePreferNoSchedule: true", "includePreferNoSchedule: True: expected false"),
+        ("maxPodsMoved", "maxPodMoved", "did you mean maxPodsMoved?"),
+        ("{name: MissedObjectives}", "{name: PodLifeTime}", "deschedule.enabled[3].name: PodLifeTime: expected RemovePodsViolatingNodeAffinity or"),
+    ],
+)  # fmt: skip
+def test_errors_of_the_other_kinds(before: str, after: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_settings(KINDS.replace(before, after, 1).encode(), "f")
+    assert words in str(caught.value)

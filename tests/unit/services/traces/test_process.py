@@ -10,17 +10,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
+from socket import AF_INET, SOCK_DGRAM, socket
 from urllib.parse import urlsplit
 
 import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from tests.fakes.jaeger_datagrams import SERVER_SPAN
 from tests.fakes.spans import EPOCH_S, Given, request_of
+from tests.fakes.waiting import eventually
 
 from cotenant.cli.main import main
 from cotenant.drivers.otlp.grpc_server import METHOD
+from cotenant.engine.node.recovery.story import ServiceStory
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanKind
+from cotenant.services.reporting.stories import STORIES, StoryReport
+from cotenant.services.reporting.stories import encode as encode_story
 from cotenant.services.traces import app as app_module
 from cotenant.services.traces import process
 from cotenant.services.traces.process import TraceSettings, check, serve
@@ -86,8 +92,8 @@ class Running:
         async def work() -> None:
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
 
-            def listening(url: str, grpc_address: str) -> None:
-                self.url, self.grpc_address = url, grpc_address
+            def listening(at: process.Listening) -> None:
+                self.url, self.grpc_address, self.jaeger_udp = at.url, at.grpc, at.jaeger_udp
                 self._loop.call_soon(self._ready.set)
 
             await serve(self.settings, self._stop, listening, self.clock)
@@ -184,6 +190,39 @@ def test_the_command_line_shows_what_was_received(running: Running, capsys: pyte
     assert page["spans"][2]["tags"] == {"user": "u1"}
 
 
+def test_jaeger_clients_datagrams_are_counted_by_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Running(TraceSettings(http="127.0.0.1:0", grpc="", jaeger_udp="127.0.0.1:0")) as one:
+        with socket(AF_INET, SOCK_DGRAM) as client:
+            host, _, port = one.jaeger_udp.rpartition(":")
+            for datagram in (b"garbage", SERVER_SPAN):
+                client.sendto(datagram, (host, int(port)))
+        eventually("both are counted", lambda: 'transport="jaeger-udp"} 1.0' in one.ask("GET", "/metrics")[1].decode())
+        metrics = one.ask("GET", "/metrics")[1].decode()
+    assert 'cotenant_traces_answers_total{status="INVALID_ARGUMENT",transport="jaeger-udp"} 1.0' in metrics
+    assert "cotenant_traces_spans_total 1.0" in metrics
+
+
+def test_incidents_that_agents_report_are_explained_by_service(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = ServiceStory("shop/web", "n1", 1, True, ("shop/web-0",), (), ("service shop/web: replicas shop/web-0",))
+    body = encode_story(StoryReport("n1", running.clock(), story))
+    assert running.ask("POST", STORIES, body)[0] == 204
+    assert running.ask("POST", STORIES, b"{}")[0] == 400
+    assert running.ask("PUT", STORIES, body)[0] == 405
+    ask = ["explain", "service", "shop/web", "--traces", running.url]
+    assert main(ask) == 0
+    assert capsys.readouterr().out == "node n1\nservice shop/web: replicas shop/web-0\n"
+    assert main([*ask, "--json"]) == 0
+    (node,) = json.loads(capsys.readouterr().out)["nodes"]
+    assert (node["node"], node["replicas"]) == ("n1", ["shop/web-0"])
+    assert main(["explain", "service", "cart", "--traces", running.url]) == 1
+    assert "no node has reported an incident of default/cart" in capsys.readouterr().err
+    for wrong, words in ((["--agent", "x:1"], "not together with --traces"), (["--traces", "x"], "--traces: x:")):
+        assert main(["explain", "service", "cart", *(ask[3:] if "--agent" in wrong else ()), *wrong]) == 2
+        assert words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
@@ -242,6 +281,9 @@ def test_a_token_is_needed_for_everything_but_health(tmp_path: Path, monkeypatch
     ("settings", "field"),
     [
         (TraceSettings(http="0.0.0.0:4318"), "--http"),
+        (TraceSettings(jaeger_udp="0.0.0.0:6831"), "--jaeger-udp"),
+        (TraceSettings(jaeger_udp="unix:/run/x"), "--jaeger-udp"),
+        (TraceSettings(request_moves=True), "--request-moves"),
         (TraceSettings(grpc=":4317"), "--grpc"),
         (TraceSettings(grpc="unix:/run/x"), "--grpc"),
         (TraceSettings(http="x"), "--http"),

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from cotenant.drivers.http.trust import trusting
 from cotenant.drivers.kube.client.credentials import (
     Certificate,
     Credential,
@@ -56,7 +57,7 @@ class Access:
         if not self.server.startswith("https:"):
             return None
         try:
-            context = ssl.create_default_context(cadata=self.ca_pem or None)
+            context = trusting(self.ca_pem or None)
         except (ssl.SSLError, ValueError) as error:
             raise InvalidInput(
                 f"{self.source}: certificate-authority", "(data)", "certificates as PEM", str(error)

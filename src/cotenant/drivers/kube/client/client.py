@@ -67,6 +67,11 @@ class Client(Transport):
         """One object."""
         return self._decode(kind.form, await self.request("GET", kind.path(namespace, name)))
 
+    async def all_of(self, kind: Kind[T]) -> tuple[T, ...]:
+        """Every object of a cluster-scoped kind of which there are few; in one answer."""
+        listed = self._decode(_Listed, await self.request("GET", kind.path()))
+        return tuple(self._decode(kind.form, bytes(each)) for each in listed.items)
+
     async def has_any(self, kind: Kind[Any], namespace: str, *, labels: str = "", fields: str = "") -> bool:
         """Whether there is any object of a kind that these selectors match; no namespace = in all of them."""
         query = {"limit": "1", "labelSelector": labels, "fieldSelector": fields}

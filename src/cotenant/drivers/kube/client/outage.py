@@ -30,6 +30,11 @@ class Outage:
         """The logging level of one failed attempt: a warning, unless the outage has been reported."""
         return logging.WARNING if self._since_s is None else logging.DEBUG
 
+    @property
+    def lasts_s(self) -> float:
+        """How long the server has not answered; 0 while it does."""
+        return 0.0 if self._since_s is None else self._monotonic() - self._since_s
+
     def failed(self, error: Exception) -> None:
         """A request got no answer."""
         now_s = self._monotonic()

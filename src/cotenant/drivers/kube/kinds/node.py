@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import Condition, ObjectMeta
 from cotenant.drivers.kube.kinds.taints import Taint, read_taints
 from cotenant.model.cluster.annotations import ON_NODES
@@ -37,6 +37,13 @@ class NodeImage(ApiStruct, frozen=True):
     size_bytes: int = 0
 
 
+class NodeAddress(ApiStruct, frozen=True):
+    """An address of a node; `type` is InternalIP, Hostname, ..."""
+
+    type: Text = None
+    address: Text = None
+
+
 class NodeStatus(ApiStruct, frozen=True):
     """What the node's kubelet reports."""
 
@@ -44,6 +51,7 @@ class NodeStatus(ApiStruct, frozen=True):
     capacity: Quantities = None
     conditions: tuple[Condition, ...] | None = None
     images: tuple[NodeImage, ...] | None = None
+    addresses: tuple[NodeAddress, ...] | None = None
 
 
 class NodeObject(ApiStruct, frozen=True):
@@ -74,6 +82,12 @@ def read_node(obj: NodeObject) -> Node:
         images=tuple((name, each.size_bytes) for each in status.images or () for name in each.names or ()),
         annotations=_known_annotations(meta.annotations),
     )
+
+
+def internal_address(obj: NodeObject) -> str:
+    """The first internal address; empty where the node has none."""
+    found = (obj.status.addresses if obj.status is not None else None) or ()
+    return next((each.address or "" for each in found if each.type == "InternalIP"), "")
 
 
 def _known_annotations(written: Mapping[str, str] | None) -> Labels:

@@ -98,7 +98,8 @@ class LeaderElector:
             await self._follow(self._election.step(self._now(), self._wall()))
             if self.holder != shown and not self._election.leading:
                 shown = self.holder
-                _log.info("waiting for the lease %s/%s, held by %r", self._namespace, self._name, shown)
+                held = f"held by {shown!r}" if shown else "held by no process"
+                _log.info("waiting for the lease %s/%s, %s", self._namespace, self._name, held)
 
     async def _renew(self) -> None:
         """Until the lease is lost."""

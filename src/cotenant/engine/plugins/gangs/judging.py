@@ -51,7 +51,7 @@ class GangJudging:
         self._placer = cycle.placer
         self._assume = cycle.assume
         self._gangs = gangs
-        self._preempting = GangPreempting(components, gangs)
+        self._preempting = GangPreempting(components, gangs, cycle.placer)
         self._rejected: list[_Rejected] = []
 
     def judge(self, group: Group, now_s: float) -> None:
@@ -148,16 +148,21 @@ class GangJudging:
         ):
             return None
         others = nominated if topology is not None and topology.required else EVERYWHERE
-        mark = placing.mark()
         nodes, node_of = assignments.encoder.node_rows, self._components.nominations.node_of
         expected = [(entry, nodes.get(node_of(entry.seen.uid), -1)) for entry in entries]
         expected.sort(key=lambda pair: pair[1] < 0)
-        found = place_each(self._components, expected, others, now_s)
-        judged = {entry: judgement for (entry, _), judgement in zip(expected, found, strict=True)}
-        placed = [entry for entry in entries if judged[entry].row >= 0]
-        if placed and not self._gangs.lacking(keys, placed):
-            return [judged[entry] for entry in entries]
-        placing.undo(placed, mark)
+        for drawing in (True, False):
+            mark = placing.mark()
+            found = place_each(self._placer, len(assignments.names), expected, others, now_s, drawing)
+            judged = {entry: judgement for (entry, _), judgement in zip(expected, found, strict=True)}
+            placed = [entry for entry in entries if judged[entry].row >= 0]
+            if placed and not self._gangs.lacking(keys, placed):
+                return [judged[entry] for entry in entries]
+            drew = self._placer.drew
+            placing.undo(placed, mark)
+            self._placer.undo(now_s)
+            if not drew:
+                break
         return None
 
     def _attempt(

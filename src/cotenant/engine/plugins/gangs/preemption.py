@@ -5,17 +5,20 @@ For each missing member victims are selected as for a single pod (less important
 their nodes for the moment, and the member is placed there. A Strict gang that cannot spare a victim is evicted whole, and the resources that it frees on other nodes are used
 for the next members; since it is evicted in any case, a second simulation starts without it, and counts if it costs fewer pods. If the minimum is reached, also when all
 members are placed again without any victim, victims and nodes are the plan. A gang with a required topology is simulated in one domain after another, and the domain with the
-least loss counts. Limits: victims for at most `MOST_SEARCHES` members per simulation; budgets are counted node by node; a preferred topology is not considered.
+least loss counts. Members that own reservations draw from them in a simulation as when they are placed, and victims for one of them are searched with its reservations hidden too; where
+one drew, the same is simulated without drawing, and the lesser loss counts. Limits: what a victim drew returns to its reservation, not to the gang; victims for at most `MOST_SEARCHES` members per simulation; budgets are counted node by node; a preferred topology is not considered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cotenant.engine.cycle.access import GroupPlacer
 from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.losses import AtStake
 from cotenant.engine.cycle.placing import Judgement
 from cotenant.engine.cycle.simulated_evictions import Trial, trial
 from cotenant.engine.framework.jobs import Job
@@ -23,16 +26,22 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.directory import GangDirectory
 from cotenant.engine.plugins.gangs.topology import Place, places_to_clear
 from cotenant.model.arrays import Int, Mask
+from cotenant.policy.placement.preemption import Preemption
 
 MOST_SEARCHES = 128
 
 
 def place_each(
-    components: Components, expected: Sequence[tuple[PodInfo, int]], others: Mask, now_s: float
+    placer: GroupPlacer,
+    rows: int,
+    expected: Sequence[tuple[PodInfo, int]],
+    others: Mask,
+    now_s: float,
+    drawing: bool,
 ) -> list[Judgement]:
-    """Place each on the very row it is expected on, those with -1 on rows of `others`, in this order."""
-    every = np.arange(len(components.assignments.names))
-    return [components.placing.place([entry], now_s, others if row < 0 else every == row)[0] for entry, row in expected]
+    """Place each on the very row it is expected on, of so many `rows`; those with -1 on rows of `others`; in this order."""
+    every = np.arange(rows)
+    return [placer.place([entry], now_s, others if row < 0 else every == row, drawing)[0] for entry, row in expected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ class _Task:
     jobs: Sequence[Job]
     place: Place
     now_s: float
+    drawing: bool = True  # whether members may draw from reservations
 
 
 @dataclass(slots=True)
@@ -66,14 +76,16 @@ class _Found:
     fallen: list[PodInfo] = field(default_factory=list)
     breaks_budgets: int = 0
     of_fallen: int = 0  # those of them for gangs evicted whole
+    drew: bool = False  # whether a member was placed on reserved resources
 
 
 class GangPreempting:
     """Selects victims for whole gangs."""
 
-    def __init__(self, components: Components, gangs: GangDirectory) -> None:
+    def __init__(self, components: Components, gangs: GangDirectory, placer: GroupPlacer) -> None:
         self._components = components
         self._gangs = gangs
+        self._placer = placer
 
     def attempt(self, keys: tuple[str, ...], entries: list[PodInfo], now_s: float) -> Plan | str:
         """A plan, or why there is none. The nominations of the bundle and of less important pods must be hidden; nothing is changed."""
@@ -95,14 +107,30 @@ class GangPreempting:
         return best or why
 
     def _least_requests(self, keys: tuple[str, ...], entries: list[PodInfo]) -> Int:
-        """`int64[R]`: the least that as many members as are missing request."""
-        requests = self._components.assignments.ledger.shapes.request[[entry.shape for entry in entries]]
+        """`int64[R]`: the least that as many members as are missing request beside what they may draw from reservations."""
+        assignments = self._components.assignments
+        requests = assignments.ledger.shapes.request[[entry.shape for entry in entries]]
         missing = max(1, sum(tally.lacks() for tally in self._gangs.lacking(keys, ())))
-        return np.sort(requests, axis=0)[:missing].sum(axis=0)
+        least: Int = np.sort(requests, axis=0)[:missing].sum(axis=0)
+        axis = assignments.encoder.axis
+        for name, amount in self._placer.usable(entries):
+            if name in axis.names:
+                least[axis.column(name)] = max(0, least[axis.column(name)] - amount)
+        return least
 
     def _in(self, task: _Task) -> Plan | str:
         """A plan for one set of rows."""
         found = _Found()
+        plan = self._cheaper(task, found)
+        if not found.drew:
+            return plan
+        without = self._cheaper(replace(task, drawing=False), _Found())
+        if isinstance(plan, str) or (isinstance(without, Plan) and without.loss() < plan.loss()):
+            return without
+        return plan
+
+    def _cheaper(self, task: _Task, found: _Found) -> Plan | str:
+        """The first plan, or the one that begins with the gangs that the first evicts whole, if it costs less."""
         first = self._simulate(task, found)
         if isinstance(first, str) or len(first.fallen) in (0, len(first.victims)):
             return first
@@ -121,7 +149,9 @@ class GangPreempting:
                 rows = tuple((entry, int(assignments.ledger.row[entry.number])) for entry in found.placed)
                 victims = off.gone()
             finally:
+                found.drew |= self._placer.drew
                 placing.undo(found.placed, mark)
+                self._placer.undo(task.now_s)
             if why or not victims:
                 return why
             if not self._fits_then(task, dict(rows)):
@@ -133,20 +163,18 @@ class GangPreempting:
         placing = self._components.placing
         mark = placing.mark()
         ordered = [(entry, rows[entry]) for entry in task.entries if entry in rows]
-        judged = place_each(self._components, ordered, task.place.only, task.now_s)
+        nodes = len(self._components.assignments.names)
+        judged = place_each(self._placer, nodes, ordered, task.place.only, task.now_s, task.drawing)
         placed = [entry for (entry, _), judgement in zip(ordered, judged, strict=True) if judgement.row >= 0]
         placing.undo(placed, mark)
+        self._placer.undo(task.now_s)
         return bool(placed) and not self._gangs.lacking(task.keys, placed)
 
     def _place_all(self, task: _Task, found: _Found, off: Trial) -> str:
         """Place members, with evictions where needed, until the minimum is reached; why not."""
-        assignments, placing, preempting = (
-            self._components.assignments,
-            self._components.placing,
-            self._components.preempting,
-        )
+        assignments, preempting, placer = self._components.assignments, self._components.preempting, self._placer
         placed, place, now_s = found.placed, task.place, task.now_s
-        judged = placing.place(task.entries, now_s, place.only)
+        judged = placer.place(task.entries, now_s, place.only, task.drawing)
         missing: list[PodInfo] = []
         for entry, judgement in zip(task.entries, judged, strict=True):
             (placed if judgement.row >= 0 else missing).append(entry)
@@ -154,14 +182,14 @@ class GangPreempting:
         for entry in missing:
             if self._is_enough(task, found):
                 return ""
-            if off.gone() and placing.place([entry], now_s, place.only)[0].row >= 0:
+            if off.gone() and placer.place([entry], now_s, place.only, task.drawing)[0].row >= 0:
                 placed.append(entry)
                 continue
             looks += 1
             if looks > MOST_SEARCHES:
                 return f"preemption: victims are searched for {MOST_SEARCHES} members at most"
             stake = preempting.at_stake(task.jobs, entry, task.priority, gone=off.numbers())
-            look = preempting.look(entry, task.priority, stake, place.only)
+            look, draws = self._look(task, entry, stake)
             if look.row < 0:
                 return look.headline(len(assignments.encoder.node_rows))
             off.remove(assignments.pods.by_number[number] for number in (*look.victims, *look.rest))
@@ -172,10 +200,29 @@ class GangPreempting:
             found.of_fallen += sum(int(stake.jobs.violations[u]) for u in look.fallen)
             only = np.zeros(len(assignments.names), dtype=np.bool_)
             only[look.row] = True
-            if placing.place([entry], now_s, only)[0].row < 0:
+            if placer.place([entry], now_s, only, draws)[0].row < 0:
                 return "preemption: a member does not fit even without any less important pod"
             placed.append(entry)
         return "" if self._is_enough(task, found) else "preemption: too few members"
+
+    def _look(self, task: _Task, entry: PodInfo, stake: AtStake) -> tuple[Preemption, bool]:
+        """The victims for one member, and whether it then draws from a reservation."""
+        preempting = self._components.preempting
+        look = preempting.look(entry, task.priority, stake, task.place.only)
+        if not task.drawing:
+            return look, False
+        with self._placer.offered(entry, task.place.only) as rows:
+            drawing = None if rows is None else preempting.look(entry, task.priority, stake, rows)
+        if drawing is None or drawing.row < 0:
+            return look, False
+        if look.row >= 0 and self._loss(look) < self._loss(drawing):
+            return look, False
+        return drawing, True
+
+    def _loss(self, look: Preemption) -> tuple[bool, int, int, int, int]:
+        """As `Plan.loss`."""
+        priorities = self._components.assignments.pods.priorities[[*look.victims, *look.rest]].tolist()
+        return bool(look.fallen), look.violations, max(priorities, default=0), sum(priorities), len(priorities)
 
     def _is_enough(self, task: _Task, found: _Found) -> bool:
         return bool(found.placed) and not self._gangs.lacking(task.keys, found.placed)

@@ -18,6 +18,7 @@ from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
+from cotenant.engine.plugins.quotas.credit import advance_s, surcharge
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
 from cotenant.engine.plugins.quotas.settings import DEFAULTS, QuotaSettings
@@ -25,6 +26,7 @@ from cotenant.engine.plugins.quotas.status import LastStatuses, QuotaDescription
 from cotenant.engine.plugins.quotas.totals import Totals
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
 from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE, QuotaObject
 from cotenant.policy.quota.forest import OUTSIDE
@@ -144,6 +146,26 @@ class Quotas(Plugin):
             return pod.namespace
         return (pod.namespace, pod.labels.get(NAME), pod.labels.get(PREEMPTIBLE))
 
+    def queue_advance_s(self, entry: PodInfo) -> float:
+        """By the standing of the pod's quota, where credit is on."""
+        if not self.settings.credit:
+            return 0.0
+        world = self._settled()
+        account = world.accounts.get(entry.seen.uid) if world is not None else None
+        written = world.sorted.used.get(account.quota) if world is not None and account is not None else None
+        return advance_s(written.standing) if written is not None else 0.0
+
+    def violation_surcharge(self, seen: ObservedPod) -> float:
+        """By the debt of the pod's quota, where credit is on."""
+        if not self.settings.credit or seen.reservation:
+            return 0.0
+        world = self._settled()
+        if world is None:
+            return 0.0
+        place = world.place(seen.pod.namespace, seen.pod.labels.get(NAME) or "")
+        written = world.sorted.used.get(place.quota)
+        return surcharge(written.standing) if written is not None else 0.0
+
     def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """Admit the pods that fit their quota, and count them from then on; return the refusals by position."""
         if not self._objects:
@@ -155,7 +177,7 @@ class Quotas(Plugin):
         lots: dict[int, list[tuple[int, Account]]] = {}
         for position, entry in enumerate(pods):
             account = world.accounts[entry.seen.uid]
-            why = account.held or self._preempting.obstacle(account)
+            why = account.held or self._obstacle(account)
             if why:
                 refused[position] = Refused(self.name, why if why.endswith(".") else f"{why}.")
             else:
@@ -180,7 +202,26 @@ class Quotas(Plugin):
                 if account.admitted and (why := self._preempting.obstacle(account)):
                     accounting.withdraw(account)
                     refused[position] = Refused(self.name, why)
+        for position, entry in enumerate(pods):
+            # its gang may have been evicted for a pod of the batch, also in another quota
+            account = world.accounts[entry.seen.uid]
+            if position not in refused and (why := self._falling_gang(account)):
+                account.accounting.withdraw(account)
+                refused[position] = Refused(self.name, why)
         return refused
+
+    def _obstacle(self, account: Account) -> str:
+        """Why the pod must wait for evictions in its quota, or of its own gang; empty if it need not."""
+        return self._preempting.obstacle(account) or self._falling_gang(account)
+
+    def _falling_gang(self, account: Account) -> str:
+        """Why a member of a Strict gang must not be placed beside members that all leave: alone it is of no use. Empty if it may be."""
+        if not self._preempting.is_evicting and not self._revoking.is_evicting:
+            return ""
+        job = self.host.job_of(account.entry)
+        if job is None or job.members:
+            return ""
+        return f"Gang {job.keys[0]} is being evicted; its members are placed together after that."
 
     def withdraw(self, entry: PodInfo) -> None:
         """Undo the admission of a pod that found no node."""
@@ -199,7 +240,7 @@ class Quotas(Plugin):
         by_quota: dict[str, list[Account]] = {}
         for entry in pods:
             account = world.accounts[entry.seen.uid]
-            if account.held or self._preempting.obstacle(account):
+            if account.held or self._obstacle(account):
                 return
             by_quota.setdefault(account.quota, []).append(account)
         lots: list[tuple[TreeAccounts, list[Account]]] = []
@@ -222,7 +263,7 @@ class Quotas(Plugin):
         if world is None:
             return True
         account = world.accounts[entry.seen.uid]
-        if account.held or self._preempting.obstacle(account):
+        if account.held or self._obstacle(account):
             return False
         return self._preempting.may_try(account) or account.accounting.has_room(account)
 

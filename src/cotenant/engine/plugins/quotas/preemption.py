@@ -185,6 +185,11 @@ class QuotaPreempting:
         """When the next promise expires, in seconds; inf = never."""
         return min((promise.until_s for promise in self._of.values()), default=float("inf"))
 
+    @property
+    def is_evicting(self) -> bool:
+        """Whether a promise stands."""
+        return bool(self._of)
+
     def is_leaving(self, uid: str) -> bool:
         """Whether the pod is the victim of a promise that still stands."""
         return any(uid in promise.victims for promise in self._of.values())

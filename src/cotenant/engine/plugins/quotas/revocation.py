@@ -71,6 +71,11 @@ class Revoking:
         """Whether a quota is over its runtime, so that revocation may become due by time alone."""
         return bool(self._overuse)
 
+    @property
+    def is_evicting(self) -> bool:
+        """Whether pods were recently chosen for eviction."""
+        return bool(self._leaving)
+
     def is_leaving(self, uid: str) -> bool:
         """Whether the pod was recently chosen for eviction."""
         return uid in self._leaving

@@ -24,6 +24,7 @@ class QuotaSettings:
     preempt: bool = True  # a pod may evict pods of lower priority from its own quota
     revoke: bool = True  # evict pods of a quota over its runtime when other quotas wait for their share
     revoke_after_s: float = 120.0  # continuous overuse before revocation
+    credit: bool = False  # the standing on quota objects changes weights and order (engine/plugins/quotas/credit.py)
     status_every_s: float = 5.0  # minimum interval between status updates
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import UNCOUNTED, Account, Outside, TreeAccounts
+from cotenant.engine.plugins.quotas.credit import weighted
 from cotenant.engine.plugins.quotas.objects import Place, Sorted
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.plugins.quotas.totals import Totals
@@ -31,7 +32,10 @@ class QuotaWorld:
         settings: QuotaSettings,
     ) -> None:
         self.sorted = Sorted(objects.values())
-        self.forest = Forest(self.sorted.quotas, settings.scale_minima, settings.guarantee_use)
+        quotas = self.sorted.quotas
+        if settings.credit:
+            quotas = tuple(weighted(each, self.sorted.used[each.name].standing) for each in quotas)
+        self.forest = Forest(quotas, settings.scale_minima, settings.guarantee_use)
         limited = frozenset(self.forest.tree().resources())
         self.outside = {name: Outside(name, self.forest, limited) for name in OUTSIDE}
         self._places: dict[tuple[str, str], Place] = {}

@@ -3,12 +3,14 @@
 Problem: all members are placed before any is reported, and all may be undone, so what one member draws must be unavailable to the next and available again after a
 refusal. Choice: members that may draw are placed first, one at a time, like any owner; each draw is recorded with the reservation as a *draft*, which counts as
 drawn, and the stand-in shrinks at once. When the gang is accepted, drafts are confirmed as its members are assigned; when it is refused, they are dropped, and
-no pod is woken. Limits: topology domains and victims are chosen by the room besides reservations; a gang with members that require reservations preempts no pod.
+no pod is woken. A search for victims places members in the same way, and looks for victims of a member also with its reservations hidden. Limits: topology domains are chosen by
+the room besides reservations; a gang with members that require reservations preempts no pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from cotenant.engine.plugins.reservations.views import nothing_for
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.model.arrays import Mask
 from cotenant.model.groups.reservation_notes import Allocated
+from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.reservations.holding import Kept
 
 
@@ -79,6 +82,37 @@ class GangDrafts:
         engine.components.assignments.write()
         engine.components.assignments.changed.intersection_update(self._changed)
         engine.pods.happened.intersection_update(self._happened)
+
+    @contextmanager
+    def offered(self, entry: PodInfo, only: Mask) -> Iterator[Mask | None]:
+        """See `GroupPlacer`: the best reservation on each row is hidden."""
+        assignments = self._engine_access.components.assignments
+        assignments.write()
+        chosen: dict[int, Record] = {}
+        may_draw = self._waiters.open_for(entry)
+        if may_draw:
+            for few in candidates(entry, may_draw, assignments.ledger.nodes, assignments.encoder.axis, only):
+                chosen = few | chosen
+        if not chosen:
+            yield None
+            return
+        rows = np.zeros(len(assignments.names), dtype=np.bool_)
+        rows[list(chosen)] = True
+        drawing = Drawing(entry, chosen)
+        drawing.hide(assignments)
+        try:
+            yield rows
+        finally:
+            drawing.restore(assignments)
+
+    def usable(self, entries: Sequence[PodInfo]) -> Amounts:
+        """See `GroupPlacer`: what is left of the reservations that they may draw from, each counted once."""
+        records = {record.reservation.uid: record for entry in entries for record in self._waiters.open_for(entry)}
+        found = NOTHING
+        for record in records.values():
+            if record.entry is not None:
+                found = found + record.entry.seen.pod.requests
+        return found
 
     def confirm(self, entry: PodInfo) -> Allocated | None:
         """Confirm the draft of a member that was assigned; returns its reservation, None for any other pod."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cotenant.model.cluster.annotations import RAW_ALLOCATABLE
 from cotenant.model.cluster.node import Node
-from cotenant.model.machine.node_metric import Use
+from cotenant.model.machine.node_metric import MeasuredPod, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts
 from cotenant.policy.overcommit.predicted_use import UNMEASURED, UseHistory
 from cotenant.policy.placement.load_aware.custom import raw_allocatable
@@ -46,7 +46,7 @@ class Measured(NamedTuple):
     updated_s: float
     interval_s: int
     system: Use
-    pods: dict[str, Use]
+    pods: dict[str, MeasuredPod]
     is_fresh: bool
 
 

@@ -6,7 +6,8 @@ by requests alone. A pod's prediction changes when its node is measured, when th
 (`int64[N, 2]`), so a filter is two comparisons of columns. The rule sleeps until some node offers lent resources, which is how a scheduler knows that the cluster has a manager; then it counts all pods
 (`Widening`).
 
-Which measurements count: of a pod, by namespace/name, that is assigned to the measured node since before the measurement; so neither a predecessor's nor a namesake's on another node. A history belongs to a UID.
+Which measurements count: of a pod, by namespace/name, that is assigned to the measured node since before the measurement; so neither a predecessor's nor a namesake's on another node. A history belongs to a UID; that of a pod which this
+process has not measured continues the one that the node's agent reports.
 The node's size is its raw allocatable where it is amplified. Limits: what a pod requests without history may be far from its use; nominated pods are counted by their requests of lent resources only;
 a reservation counts with what is left of it.
 """
@@ -36,6 +37,7 @@ from cotenant.policy.overcommit.predicted_use import (
     LENT,
     UNMEASURED,
     PredictedUseSettings,
+    continued,
     is_lent_to,
     predicted_use,
     requested_use,
@@ -106,7 +108,7 @@ class PredictedUse:
         if before is not None and abs(updated_s - before.updated_s) < _SAME_S:
             return
         until_s = updated_s + self.settings.expires_s(metric.interval_s)
-        pods = {key: each.use for key, each in (metric.pods or {}).items()}
+        pods = dict(metric.pods or {})
         self._facts[metric.node] = Measured(
             updated_s, metric.interval_s, metric.system or NO_USE, pods, self._now_s < until_s
         )
@@ -430,9 +432,9 @@ class PredictedUse:
 
     def _sample(self, pod: CountedPod, facts: Measured) -> None:
         """Add what was measured of the pod to its history, once, and only where it is of this pod."""
-        record, use = pod.record, facts.pods.get(pod.key)
+        record, measured = pod.record, facts.pods.get(pod.key)
         if (
-            use is None
+            measured is None
             or not facts.is_fresh
             or not facts.updated_s > record.since_s
             or record.sampled_s == facts.updated_s
@@ -440,7 +442,10 @@ class PredictedUse:
             return
         record.sampled_s = facts.updated_s
         try:
-            record.history = record.history.measured(use, facts.updated_s, self.settings)
+            if measured.history is not None and not record.history.samples:  # this process has just started
+                record.history = continued(measured.history, measured.use, facts.updated_s)
+            else:
+                record.history = record.history.measured(measured.use, facts.updated_s, self.settings)
         except InvalidInput:
             self._count("a pod's measured use is negative")
 

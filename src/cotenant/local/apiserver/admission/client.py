@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
+from cotenant.drivers.http.trust import trusting
 from cotenant.local.apiserver.admission.configuration import ServiceReference, Webhook
 from cotenant.local.apiserver.admission.review import CallFailed
 from cotenant.local.apiserver.contract import Manifest
@@ -90,11 +91,11 @@ class Caller:
             if webhook.ca_bundle:
                 try:
                     pem = base64.b64decode(webhook.ca_bundle).decode("ascii")
-                    context = ssl.create_default_context(cadata=pem)
+                    context = trusting(pem)
                 except (binascii.Error, UnicodeDecodeError, ssl.SSLError, ValueError) as error:
                     raise CallFailed(f"failed to call webhook: unable to load root certificates: {error}") from None
             else:
-                context = ssl.create_default_context()
+                context = trusting()
             self._contexts[webhook.ca_bundle] = context
         return context
 

@@ -15,6 +15,7 @@ from cotenant.drivers.http.messages import Receive, Scope, Send
 from cotenant.drivers.http.pages import EXPOSITION
 from cotenant.local.apiserver.contract import ApiError, Manifest
 from cotenant.local.apiserver.http import resource_metrics, reviews
+from cotenant.local.apiserver.http.audit import Audit
 from cotenant.local.apiserver.http.auth import Credentials, is_public, unauthorized
 from cotenant.local.apiserver.http.bodies import BodyDecoder
 from cotenant.local.apiserver.http.discovery import Discovery
@@ -46,9 +47,12 @@ class Application:
         *,
         clock: Callable[[], float] = time.time,
         address: str = "",
+        audit: Audit | None = None,
     ) -> None:
+        """`audit` receives every request, those that are refused too."""
         self._api = api
         self._credentials = credentials
+        self._audit = audit
         self.address = address
         self.health = Health()
         self.streams = Streams(clock)
@@ -80,6 +84,8 @@ class Application:
         exchange = Exchange(scope, receive, send)
         began = time.perf_counter()
         verb, plural = exchange.method, ""
+        audit = self._audit
+        identity = "" if audit is None else audit.received(exchange)
         try:
             if self._credentials is not None and not is_public(exchange.path):
                 authorization = exchange.headers.get(b"authorization", b"")
@@ -100,12 +106,16 @@ class Application:
             await self._refuse(exchange, ApiError(400, "BadRequest", "the object is nested too deeply"))
         except asyncio.CancelledError:
             exchange.abort()
+            if audit is not None:
+                audit.completed(exchange, identity)
             raise
         except Exception:  # the outermost handler of a request: counted, logged, answered with a Status
             self.metrics.failure()
             _log.exception("%s %s failed", exchange.method, exchange.path)
             await self._refuse(exchange, ApiError(500, "InternalError", "Internal error occurred"))
         self.metrics.observe(verb, plural, exchange.code, time.perf_counter() - began)
+        if audit is not None:
+            audit.completed(exchange, identity)
 
     async def _refuse(self, exchange: Exchange, error: ApiError) -> None:
         if exchange.started:

@@ -15,6 +15,7 @@ from cotenant.local.controllers.runtime.actions import REPLICA_SETS, Delete, Dra
 from cotenant.local.controllers.views.workloads import Deployment, ReplicaSet
 from cotenant.local.controllers.workloads.pods import TEMPLATE_HASH, owner_reference, same_template, template_hash
 from cotenant.local.controllers.workloads.rounding import fenceposts
+from cotenant.model.whole_number import whole_number
 
 KIND, API_VERSION = "Deployment", "apps/v1"
 REVISION = "deployment.kubernetes.io/revision"
@@ -38,13 +39,13 @@ def limits(deployment: Deployment) -> tuple[int, int]:
 def revision_of(rs: ReplicaSet) -> int:
     """The revision annotated on a ReplicaSet, 0 if absent."""
     text = rs.metadata.annotations.get(REVISION, "0")
-    return int(text) if text.isdecimal() else 0
+    return whole_number(text) or 0
 
 
 def annotated(rs: ReplicaSet, name: str, otherwise: int) -> int:
     """A number annotated by the last scaling, else `otherwise`."""
-    text = rs.metadata.annotations.get(name, "")
-    return int(text) if text.isdecimal() else otherwise
+    number = whole_number(rs.metadata.annotations.get(name, ""))
+    return otherwise if number is None else number
 
 
 def newest(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:

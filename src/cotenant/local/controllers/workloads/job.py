@@ -20,6 +20,7 @@ from cotenant.local.controllers.runtime.actions import JOBS, PODS, Create, Delet
 from cotenant.local.controllers.views.core import Condition, Pod, seconds, stamp
 from cotenant.local.controllers.views.workloads import Job
 from cotenant.local.controllers.workloads.pods import claim, conditions_with, pod_from
+from cotenant.model.whole_number import whole_number
 
 KIND, API_VERSION = "Job", "batch/v1"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -98,8 +99,8 @@ def _count(job: Job, pods: Sequence[Pod]) -> _Count:
     succeeded = [p for p in ended if p.status.phase == "Succeeded"]
     # a pod deleted while it runs counts as failed only once its phase is Failed
     failed = [p for p in ended if p.status.phase == "Failed"]
-    done = _indexes(job.status.completed_indexes) | {i for p in succeeded if (i := index_of(p)) is not None}
-    done = {i for i in done if i < (job.spec.completions or 0)}
+    done = {i for p in succeeded if (i := index_of(p)) is not None and i < (job.spec.completions or 0)}
+    done |= _indexes(job.status.completed_indexes, job.spec.completions or 0)
     restarts = sum(p.restarts for p in pods if p.spec.restart_policy == "OnFailure")
     return _Count(
         active=[p for p in pods if p.active],
@@ -196,16 +197,17 @@ def _pod(job: Job, index: int | None = None) -> Manifest:
 
 def index_of(pod: Pod) -> int | None:
     """The completion index of a pod of an Indexed job."""
-    text = pod.metadata.annotations.get(INDEX, "")
-    return int(text) if text.isdecimal() else None
+    return whole_number(pod.metadata.annotations.get(INDEX, ""))
 
 
-def _indexes(text: str) -> set[int]:
-    """Parse `0-2,5` into numbers."""
+def _indexes(text: str, completions: int) -> set[int]:
+    """The indexes below `completions` in text such as `0-2,5`; parts that are no ranges are skipped."""
     out: set[int] = set()
-    for part in filter(None, text.split(",")):
-        low, _, high = part.partition("-")
-        out |= set(range(int(low), int(high or low) + 1))
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        low, high = whole_number(first), whole_number(last or first)
+        if low is not None and high is not None:
+            out |= set(range(low, min(high + 1, completions)))
     return out
 
 

@@ -8,6 +8,7 @@ Choice: one function with the direction as an argument. Source: Kubernetes API c
 from __future__ import annotations
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.whole_number import whole_number
 
 
 def resolve(value: int | str | None, total: int, *, up: bool, default: int | str = 0, field: str = "value") -> int:
@@ -16,10 +17,10 @@ def resolve(value: int | str | None, total: int, *, up: bool, default: int | str
         value = default
     if isinstance(value, int):
         return value
-    digits = value[:-1]
-    if not value.endswith("%") or not digits.isdecimal():
+    percent = whole_number(value.removesuffix("%"))
+    if not value.endswith("%") or percent is None:
         raise InvalidInput(field, value, "a number or a percentage such as 25%")
-    scaled = int(digits) * total
+    scaled = percent * total
     return -(-scaled // 100) if up else scaled // 100
 
 

@@ -30,6 +30,7 @@ from cotenant.local.controllers.views.core import Pod
 from cotenant.local.controllers.views.workloads import ControllerRevision, StatefulSet, StatefulSetStatus
 from cotenant.local.controllers.workloads.pods import claim, owner_reference, pod_from
 from cotenant.local.controllers.workloads.revisions import HASH_LABEL, History, sync, truncate
+from cotenant.model.whole_number import whole_number
 
 KIND, API_VERSION = "StatefulSet", "apps/v1"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -55,7 +56,7 @@ class _Step:
 def ordinal(sts: StatefulSet, pod: Pod) -> int | None:
     """The ordinal in the pod's name; None if the name does not belong to the set."""
     prefix, _, number = pod.metadata.name.rpartition("-")
-    return int(number) if prefix == sts.metadata.name and number.isdecimal() else None
+    return whole_number(number) if prefix == sts.metadata.name else None
 
 
 def reconcile(

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.model.cluster.workload_profile import WorkloadProfile
+from cotenant.model.cluster.interference_profile import InterferenceProfile
 from cotenant.model.errors import InvalidInput
 
 SMALLEST_RATIO, LARGEST_RATIO = 1e-3, 1e3  # signals outside are refused as absurd
@@ -156,9 +156,9 @@ def tolerated(table: Float, cores: Float) -> Float:
     return np.where(peak > 0.0, slowdown, _MOST_TOLERATED)
 
 
-def profile(line: Float, allowance: float) -> WorkloadProfile:
+def profile(line: Float, allowance: float) -> InterferenceProfile:
     """One row as a value. `allowance` as from `tolerated` less 1, infinite where it is not known."""
-    return WorkloadProfile(
+    return InterferenceProfile(
         sensitivity=float(line[Column.SENSITIVITY]),
         sensitivity_sd=float(np.sqrt(max(0.0, line[Column.COVARIANCE + 8]))),
         pressure=float(line[Column.PRESSURE]),

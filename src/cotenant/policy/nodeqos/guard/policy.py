@@ -150,7 +150,7 @@ def _burns(pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, memo
     return {
         entry.pod.uid: updated_burn(before.get(entry.pod.uid) or Burn(entry.pod.uid), entry.health, elapsed_us, config)
         for entry in pods
-        if entry.pod.objective_p99_us is not None
+        if entry.pod.objective_p99_us is not None or entry.signals
     }
 
 

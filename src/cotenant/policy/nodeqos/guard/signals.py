@@ -61,8 +61,14 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
     return tuple(
         entry
         for entry in state.services()
-        if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None) and entry.pod.phase is not Phase.OVER
+        if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None or _measured(entry))
+        and entry.pod.phase is not Phase.OVER
     )
+
+
+def _measured(entry: PodUse) -> bool:
+    """Whether its health is that of an objective over spans."""
+    return entry.health is not None and bool(entry.health.objective)
 
 
 def best_effort_blame(state: NodeState, pods: Sequence[PodUse]) -> Mapping[str, int]:
@@ -113,8 +119,8 @@ def pod_signal(
         judged = _run_delay(entry, config, blame_ppm) or _pressure(entry, config)
         if judged is None:
             judged = PodSignal(entry.pod.key, CALM, "usage only", f"{entry.pod.key} has no signal but its use")
-        if entry.pod.objective_p99_us is not None:
-            judged = replace(judged, text=f"{judged.text} ({_latency_gap(entry.health, config)})")
+        if entry.pod.objective_p99_us is not None or entry.signals:
+            judged = replace(judged, text=f"{judged.text} ({_latency_gap(entry, config)})")
     if judged.severity > CLOSE and (entry.use.throttled_ppm or 0) >= config.throttled_ppm:
         text = f"{judged.text}; its own limit throttles it: not attributed to best-effort work"
         judged = replace(judged, severity=CLOSE, text=text)
@@ -130,13 +136,14 @@ def updated_burn(burn: Burn, health: ServiceHealth | None, interval_us: int, con
     """The averages after another interval; unchanged without a fresh report."""
     if health is None or not fresh(health, config):
         return burn
-    now = burn_rate(health, config.budget_ppm)
+    now = burn_rate(health, health.budget_ppm or config.budget_ppm)
+    percentile_us = health.p99_us if health.at_target_us is None else health.at_target_us
     return Burn(
         burn.uid,
         _towards(burn.short, now, interval_us, _SHORT_US),
         _towards(burn.middle, now, interval_us, _MIDDLE_US),
         _towards(burn.long, now, interval_us, _LONG_US),
-        health.p99_us if burn.p99_us is None else _towards(burn.p99_us, health.p99_us, interval_us, _LATENCY_US),
+        percentile_us if burn.p99_us is None else _towards(burn.p99_us, percentile_us, interval_us, _LATENCY_US),
     )
 
 
@@ -149,7 +156,10 @@ def _towards(average: int, now: int, interval_us: int, horizon_us: int) -> int:
     return average + (now - average) * min(interval_us, horizon_us) // horizon_us
 
 
-def _latency_gap(health: ServiceHealth | None, config: GuardConfig) -> str:
+def _latency_gap(entry: PodUse, config: GuardConfig) -> str:
+    health, silent = entry.health, entry.signals[0] if entry.signals and not _measured(entry) else None
+    if silent is not None and silent.guard:
+        return f"no span for {silent.objective} since {silent.age_us // 1_000_000} s"
     if health is None:
         return "no latency is reported"
     if health.age_us > config.health_age_us:
@@ -159,16 +169,24 @@ def _latency_gap(health: ServiceHealth | None, config: GuardConfig) -> str:
 
 def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | None) -> PodSignal | None:
     objective, health = entry.pod.objective_p99_us, entry.health
-    if objective is None or health is None or not fresh(health, config):
+    if health is None or (objective is None and not _measured(entry)) or not fresh(health, config):
         return None
-    slack = slack_ppm(objective, health.p99_us)
+    rate = burn_rate(health, health.budget_ppm or config.budget_ppm)
+    age_us = health.age_us + health.window_us // 2
+    if objective is None:  # of errors, which best-effort work causes only as timeouts: no cut, no growth
+        severity = CLOSE if min(rate, burn.short) >= config.burn_calm_milli else CALM
+        text = f"{entry.pod.key}: {health.over_objective} of {health.requests} requests failed, budget of {health.objective} burns {rate / 1000:.1f} x"
+        return PodSignal(entry.pod.key, severity, "errors", text, age_us, (Term("burn rate", rate, "1/1000"),))
+    measured_us = health.p99_us if health.at_target_us is None else health.at_target_us
+    slack = slack_ppm(objective, measured_us)
     severity = severity_of_slack(slack, config.grow_from_ppm, config.cut_below_ppm)
     if burn.p99_us is not None:
         # The 99th percentile of one short window is mostly noise: a cut requires that the mean of the last few agrees.
         mean = severity_of_slack(slack_ppm(objective, burn.p99_us), config.grow_from_ppm, config.cut_below_ppm)
         severity = max(min(severity, mean), min(CLOSE, max(severity, mean)))
-    rate = burn_rate(health, config.budget_ppm)
-    text = f"{entry.pod.key}: p99 {health.p99_us} us against {objective} us, slack {percent_text(slack)}"
+    name = f"p{100 - (health.budget_ppm or config.budget_ppm) / 10_000:g}" if _measured(entry) else "p99"
+    source = f", by {health.objective}" if _measured(entry) else ""
+    text = f"{entry.pod.key}: {name} {measured_us} us against {objective} us, slack {percent_text(slack)}{source}"
     if min(rate, burn.middle) >= config.burn_cut_milli:
         severity = max(severity, PRESSED)
         text += f", budget burns {rate / 1000:.1f} x"
@@ -178,8 +196,7 @@ def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | No
     waiting = _run_delay(entry, config, blame_ppm)
     if severity == CALM and waiting is not None and waiting.severity >= PRESSED:
         severity, text = CLOSE, f"{text}, but {waiting.text}"
-    terms = (Term("objective", objective, "us"), Term("p99", -health.p99_us, "us"), Term("slack", slack, "ppm"))
-    age_us = health.age_us + health.window_us // 2
+    terms = (Term("objective", objective, "us"), Term(name, -measured_us, "us"), Term("slack", slack, "ppm"))
     return PodSignal(entry.pod.key, severity, "latency", text, age_us, terms)
 
 

@@ -5,6 +5,7 @@
 clamped to 0..100 and truncated to an integer. Free capacity, fairness, latency (p99 against 120 ms), dominant share and violations
 are the node's last report. The weights are knobs whose defaults are those figures (`founding_base`, ...). With a report older than two minutes, or none, it uses allocatable minus requested, with the
 other terms neutral (fairness 1, no latency, no violations, dominant share of requests), and never excludes a node.
+Where credit is considered, the violation term of a shape is larger by its `Param.VIOLATION_SURCHARGE`: tenants in debt avoid nodes whose services miss their objectives. 0 is the published score.
 `founding_ledger` is the same with free capacity and dominant share always from requests, which avoids herding between reports.
 """
 
@@ -23,7 +24,7 @@ LATENCY_TARGET_MS = 120.0
 
 _CPU_USED, _MEMORY_USED, _P99 = int(Report.CPU_USED), int(Report.MEMORY_USED), int(Report.LATENCY_P99_MS)
 _VIOLATION, _DOMINANT, _FAIRNESS = int(Report.VIOLATION), int(Report.DOMINANT_SHARE), int(Report.FAIRNESS)
-_AT, _BASE = int(Report.REPORTED_AT), int(Param.PRIORITY_BASE)
+_AT, _BASE, _SURCHARGE = int(Report.REPORTED_AT), int(Param.PRIORITY_BASE), int(Param.VIOLATION_SURCHARGE)
 _FULL_BASE = 35.0  # the published weight, in which `Param.PRIORITY_BASE` is given
 _W_BASE, _W_CAPACITY, _W_FAIRNESS = column("founding_base"), column("founding_capacity"), column("founding_fairness")
 _W_LATENCY, _W_DOMINANT, _W_VIOLATIONS = (
@@ -58,7 +59,7 @@ def founding_at(
     score += min(1.0, max(0.0, fairness)) * knobs[_W_FAIRNESS]
     score += (1.0 - min(1.0, p99_ms / LATENCY_TARGET_MS)) * knobs[_W_LATENCY]
     score -= min(1.0, max(0.0, dominant)) * knobs[_W_DOMINANT]
-    score -= min(1.0, max(0.0, violation)) * knobs[_W_VIOLATIONS]
+    score -= min(1.0, max(0.0, violation)) * knobs[_W_VIOLATIONS] * (1.0 + shapes.params[k, _SURCHARGE])
     return float(math.floor(min(100.0, max(0.0, score))))
 
 
@@ -90,5 +91,5 @@ def founding(
     score = score + np.clip(fairness, 0.0, 1.0) * knobs[_W_FAIRNESS]
     score = score + (1.0 - np.minimum(1.0, p99_ms / LATENCY_TARGET_MS)) * knobs[_W_LATENCY]
     score = score - np.clip(dominant, 0.0, 1.0) * knobs[_W_DOMINANT]
-    score = score - np.clip(violation, 0.0, 1.0) * knobs[_W_VIOLATIONS]
+    score = score - np.clip(violation, 0.0, 1.0) * knobs[_W_VIOLATIONS] * (1.0 + shapes.params[k, _SURCHARGE])
     return np.floor(np.clip(score, 0.0, 100.0))

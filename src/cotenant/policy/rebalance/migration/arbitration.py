@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cotenant.model.groups.migration import JobPhase
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -22,21 +24,6 @@ class Job:
     pod_uid: str = ""
     pod_key: str = ""
     batch_job: str = ""
-
-
-class JobPhase(StrEnum):
-    """Phase of a PodMigrationJob. An empty phase is Pending."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    ABORTED = "Aborted"
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the job has ended."""
-        return self in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.ABORTED)
 
 
 class Verdict(StrEnum):

@@ -28,9 +28,9 @@ class ObjectLimiter:
         self._limit = limit
         self._buckets: dict[str, tuple[float, float]] = {}  # tokens, as of when
 
-    def must_wait(self, key: str, replicas: int, now_s: float) -> bool:
-        """Whether a move of this object must wait now."""
-        return self._limit.duration_s > 0 and self._tokens(key, replicas, now_s) < 1.0
+    def must_wait(self, key: str, replicas: int, now_s: float, more: int = 0) -> bool:
+        """Whether a move of this object must wait now; `more`: moves that are intended before it."""
+        return self._limit.duration_s > 0 and self._tokens(key, replicas, now_s) < 1.0 + more
 
     def moved(self, key: str, replicas: int, now_s: float) -> None:
         """Take a token for a move."""

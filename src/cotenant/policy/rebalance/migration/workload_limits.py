@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.whole_number import whole_number
 
 _MANY = 10  # above this many replicas, the default limit is a tenth of them
 _SOME = 4  # from this many on, it is two
@@ -27,10 +28,10 @@ class Share:
     def parse(cls, written: int | str, field: str) -> Share:
         """From a number or "n%". Raises `InvalidInput`."""
         if isinstance(written, str):
-            text = written.removesuffix("%")
-            if text == written or not text.isdecimal():
+            percent = whole_number(written.removesuffix("%"))
+            if not written.endswith("%") or percent is None:
                 raise InvalidInput(field, written, 'a number, or a percentage such as "10%"')
-            return cls(int(text), True)
+            return cls(percent, True)
         if isinstance(written, bool) or written < 0:
             raise InvalidInput(field, written, 'a number that is not negative, or a percentage such as "10%"')
         return cls(written)

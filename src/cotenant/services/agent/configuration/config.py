@@ -20,6 +20,7 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
+from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cluster.report import LONGEST_NAME
 from cotenant.model.document import build, parse
@@ -29,6 +30,7 @@ from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.quantities import milli, whole
 
 _log = logging.getLogger(__name__)
+ZONE_STATES = Path("/run/cotenant/zones")
 NODE_NAME = "NODE_NAME"  # environment: the node's name in its cluster, which need not be the host's
 MOST_GROUPS = 2000
 MOST_BYTES = 4 << 20  # of a file
@@ -83,6 +85,7 @@ class PlainGroup:
     objective_p99_ms: float | None = None
     requests: WrittenAmounts = NO_AMOUNTS
     limits: WrittenAmounts = NO_AMOUNTS
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _group("group", self.group)
@@ -116,6 +119,7 @@ class PlainGroup:
                     memory_limit_bytes=self.limits.memory_bytes,
                 ),
             ),
+            labels=Labels.of(self.labels),
             host_application=True,
         )
 
@@ -126,6 +130,7 @@ class Reports:
 
     urls: tuple[str, ...] = ()  # of `POST /metrics/report`, at the scheduler and the extender
     token_file: Path | None = None
+    ca_file: Path | None = None  # authorities of the receivers' certificates; read again when it changes
     period_s: float = 30.0
 
     def __post_init__(self) -> None:
@@ -135,6 +140,32 @@ class Reports:
             _url("urls", each)
         if not 1.0 <= self.period_s <= 3600.0:
             raise InvalidInput("period_s", self.period_s, "seconds, 1 to 3600", "receivers forget a node after 120 s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSource:
+    """The trace process that measures this node's replicas from their spans (`cotenant traces`)."""
+
+    url: str = ""  # as it prints it, without a path; "" = none
+    token_file: Path | None = None
+    ca_file: Path | None = None  # authorities of its certificate
+
+    def __post_init__(self) -> None:
+        if self.url:
+            _url("url", self.url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditTarget:
+    """The process that books tenants' credit (`cotenant credit serve`): proven incidents of the policy `recovery` are reported to it."""
+
+    url: str = ""  # without a path; "" = none
+    token_file: Path | None = None
+    ca_file: Path | None = None  # authorities of its certificate
+
+    def __post_init__(self) -> None:
+        if self.url:
+            _url("url", self.url)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +179,9 @@ class ClusterAccess:
     node_topology: bool = True  # report this machine's CPUs in its NodeResourceTopology
     devices: bool = True  # report this machine's GPUs in its Device object, unless another agent does
     node_slo: bool = False  # take the policies from this node's NodeSLO, which `policies` then changes
+    zones: bool = False  # have the keeper (--zones) run the cluster's ControlZones, with this node's pods
+    zone_socket: Path = Path("/run/cotenant/zones.sock")
+    zone_state_dir: Path = ZONE_STATES
     prediction: bool = True  # predict what prod pods will not use of their requests, as part of the NodeMetric
     prediction_file: Path | None = None  # keeps the prediction over a restart
     prediction_cold_start_h: float = 24.0  # a pod observed for less keeps its request
@@ -222,11 +256,13 @@ class AgentConfig:
     node_slo: Path | None = None  # Koordinator's settings, which `policies` then changes
     plain_eviction: PlainEviction = PlainEviction.TOLD
     reports: Reports = Reports()
+    traces: TraceSource = TraceSource()
+    credit: CreditTarget = CreditTarget()
     cluster: ClusterAccess | None = None
     listen: str = "127.0.0.1:10262"  # HOST:PORT, or unix:PATH; "" = nowhere
     insecure: bool = False  # may listen beyond loopback
     keeper: Path = Path("/run/cotenant/keeper.sock")  # of the process that writes, unless one process does both
-    state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process
+    state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process; incidents that wait to be reported
     pressure: Triggers = Triggers()
     probe: Probe = Probe()
 
@@ -251,6 +287,11 @@ class AgentConfig:
                 "writable", "nothing", "at least one group while mode is act", "knobs below it may be written"
             )
         check_listen(self.listen, self.insecure)
+
+    @property
+    def zone_states(self) -> Path:
+        """Where the process that runs this host's zones writes their states."""
+        return ZONE_STATES if self.cluster is None else self.cluster.zone_state_dir
 
     def settings(self) -> AgentSettings:
         """The settings of the engine."""

@@ -2,15 +2,16 @@
 
 Problem: managers and schedulers that co-location users already run read NodeMetric, with their own windows and period, and an API server may be unavailable for
 hours. Choice: the object's own spec gives the period and the windows; it is created where it does not exist, and its status is patched. What cannot be written now
-is written a period later, with the figures of then. Limits: no devices; where the kind is not installed, that is logged once and retried each
+is written a period later, with the figures of then. Each pod's entry has the history of its use, so that a scheduler that starts need not learn it again. Limits: the histories are those of this process; no devices; where the kind is not installed, that is logged once and retried each
 period.
 Source: Koordinator, NodeMetric (windows 5, 10 and 30 minutes, averages over 5 minutes, every 60 s).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
@@ -19,21 +20,21 @@ from cotenant.drivers.kube.kinds.custom.node_metric_writing import (
     OWN_NODE_METRICS,
     AggregatedUsage,
     CollectPolicy,
-    Extensions,
     HostApplicationMetricInfo,
     NodeMetricInfo,
     NodeMetricStatus,
     OwnNodeMetric,
     PodMetricInfo,
-    PodSignalsInfo,
     ReclaimableMetric,
     ResourceMap,
+    extensions_of,
 )
 from cotenant.drivers.kube.kinds.durations import whole_seconds
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage
-from cotenant.model.machine.node_metric import NO_SIGNALS, PodSignals, Use
+from cotenant.model.machine.node_metric import ReportedHistory, Use
 from cotenant.model.quantities import format_bytes, format_milli
+from cotenant.policy.overcommit.predicted_use import PodHistories
 from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 if TYPE_CHECKING:  # NumPy comes with it
@@ -64,6 +65,7 @@ class NodeMetricWriter(ObjectWriter):
         self._wall = wall
         self._usual_s = period_s
         self._reclaimable = reclaimable
+        self._histories = PodHistories()
 
     async def _update(self) -> bool | None:
         policy = await self._policy()
@@ -71,7 +73,16 @@ class NodeMetricWriter(ObjectWriter):
         if usage is None:
             return None
         predicted = self._reclaimable()
-        body = {"status": status_of(usage, self._wall(), None if predicted is None else predicted.value)}
+        wall_s = self._wall()
+        histories = self._histories.measured(
+            {
+                each.pod.uid: Use(each.cpu_m, each.memory_bytes)
+                for each in usage.pods
+                if each.cpu_m is not None and each.memory_bytes is not None
+            },
+            wall_s,
+        )
+        body = {"status": status_of(usage, wall_s, None if predicted is None else predicted.value, histories)}
         await self._client.patch(OWN_NODE_METRICS, "", self._node, body, content_type=MERGE_PATCH, subresource="status")
         return True
 
@@ -111,8 +122,13 @@ def duration_s(text: str) -> int:
     return total if total <= LONGEST_WINDOW_S else 0
 
 
-def status_of(usage: NodeUsage, wall_s: float, reclaimable: Use | None = None) -> NodeMetricStatus:
-    """The status for what is used, and what prod pods are predicted not to use of their requests."""
+def status_of(
+    usage: NodeUsage,
+    wall_s: float,
+    reclaimable: Use | None = None,
+    histories: Mapping[str, ReportedHistory] = MappingProxyType({}),
+) -> NodeMetricStatus:
+    """The status for what is used, what prod pods are predicted not to use of their requests, and the histories of pods by UID."""
     return NodeMetricStatus(
         update_time=datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         node_metric=NodeMetricInfo(
@@ -128,7 +144,7 @@ def status_of(usage: NodeUsage, wall_s: float, reclaimable: Use | None = None) -
                 pod_usage=_resources(each.cpu_m, each.memory_bytes),
                 priority=each.pod.priority_class.label,
                 qos=each.pod.qos.value,
-                extensions=_extensions(each.signals),
+                extensions=extensions_of(each.signals, histories.get(each.pod.uid)),
             )
             for each in usage.pods
             if _is_known(each)
@@ -145,12 +161,6 @@ def status_of(usage: NodeUsage, wall_s: float, reclaimable: Use | None = None) -
         ),
         prod_reclaimable_metric=None if reclaimable is None else ReclaimableMetric(_resources(*reclaimable)),
     )
-
-
-def _extensions(signals: PodSignals) -> Extensions | None:
-    if signals == NO_SIGNALS:
-        return None
-    return Extensions(PodSignalsInfo(signals.latency_p99_ms, signals.cycles_per_instruction, signals.wait_per_cpu))
 
 
 def _is_known(each: PodUsage) -> bool:

@@ -49,7 +49,7 @@ _SHOWN = {
     BLAME: "who ran meanwhile (eBPF)",
 }
 _STRETCHES = ("alone", "together", "under_cap")
-_COLOURS = {RUN_DELAY: "#2f6fde", STALL: "#c2703d", BLAME: "#3a9a5b"}
+_COLOURS = {RUN_DELAY: "#1a86c8", STALL: "#c2703d", BLAME: "#3a9a5b"}
 
 
 @dataclass(slots=True)
@@ -289,6 +289,6 @@ def _course(record: Record) -> Picture:
     at = [point[0] for point in record["curve"]]
     curves = [
         Curve("the guilty group, CPUs", at, [point[2] / 1000 for point in record["curve"]], "#d9a066", is_filled=True),
-        Curve("the service's waiting, seconds per CPU second", at, [point[1] for point in record["curve"]], "#2f6fde"),
+        Curve("the service's waiting, seconds per CPU second", at, [point[1] for point in record["curve"]], "#1a86c8"),
     ]
     return Picture("The last round; the batch groups begin at 0", "seconds", "", [(record["guilty"], curves)])

@@ -23,7 +23,7 @@ from cotenant.services.experiments.site.site import Site, in_plant, now_us
 UNLIMITED, LIMITED, REGULATED = "no limit", "limit", "limit, agent"
 PERIOD_US = 100_000
 _SERVICE = in_plant("service")
-_COLOURS = {UNLIMITED: "#22262e", LIMITED: "#c2703d", REGULATED: "#2f6fde"}
+_COLOURS = {UNLIMITED: "#8a8f98", LIMITED: "#c2703d", REGULATED: "#1a86c8"}
 _LEAD_US = 300_000
 
 

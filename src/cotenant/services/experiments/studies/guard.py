@@ -222,7 +222,7 @@ class Guard:
         return Picture("p99 by round", "round", "p99, ms", (("", curves),), y_log=True)
 
 
-COLOURS = {ALONE: "#22262e", UNREGULATED: "#c2703d", REGULATED: "#2f6fde"}
+COLOURS = {ALONE: "#8a8f98", UNREGULATED: "#c2703d", REGULATED: "#1a86c8"}
 
 
 def _hogs() -> list[str]:

@@ -171,8 +171,8 @@ class Sine:
             percent = [[round(100 * y, 2) for y in each] for each in (shares.hogs, shares.delivered, shares.demanded)]
             curves = [
                 Curve("batch work", at, percent[0], "#d9a066", is_filled=True),
-                Curve("service, delivered", at, percent[1], "#2f6fde"),
-                Curve("service, demanded", at, percent[2], "#22262e", is_dashed=True),
+                Curve("service, delivered", at, percent[1], "#1a86c8"),
+                Curve("service, demanded", at, percent[2], "#8a8f98", is_dashed=True),
             ]
             title = f"{arm}: correlation {_correlation(shares):.2f}"
             panels.append((title, curves[1:] if arm == ALONE else curves))

@@ -29,7 +29,7 @@ _SERVICE = in_plant("service")
 _KNOBS = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.CPU_WEIGHT, Knob.CPUSET_CPUS)
 _LOOK_S = 0.003
 _LINES = {POLLING: 2.0, TRIGGERED: 0.5, RUNG: 0.5}  # seconds
-_COLOURS = {POLLING: "#c2703d", TRIGGERED: "#8d5bbf", RUNG: "#2f6fde"}
+_COLOURS = {POLLING: "#c2703d", TRIGGERED: "#8d5bbf", RUNG: "#1a86c8"}
 _AFTER_S = 2.0  # how long the load continues
 
 

@@ -109,6 +109,7 @@ def routes(process: Process) -> tuple[Route, ...]:
 
     return (
         Route("GET", "/debug/state", lambda asked: Answer(200, msgspec.json.encode(process.state()))),
+        Route("GET", "/debug/reports", lambda asked: page(cluster.why.reports(process.now()))),
         Route("GET", "/debug/pods/:namespace/:name", story),
         Route("GET", "/debug/explain/pods/:namespace/:name", explained),
         Route("GET", "/debug/scores", scores),

@@ -4,6 +4,7 @@
     GET  /apis/v1/nodes/:nodeName                    the scheduler's view of a node
     GET  /apis/v1/plugins/...                        the views of plugins (pages_plugins.py)
     GET  /debug/state, /debug/pods/:namespace/:name  the process, and the history of a pod
+    GET  /debug/reports                              the last report of every node, for the console
     GET  /debug/explain/pods|quotas|gangs/...        answers for `cotenant explain`
     GET  /debug/scores, /debug/filters               what was kept since the flags were set
     PUT  /debug/flags/s, /debug/flags/f              top-N score tables, and failing filters, of every pod that is judged

@@ -108,6 +108,20 @@ def test_else_it_goes_whole() -> None:
     assert evicted(world.go()) == ["g0", "g1"]
 
 
+def test_a_member_in_another_quota_is_not_placed_beside_a_gang_that_goes() -> None:
+    world = world_of(*gang("g", 2, "a"))
+    late = pod("late", 1, "b", labels={LIGHT_NAME: "g", LIGHT_MIN_AVAILABLE: "2"})
+    world.create(pod("vip", 2, "a", priority=9), late)
+    given = world.go()
+    assert evicted(given) == ["g0", "g1"]
+    assert not world.pods["uid-late"].node
+    assert told(given)["late"] == "Gang work/g is being evicted; its members are placed together after that."
+    world.delete("g0", "g1")
+    assert "late" not in bound(world.go())
+    world.create(pod("g2", 1, "b", labels={LIGHT_NAME: "g", LIGHT_MIN_AVAILABLE: "2"}))
+    assert {"late", "g2"} <= set(bound(world.go(60.0)))
+
+
 def test_what_it_can_spare_goes_first() -> None:
     world = world_of(*gang("g", 2, "a", least=1))
     world.create(pod("vip", 2, "a", priority=9))

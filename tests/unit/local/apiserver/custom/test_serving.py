@@ -43,7 +43,7 @@ def run(case: Callable[[Api, CustomKinds], Awaitable[None]]) -> None:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not await holds():
             await asyncio.sleep(0)
 

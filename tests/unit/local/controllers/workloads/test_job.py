@@ -162,7 +162,14 @@ def test_without_a_selector_other_pods_are_not_adopted() -> None:
 def test_completed_indexes_round_trip(text: str) -> None:
     from cotenant.local.controllers.workloads import job
 
-    assert job._ranges(job._indexes(text)) == text
+    assert job._ranges(job._indexes(text, 8)) == text
+
+
+@pytest.mark.parametrize(("text", "indexes"), [("0-99999999999", {0, 1, 2}), ("x,1,2-x,-", {1}), ("9" * 5000, set())])
+def test_completed_indexes_are_bounded_by_the_completions(text: str, indexes: set[int]) -> None:
+    from cotenant.local.controllers.workloads import job
+
+    assert job._indexes(text, 3) == indexes
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def with_bell(scenario: Callable[[PressureTriggers, Triggers, Heard], Awaitable[
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not holds():
             await asyncio.sleep(0)
 

@@ -134,7 +134,7 @@ def carried_out(
                 binder.add(bind)
                 running = asyncio.create_task(binder.run())
                 try:
-                    async with asyncio.timeout(10.0):
+                    async with asyncio.timeout(30.0):
                         while binder.backlog and not answered.is_set():
                             await asyncio.sleep(0)
                         await answered.wait()

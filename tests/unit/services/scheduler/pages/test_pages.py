@@ -132,7 +132,7 @@ def test_a_pod_is_explained_and_supposed_of() -> None:
     assert (typed.waiting.passing, typed.asked_about.place) == (1, 1)
     assert served.ask("/debug/explain/pods/default/x", query="if=speed%3D1") == (
         400,
-        "--if: speed=1: expected cpu, memory, ephemeral-storage, a resource with a slash in its name, priority or node\n",
+        "--if: speed=1: expected cpu, memory, ephemeral-storage, a resource with a slash in its name, priority, selector.KEY or node\n",
     )
     assert served.ask("/debug/explain/pods/default/x", query="if=" + "a" * 5000)[0] == 400
     status, text = served.ask("/debug/explain/pods/default/y")

@@ -30,12 +30,13 @@ from cotenant.model.resources import CPU_NAME, NOTHING, Amounts, format_amount, 
 
 
 class QuotaAnnotations(ApiStruct, frozen=True):
-    """The annotations that people write; results are left out, so that writing them changes nothing that is read."""
+    """The annotations that people write, and the standing of credit; other results are left out, so that writing them changes nothing that is read."""
 
     shared_weight: str | None = field(default=None, name=names.SHARED_WEIGHT)
     namespaces: str | None = field(default=None, name=names.NAMESPACES)
     total_resource: str | None = field(default=None, name=names.TOTAL_RESOURCE)
     admission: str | None = field(default=None, name=names.ADMISSION)
+    standing: str | None = field(default=None, name=names.STANDING)
 
 
 class QuotaMeta(ApiStruct, frozen=True):
@@ -114,6 +115,7 @@ def read_quota(obj: ElasticQuota) -> QuotaObject:
         total=total,
         keeps_out=labels.get(names.IGNORE_DEFAULT_TREE) != "true",
         wrong=tuple(wrong),
+        standing=_standing(written.standing),
     )
 
 
@@ -154,6 +156,13 @@ def written_annotations(
 def written_levels(levels: Levels) -> dict[str, str]:
     """Amounts as quantities."""
     return {resource: format_amount(resource, amount) for resource, amount in levels}
+
+
+def _standing(text: str | None) -> int:
+    try:
+        return max(-1000, min(1000, int(text or "0")))
+    except ValueError:
+        return 0
 
 
 def _text(levels: Levels) -> str:

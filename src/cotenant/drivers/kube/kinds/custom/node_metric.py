@@ -27,8 +27,10 @@ from cotenant.model.machine.node_metric import (
     MeasuredPod,
     NodeMetric,
     PodSignals,
+    ReportedHistory,
     Statistic,
     Use,
+    UseSpread,
     Window,
 )
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, parse_amount
@@ -57,12 +59,30 @@ class NodePart(ApiStruct, frozen=True):
     system_usage: MeasuredResources | None = None
 
 
+class SpreadPart(ApiStruct, frozen=True):
+    """Milli-CPU or bytes."""
+
+    mean: float = -1.0
+    deviation: float = -1.0
+    highest: float = -1.0
+
+
+class HistoryPart(ApiStruct, frozen=True):
+    """See `model.machine.node_metric.ReportedHistory`; what is missing makes it unusable."""
+
+    samples: int = 0
+    weight: float = 0.0
+    cpu: SpreadPart = SpreadPart()
+    memory: SpreadPart = SpreadPart()
+
+
 class SignalsPart(ApiStruct, frozen=True):
-    """What this project's agent adds: see `model.machine.node_metric.PodSignals`."""
+    """What this project's agent adds: see `model.machine.node_metric.PodSignals` and `ReportedHistory`."""
 
     latency_p99_ms: float | None = field(default=None, name="latencyP99Ms")
     cycles_per_instruction: float | None = None
     wait_per_cpu: float | None = None
+    use_history: HistoryPart | None = None
 
 
 class ExtensionsPart(ApiStruct, frozen=True):
@@ -148,7 +168,9 @@ def read_node_metric(obj: NodeMetricObject, wall: Callable[[], float] = time.tim
             for i, each in enumerate(part.aggregated_node_usages or ())
         ),
         pods={
-            f"{each.namespace}/{each.name}": MeasuredPod(use, class_of_label(each.priority), _signals(each.extensions))
+            f"{each.namespace}/{each.name}": MeasuredPod(
+                use, class_of_label(each.priority), _signals(each.extensions), _history(each.extensions)
+            )
             for i, each in enumerate(status.pods_metric or ())
             if (use := _use(each.pod_usage, f"{where}: podsMetric[{i}]")) is not None
         },
@@ -178,6 +200,18 @@ def _signals(written: ExtensionsPart | None) -> PodSignals:
     if found is None:
         return NO_SIGNALS
     return PodSignals(found.latency_p99_ms, found.cycles_per_instruction, found.wait_per_cpu)
+
+
+def _history(written: ExtensionsPart | None) -> ReportedHistory | None:
+    """The history that the agent reports; None where there is none, or where it cannot be one."""
+    found = written.cotenant.use_history if written is not None and written.cotenant is not None else None
+    if found is None:
+        return None
+    cpu, memory = (UseSpread(each.mean, each.deviation, each.highest) for each in (found.cpu, found.memory))
+    try:
+        return ReportedHistory(found.samples, found.weight, cpu, memory)
+    except InvalidInput:
+        return None
 
 
 def _window(written: Aggregated, where: str) -> Window:

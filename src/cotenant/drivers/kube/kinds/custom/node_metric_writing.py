@@ -11,6 +11,7 @@ from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.model.machine.node_metric import NO_SIGNALS, PodSignals, ReportedHistory, UseSpread
 
 
 class ResourceMap(ApiStruct, frozen=True):
@@ -35,12 +36,30 @@ class NodeMetricInfo(ApiStruct, frozen=True, omit_defaults=False):
     aggregated_system_usages: tuple[AggregatedUsage, ...] = ()
 
 
+class UseSpreadInfo(ApiStruct, frozen=True, omit_defaults=False):
+    """Milli-CPU or bytes."""
+
+    mean: float
+    deviation: float
+    highest: float
+
+
+class UseHistoryInfo(ApiStruct, frozen=True, omit_defaults=False):
+    """What was measured of the pod so far: `model.machine.node_metric.ReportedHistory`."""
+
+    samples: int
+    weight: float
+    cpu: UseSpreadInfo
+    memory: UseSpreadInfo
+
+
 class PodSignalsInfo(ApiStruct, frozen=True):
-    """What the pod suffers from its neighbours; read back by this project's scheduler (node_metric.py)."""
+    """What the pod suffers from its neighbours, and the history of its use; read back by this project's scheduler (node_metric.py)."""
 
     latency_p99_ms: float | None = field(default=None, name="latencyP99Ms")
     cycles_per_instruction: float | None = None
     wait_per_cpu: float | None = None
+    use_history: UseHistoryInfo | None = None
 
 
 class Extensions(ApiStruct, frozen=True):
@@ -58,6 +77,30 @@ class PodMetricInfo(ApiStruct, frozen=True):
     priority: str = ""  # koord-prod, koord-mid, koord-batch, koord-free
     qos: str = ""
     extensions: Extensions | None = None
+
+
+def extensions_of(signals: PodSignals, history: ReportedHistory | None) -> Extensions | None:
+    """What this project's agent adds to a pod's entry; None where there is nothing."""
+    if signals == NO_SIGNALS and history is None:
+        return None
+    return Extensions(
+        PodSignalsInfo(
+            signals.latency_p99_ms,
+            signals.cycles_per_instruction,
+            signals.wait_per_cpu,
+            None if history is None else _history(history),
+        )
+    )
+
+
+def _history(history: ReportedHistory) -> UseHistoryInfo:
+    """Rounded to a tenth of a milli-CPU, to bytes, and to thousandths of a sample."""
+
+    def spread(use: UseSpread, digits: int) -> UseSpreadInfo:
+        return UseSpreadInfo(*(round(each, digits) for each in use))
+
+    weight = min(float(history.samples), round(history.weight, 3))
+    return UseHistoryInfo(history.samples, weight, spread(history.cpu, 1), spread(history.memory, 0))
 
 
 class HostApplicationMetricInfo(ApiStruct, frozen=True):

@@ -19,9 +19,11 @@ from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
 from cotenant.model.cluster.annotations import DEADLINE, ESTIMATE, GROUP_LIMIT, LOAD_LIMIT, OBJECTIVE_P99_MS
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.observed import ExpectedRoom
 from cotenant.model.cluster.pod import Estimate
 from cotenant.model.errors import InvalidInput
 
+_EXPECTED_ROOM = msgspec.json.Decoder(ExpectedRoom)
 _ESTIMATE = msgspec.json.Decoder(Estimate)
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 
@@ -39,6 +41,7 @@ class Hints:
     load_limit: float = inf
     demands: Demands = NO_DEMANDS
     holds: Holdings = NO_HOLDINGS
+    expected_room: ExpectedRoom | None = None
     wrong: tuple[str, ...] = ()
 
 
@@ -93,5 +96,16 @@ def read_hints(written: PodAnnotations | None) -> Hints:
         load_limit=inf if load_limit is None else load_limit,
         demands=read_demands(written, wrong),
         holds=read_holdings(written, wrong),
+        expected_room=_read_expected_room(written.expected_room),
         wrong=tuple(wrong),
     )
+
+
+def _read_expected_room(text: str | None) -> ExpectedRoom | None:
+    """The room that a rebalancer makes. None where it cannot be read: the pod is scheduled without it."""
+    if text is None:
+        return None
+    try:
+        return _EXPECTED_ROOM.decode(text)
+    except UNREADABLE:
+        return None

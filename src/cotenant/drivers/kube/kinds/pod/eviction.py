@@ -15,6 +15,7 @@ from cotenant.drivers.kube.kinds.parts import Condition, Something
 from cotenant.model.cluster.annotations import DELETION_COST, EVICTION_COST, FORCED_EVICTION, MIRROR
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.qos import KubernetesQoS
+from cotenant.model.groups.migration import SOFT_EVICTION
 
 _INT32 = range(-(2**31), 2**31)
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
@@ -28,6 +29,7 @@ class EvictionAnnotations(ApiStruct, frozen=True):
     eviction_cost: Text = field(default=None, name=EVICTION_COST)
     forced: Text = field(default=None, name=FORCED_EVICTION)
     mirror: Text = field(default=None, name=MIRROR)
+    soft: Text = field(default=None, name=SOFT_EVICTION)
 
 
 class EvictionMeta(ApiStruct, frozen=True):
@@ -97,5 +99,7 @@ def read_eviction_notes(obj: EvictionPod) -> EvictionNotes:
         deletion_cost=cost(DELETION_COST, notes.deletion_cost),
         eviction_cost=cost(EVICTION_COST, notes.eviction_cost),
         forced=notes.forced is not None,
+        softly_evicted=notes.soft is not None,
+        uid=obj.metadata.uid or "",
         wrong=tuple(wrong),
     )

@@ -153,6 +153,7 @@ class PodReader:
             ends_s=_unix(meta.deletion_timestamp),
             gates=template.gates,
             nominated_node=status.nominated_node_name or "",
+            expected_room=hints.expected_room,
             started_s=_unix(status.start_time),
             preempts=spec.preemption_policy != "Never",
             volumes=needs,

@@ -31,6 +31,7 @@ class PodAnnotations(GangAnnotations, frozen=True):
     group: Text = field(default=None, name=names.GROUP)
     group_limit: Text = field(default=None, name=names.GROUP_LIMIT)
     load_limit: Text = field(default=None, name=names.LOAD_LIMIT)
+    expected_room: Text = field(default=None, name=names.EXPECTED_ROOM)
     resource_spec: Text = field(default=None, name=RESOURCE_SPEC)
     resource_status: Text = field(default=None, name=RESOURCE_STATUS)
     numa_topology_spec: Text = field(default=None, name=NUMA_TOPOLOGY_SPEC)

@@ -1,0 +1,118 @@
+// The view "Zones": groups of applications with a scheduler of their own, and how each stands on its nodes. From ControlZones.
+import { useAsked } from "./ask";
+import type { Zone, ZoneOnNode } from "./answers";
+import { count } from "./format";
+import { moveFocus } from "./keys";
+import { param, set, to } from "./route";
+import { t } from "./words";
+
+const BAD: readonly string[] = ["failed", "gone", "refused", "unknown"];
+const MOST_NODES = 200;
+
+export function Zones() {
+  const chosen = param("zone");
+  const q = param("q").toLowerCase();
+  const found = useAsked<Zone[]>("/api/zones", 3);
+  const zones = found.value?.filter((zone) => [zone.name, ...zone.applications, ...zone.nodes.map((each) => each.node)].some((text) => text.toLowerCase().includes(q)));
+  const zone = found.value?.find((each) => each.name === chosen);
+  return (
+    <div class={`pods${chosen ? " has-choice" : ""}`}>
+      <section class="list" aria-label={t("zones")}>
+        <div class="controls">
+          <input type="search" class="search" value={param("q")} placeholder={t("search.zones")} aria-label={t("search.zones")} onInput={(event) => set({ q: event.currentTarget.value })} />
+        </div>
+        {found.error && <p class="error" role="alert">{found.error}</p>}
+        {!found.value && found.isLoading && <p class="soft">{t("loading")}</p>}
+        {found.value?.length === 0 && <p class="empty">{t("zones.empty")}</p>}
+        {zones?.length === 0 && found.value !== null && found.value.length > 0 && <p class="empty">{t("zones.none")}</p>}
+        <div class="rows" onKeyDown={moveFocus}>
+          {zones?.map((each) => (
+            <a key={each.name} class={`row${each.name === chosen ? " chosen" : ""}`} aria-current={each.name === chosen} href={to("zones", { q: param("q"), zone: each.name })}>
+              <span class={`state s-${mark(each)}`} aria-hidden="true" />
+              <span class="row-name">
+                <b>{each.name}</b>
+                <span class="soft">{each.backend || t("zone.wrong")}</span>
+              </span>
+              <span class="row-figures">
+                <span>{t("zone.active", { n: count(each.active), all: count(each.nodes.length) })}</span>
+                <span class="soft">{[...new Set(each.nodes.map((node) => node.setting).filter(Boolean))].sort().join(", ")}</span>
+              </span>
+            </a>
+          ))}
+        </div>
+      </section>
+      <section class="detail">
+        {zone ? <Detail zone={zone} key={chosen} /> : chosen && found.value ? <p class="empty">{t("zone.gone", { name: chosen })}</p> : found.value !== null && found.value.length > 0 && <p class="empty">{t("zones.choose")}</p>}
+      </section>
+    </div>
+  );
+}
+
+function mark(zone: Zone): string {
+  if (zone.wrong || zone.nodes.some((each) => BAD.includes(each.state))) return "late";
+  return zone.nodes.length > 0 && zone.active === zone.nodes.length ? "ok" : "wait";
+}
+
+function Detail({ zone }: { zone: Zone }) {
+  return (
+    <article class="story" aria-label={zone.name}>
+      <p class="crumb"><a href={to("zones", { q: param("q") })}>← {t("zones")}</a></p>
+      <h1>{zone.name}</h1>
+      <p class={`headline${mark(zone) === "ok" ? "" : " waits"}`} data-headline>{t("zone.active", { n: count(zone.active), all: count(zone.nodes.length) })}</p>
+      {zone.wrong && <p class="error">{zone.wrong}</p>}
+      <dl class="facts">
+        <div><dt>{t("zone.backend")}</dt><dd>{zone.backend || "–"}</dd></div>
+        {zone.start && <div><dt>{t("zone.start")}</dt><dd>{zone.start}</dd></div>}
+        {zone.start && <div><dt>{t("zone.modes")}</dt><dd>{zone.modes.join(", ")}</dd></div>}
+        <div><dt>{t("zone.only-on")}</dt><dd>{zone.only_on.join(", ") || t("zone.everywhere")}</dd></div>
+        {zone.applications.length > 0 && <div><dt>{t("zone.applications")}</dt><dd>{zone.applications.join("; ")}</dd></div>}
+      </dl>
+      {zone.rules.length > 0 && (
+        <section>
+          <h2>{t("zone.rules")}</h2>
+          <div class="wide">
+            <table>
+              <thead><tr><th scope="col">{t("zone.of")}</th><th scope="col">{t("zone.kind")}</th><th scope="col" class="number">{t("zone.weight")}</th><th scope="col" class="number">{t("zone.slice")}</th><th scope="col" class="number">{t("zone.late")}</th></tr></thead>
+              <tbody>
+                {zone.rules.map((rule, at) => (
+                  <tr key={at}>
+                    <td>{rule.applies_to || t("zone.all-others")}</td>
+                    <td>{t(rule.kind === "service" ? "zone.service" : "zone.batch")}</td>
+                    <td class="number">{rule.weight || "–"}</td>
+                    <td class="number">{rule.slice_us ? `${rule.slice_us} µs` : "–"}</td>
+                    <td class="number">{rule.late_ms ? `${rule.late_ms} ms` : "–"}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      )}
+      <section>
+        <h2>{t("zone.nodes")}</h2>
+        {zone.nodes.length === 0 && <p class="soft">{t("zone.no-nodes")}</p>}
+        {zone.nodes.length > 0 && (
+          <div class="wide">
+            <table>
+              <thead><tr><th scope="col">{t("node")}</th><th scope="col">{t("state")}</th><th scope="col">{t("zone.setting")}</th><th scope="col" class="number">{t("zone.groups")}</th><th scope="col">{t("zone.last")}</th></tr></thead>
+              <tbody>{zone.nodes.slice(0, MOST_NODES).map((each) => <Row each={each} key={each.node} />)}</tbody>
+            </table>
+          </div>
+        )}
+        {zone.nodes.length > MOST_NODES && <p class="soft">{t("pods.shown", { n: MOST_NODES, all: count(zone.nodes.length) })}</p>}
+      </section>
+    </article>
+  );
+}
+
+function Row({ each }: { each: ZoneOnNode }) {
+  return (
+    <tr>
+      <td><a href={to("node", { name: each.node })}>{each.node}</a></td>
+      <td class={BAD.includes(each.state) ? "burning" : ""}>{each.state}{each.outdated && <span class="soft"> {t("zone.outdated")}</span>}</td>
+      <td>{each.setting || "–"}</td>
+      <td class="number">{each.groups}</td>
+      <td>{each.message || each.last_change || "–"}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,160 @@
+"""Output of `cotenant credit`: balances, entries and explanations as tables or JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cotenant.cli import tables
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.credit.entries import HOUSE, account_of, credits_text, tenant_of
+from cotenant.services.credit.opening import open_journal
+
+if TYPE_CHECKING:
+    from cotenant.drivers.journal.journal import Journal, Record
+
+_PAGE = 1000
+_MEANS: dict[str, str] = {
+    "lent": "its idle guarantee was used by others.",
+    "declared": "its pods used what they declared, and no more.",
+    "borrowed": "its pods requested more than its guarantee.",
+    "unused": "it borrowed, and by measurement its pods did not use it.",
+    "shared": "others used unreserved capacity, of which its guarantee has a share.",
+    "exceeded": "its pods used more than they declared.",
+    "interfered": "its pod slowed one of the other tenant; no objective was missed.",
+    "compensated": "its pod slowed one of the other tenant, which missed its objective.",
+    "reversed": "an earlier entry about an incident is undone, since the culprit was cleared.",
+    "decayed": "every balance moves towards zero with time.",
+    "bounded": "the balance, or debt, was beyond the bound.",
+}
+_UNITS = (
+    ("_milli_core_hours", 1000, "core-hours"),
+    ("_milli_cpu", 1000, "cores"),
+    ("_bytes", 1 << 30, "GiB"),
+    ("_permille", 10, "%"),
+    ("_ppm", 10_000, "%"),
+    ("_gpus", 1, "GPUs"),
+    ("_milli", 1000, "credits"),
+    ("_ms", 1000, "s"),
+)
+
+
+def tenants(store: str, as_json: bool) -> int:
+    """Print all balances."""
+    with _journal(store) as journal:
+        balances = journal.contents().balances
+    if as_json:
+        _print_json([{"account": account, "balance_milli": milli} for account, milli in balances])
+        return 0
+    rows = [(tenant_of(account), credits_text(milli)) for account, milli in balances if tenant_of(account)]
+    rows.sort(key=lambda row: row[0])
+    house = dict(balances).get(HOUSE, 0)
+    if rows:
+        tables.print_words(("tenant", "balance, credits"), rows)
+    tables.print_folded(
+        f"The house has {credits_text(house)}; all accounts together are {credits_text(sum(m for _, m in balances))}."
+        if rows
+        else "No tenant has an account yet."
+    )
+    return 0
+
+
+def tenant(store: str, name: str, limit: int, as_json: bool) -> int:
+    """Print one tenant."""
+    if limit < 1:
+        raise InvalidInput("--limit", limit, "1 or more")
+    account = account_of(name)
+    with _journal(store) as journal:
+        balances = dict(journal.contents().balances)
+        if account not in balances:
+            known = ", ".join(sorted(found for each in balances if (found := tenant_of(each)))) or "none"
+            raise InvalidInput("TENANT", name, "a tenant with an account", f"there are: {known}")
+        records = journal.records(account, limit=limit, newest=True)
+    if as_json:
+        _print_json(
+            {"tenant": name, "balance_milli": balances[account], "entries": [_plain(record) for record in records]}
+        )
+        return 0
+    tables.print_folded(f"{name}: {credits_text(balances[account])} credits")
+    rows = [
+        (str(r.number), _time(r), r.cause, credits_text(r.milli if r.payee == account else -r.milli)) for r in records
+    ]
+    tables.print_words(("entry", "time", "cause", "credits"), rows)
+    return 0
+
+
+def why(store: str, entry: str, as_json: bool) -> int:
+    """Print one entry with its figures."""
+    with _journal(store) as journal:
+        record = journal.record(entry)
+    if record is None:
+        raise InvalidInput(
+            "ENTRY", entry, "the number or the key of an entry", "`cotenant credit show TENANT` has them"
+        )
+    if as_json:
+        _print_json(_plain(record))
+        return 0
+    payer, payee = (tenant_of(each) or "the house" for each in (record.payer, record.payee))
+    tables.print_folded(f"entry {record.number} ({record.key}), {_time(record)}")
+    tables.print_folded(f"{payer} paid {credits_text(record.milli)} credits to {payee}: {_MEANS.get(record.cause, record.cause)}")  # fmt: skip
+    figures = [figure_text(name, value) for name, value in record.evidence]
+    if figures:
+        print()
+        tables.print_words(("figure", "value"), figures)
+    return 0
+
+
+def figure_text(name: str, value: int | str) -> tuple[str, str]:
+    """A figure of an entry as name and value with its unit: `("borrowed_milli_cpu", 2500)` is `("borrowed", "2.5 cores")`."""
+    if isinstance(value, int):
+        for ending, divisor, unit in _UNITS:
+            if name.endswith(ending):
+                return name.removesuffix(ending).replace("_", " ").strip(), f"{value / divisor:.6g} {unit}"
+    return name.replace("_", " "), str(value)
+
+
+def export(store: str, after: int) -> int:
+    """Print all entries as lines of JSON."""
+    if after < 0:
+        raise InvalidInput("--after", after, "0 or more")
+    with _journal(store) as journal:
+        while records := journal.records(after=after, limit=_PAGE):
+            for record in records:
+                sys.stdout.write(msgspec.json.encode(_plain(record)).decode() + "\n")
+            after = records[-1].number
+    return 0
+
+
+@contextmanager
+def _journal(store: str) -> Iterator[Journal]:
+    journal = open_journal(store, migrates=False)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def _plain(record: Record) -> dict[str, object]:
+    return {
+        "number": record.number,
+        "key": record.key,
+        "at_ms": record.at_ms,
+        "cause": record.cause,
+        "payer": record.payer,
+        "payee": record.payee,
+        "milli": record.milli,
+        "evidence": dict(record.evidence),
+    }
+
+
+def _time(record: Record) -> str:
+    return datetime.fromtimestamp(record.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _print_json(value: object) -> None:
+    print(msgspec.json.encode(value).decode())

@@ -1,0 +1,126 @@
+"""`cotenant profile`: what workloads use and what they suffer from; list and show ask the cluster, run measures on this machine.
+
+Only signatures and help texts are here; what a command does is imported when it runs, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="profile",
+    help="Profiles of workloads: what each uses and what it suffers from, by resource.",
+    help_format="plaintext",
+)
+
+Kubeconfig = Annotated[
+    Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
+]
+Context = Annotated[str, Parameter(help="Default: the file's current context.")]
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON document and nothing else.")]
+
+
+@app.command(name="list")
+def list_(
+    *,
+    namespace: Annotated[str, Parameter(help="Default: all.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    json: Json = False,
+) -> int:
+    """Every WorkloadProfile: overall sensitivity, pressure and tolerance, and how many axes are known."""
+    from cotenant.cli.cluster import profile_showing
+    from cotenant.services.profiling.cluster import ProfileClient
+
+    return profile_showing.profiles(ProfileClient(kubeconfig, context).all(namespace), json)
+
+
+@app.command
+def show(
+    profile: Annotated[str, Parameter(help="NAMESPACE/NAME.")],
+    other: Annotated[str, Parameter(help="NAMESPACE/NAME of a second one, to compare.")] = "",
+    /,
+    *,
+    radar: Annotated[Path | None, Parameter(help="Also draw a radar chart: FILE.svg, FILE.html or FILE.png.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    json: Json = False,
+) -> int:
+    """One profile by axis, with reasons for what is not known; or two, and what each suffers from the other."""
+    from cotenant.cli.cluster import profile_showing
+    from cotenant.services.profiling.cluster import ProfileClient
+
+    client = ProfileClient(kubeconfig, context)
+    return profile_showing.show([client.one(key) for key in (profile, other) if key], radar, json)
+
+
+@app.command
+def run(
+    profile: Annotated[str, Parameter(help="NAMESPACE/NAME of the workload's profile.")],
+    /,
+    *,
+    group: Annotated[
+        str, Parameter(help="Cgroup of the replica on this machine. Default: asked of the node's agent.")
+    ] = "",
+    agent: Annotated[
+        str, Parameter(help="Where the agent listens: HOST:PORT or unix:/PATH. Asked where there is no --group.")
+    ] = "127.0.0.1:10262",
+    objective: Annotated[
+        str, Parameter(help="NAMESPACE/NAME of a ServiceObjective: its p99 is the signal, its threshold the limit.")
+    ] = "",
+    traces: Annotated[str, Parameter(help="Where `cotenant traces` listens.")] = "http://127.0.0.1:4318",
+    latency_file: Annotated[
+        Path | None, Parameter(help='Lines of JSON with "p99_us", as the service appends them: the signal.')
+    ] = None,
+    objective_ms: Annotated[float | None, Parameter(help="With --latency-file: the limit of p99.")] = None,
+    axes: Annotated[
+        str,
+        Parameter(help="Comma-separated: cpu, cache, memoryBandwidth, memory, disk, network, runQueue. Default: all."),
+    ] = "",
+    levels: Annotated[int, Parameter(help="Rungs up to the full load of each axis.")] = 4,
+    windows: Annotated[int, Parameter(help="Windows of the signal a rung; as many before it without load.")] = 4,
+    memory_mib: Annotated[int, Parameter(help="Most memory that the memory axis holds at its full level.")] = 256,
+    abort_factor: Annotated[
+        float, Parameter(help="Stop at once when the p99 is over this many times its limit.")
+    ] = 2.0,
+    abort_ratio: Annotated[
+        float, Parameter(help="Without a limit: stop when the signal is over this many times that without load.")
+    ] = 10.0,
+    store: Annotated[
+        bool, Parameter(negative=(), help="Write the result to the cluster's WorkloadProfile (status.measured).")
+    ] = False,
+    radar: Annotated[Path | None, Parameter(help="Also draw a radar chart: FILE.svg, FILE.html or FILE.png.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    json: Json = False,
+) -> int:
+    """Measure the sensitivity of one replica on this machine: rising loads on one resource after the other beside it.
+
+    Needs root and cgroups. The replica suffers meanwhile, within the limit of --abort-factor or --abort-ratio. All loads are
+    removed at the end, also after kill -9. Exit status: 0 measured, 1 aborted, 2 not possible here.
+    """
+    from cotenant.cli.cluster import profile_running
+
+    request = profile_running.RunRequest(
+        profile=profile,
+        group=group,
+        agent=agent,
+        objective=objective,
+        traces=traces,
+        latency_file=latency_file,
+        objective_ms=objective_ms,
+        axes=axes,
+        levels=levels,
+        windows=windows,
+        memory_mib=memory_mib,
+        abort_factor=abort_factor,
+        abort_ratio=abort_ratio,
+        store=store,
+        radar=radar,
+        kubeconfig=kubeconfig,
+        context=context,
+    )
+    return profile_running.run(request, json)

@@ -1,0 +1,240 @@
+"""`cotenant zone`: create Control Zones, run one for as long as a command runs, and show, change and end those of this host.
+
+Only signatures, help texts and the printing of answers are here; what a command does is imported when it runs, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+import json as _json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="zone",
+    help="Control Zones: groups of applications with a kernel scheduler of their own, changed by what is measured.",
+    help_format="plaintext",
+)
+
+_STATE = Parameter(help="Folder with the state of each zone.")
+_STATE_DIR = Path("/run/cotenant/zones")
+_SOCKET = Parameter(help="The keeper's socket for zones.")
+_SOCKET_PATH = Path("/run/cotenant/zones.sock")
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON and nothing else.")]
+Name = Annotated[str, Parameter(help="The zone's name.")]
+
+
+@app.command
+def run(
+    file: Annotated[Path, Parameter(help="The zone's definition (YAML).")],
+    /,
+    *,
+    agent: Annotated[
+        str | None,
+        Parameter(
+            help="The node's agent, HOST:PORT or unix:/PATH: burn rates of objectives count beside late dispatches.",
+            show_default=False,
+        ),
+    ] = None,
+    socket: Annotated[Path, _SOCKET] = _SOCKET_PATH,
+    state_dir: Annotated[Path, _STATE] = _STATE_DIR,
+    seconds: Annotated[
+        float | None, Parameter(help="End after this time; default: on SIGTERM or Ctrl-C.", show_default=False)
+    ] = None,
+    json: Annotated[bool, Parameter(negative=(), help="Print each change as one JSON object a line.")] = False,
+) -> int:
+    """Create a zone in the keeper (`cotenant keeper --zones`), print each change with its reason and what it brought, and destroy the zone at the end."""
+    from cotenant.services.zones import main
+
+    return main.run(file, socket, state_dir, seconds, json, agent)
+
+
+@app.command
+def create(
+    file: Annotated[Path, Parameter(help="The zone's definition (YAML): a plain file or a ControlZone.")],
+    /,
+    *,
+    agent: Annotated[
+        str | None,
+        Parameter(
+            help="The node's agent, 127.0.0.1:PORT or unix:/PATH, for pods selected by labels and burn rates; default with applications: 127.0.0.1:10262.",
+            show_default=False,
+        ),
+    ] = None,
+    socket: Annotated[Path, _SOCKET] = _SOCKET_PATH,
+    json: Json = False,
+) -> int:
+    """Create a zone in the keeper (`cotenant keeper --zones`), which runs it until it is destroyed, also over a restart of the keeper.
+
+    Exit status: 0 created, 1 refused by the host or no keeper, 2 a wrong file.
+    """
+    from cotenant.cli.zone.showing import summary
+    from cotenant.services.zones.client import ZoneClient
+    from cotenant.services.zones.reading import definition_of, read_text
+
+    text = read_text(file)
+    definition_of(text, str(file))
+    state = ZoneClient(socket).create(text.decode(), str(file), agent)
+    print(_json.dumps(state) if json else summary({**state, "running": True}))
+    if not json and state["state"] == "failed" and state["history"]:
+        print(f"  {state['history'][-1]['reason']}; tried again later")
+    return 0
+
+
+@app.command(name="list")
+def list_zones(*, state_dir: Annotated[Path, _STATE] = _STATE_DIR, json: Json = False) -> int:
+    """The zones of this host, also those that ended."""
+    from cotenant.cli.zone.showing import summary
+    from cotenant.services.zones.state_file import read_states
+
+    states = read_states(state_dir)
+    if json:
+        print(_json.dumps(states))
+        return 0
+    if not states:
+        print("no zones")
+    for state in states:
+        print(summary(state))
+    return 0
+
+
+@app.command
+def inspect(name: Name, /, *, state_dir: Annotated[Path, _STATE] = _STATE_DIR, json: Json = False) -> int:
+    """A zone's setting, rows and last reading."""
+    from cotenant.cli.zone.showing import inspected
+    from cotenant.services.zones.state_file import read_state
+
+    state = read_state(state_dir, name)
+    print(_json.dumps(state) if json else "\n".join(inspected(state)))
+    return 0
+
+
+@app.command
+def switch(
+    name: Name,
+    setting: Annotated[
+        str,
+        Parameter(
+            help="latency, throughput, weighted or exclusive; or weights, root/MODE, sub/MODE for another back end."
+        ),
+    ],
+    /,
+    *,
+    socket: Annotated[Path, _SOCKET] = _SOCKET_PATH,
+    json: Json = False,
+) -> int:
+    """Run another scheduler in an active zone: without waiting for its dwell time, and as a canary like any other change."""
+    from cotenant.cli.zone.showing import summary
+    from cotenant.services.zones.client import ZoneClient
+
+    state = ZoneClient(socket).switch(name, setting)
+    print(_json.dumps(state) if json else summary({**state, "running": True}))
+    return 0
+
+
+@app.command
+def why(name: Name, /, *, state_dir: Annotated[Path, _STATE] = _STATE_DIR, json: Json = False) -> int:
+    """The changes of a zone, oldest first: event, rule, rows or setting changed, and what it brought."""
+    from cotenant.cli.zone.showing import story
+    from cotenant.services.zones.state_file import read_state
+
+    history = read_state(state_dir, name)["history"]
+    if json:
+        print(_json.dumps(history))
+        return 0
+    for change in history:
+        print("\n".join(story(change)))
+    return 0
+
+
+@app.command
+def kernel(*, json: Json = False) -> int:
+    """Fetch the kernel of zones in virtual machines: the newest cloud kernel of Debian's trixie-backports, through apt (amd64; 60 MB are kept under COTENANT_CACHE or ~/.cache/cotenant)."""
+    from cotenant.drivers.qemu.kernel import zone_kernel
+
+    found = zone_kernel()
+    print(
+        _json.dumps({"version": found.version, "image": str(found.image)})
+        if json
+        else f"{found.version}: {found.image}"
+    )
+    return 0
+
+
+def explain_zone(name: str, state_dir: Path, as_json: bool) -> int:
+    """`cotenant explain zone`: what `inspect` and `why` print."""
+    from cotenant.cli.zone.showing import inspected, story
+    from cotenant.services.zones.state_file import read_state
+
+    state = read_state(state_dir, name)
+    lines = [*inspected(state), *(line for change in state["history"] for line in story(change))]
+    print(_json.dumps(state) if as_json else "\n".join(lines))
+    return 0
+
+
+@app.command
+def logs(
+    name: Name,
+    /,
+    *,
+    lines: Annotated[int, Parameter(help="The last lines.")] = 200,
+    state_dir: Annotated[Path, _STATE] = _STATE_DIR,
+    json: Json = False,
+) -> int:
+    """What happened to a zone, oldest first: starts, changes, groups that came and went, failures; also of a zone that ended."""
+    from cotenant.cli.zone.showing import logged
+    from cotenant.services.zones.log_file import read_log
+
+    entries = read_log(state_dir, name, lines)
+    if json:
+        print(_json.dumps(entries))
+        return 0
+    for entry in entries:
+        print(logged(entry))
+    return 0
+
+
+@app.command(name="exec")
+def execute(
+    name: Name,
+    *command: Annotated[
+        str, Parameter(help="The command and its arguments, after --.", allow_leading_hyphen=True, show_default=False)
+    ],
+    group: Annotated[
+        str, Parameter(help="The zone's group, or one below it; default: its only one.", show_default=False)
+    ] = "",
+    state_dir: Annotated[Path, _STATE] = _STATE_DIR,
+    socket: Annotated[Path, _SOCKET] = _SOCKET_PATH,
+    json: Json = False,
+) -> int:
+    """Run a command in a group of the zone, with this user's privileges, which must suffice to write the group's cgroup.procs.
+
+    In a zone in a virtual machine the keeper runs it in the guest, for root, and its output is printed at its end. Exit status: the command's. With --json the output is kept and printed as one object with the exit status.
+    """
+    from cotenant.services.zones.client import ZoneClient
+    from cotenant.services.zones.executing import execute_in
+    from cotenant.services.zones.state_file import read_state
+
+    in_guest = "vm" in read_state(state_dir, name)
+    if in_guest:
+        found = ZoneClient(socket).execute(name, group, list(command))
+    else:
+        found = execute_in(state_dir, name, group, command, captured=json)
+    if json:
+        print(_json.dumps(found))
+    elif in_guest:
+        print(found["stdout"], end="")
+        print(found["stderr"], end="", file=sys.stderr)
+    return int(found["exit"])
+
+
+@app.command
+def destroy(name: Name, /, *, socket: Annotated[Path, _SOCKET] = _SOCKET_PATH, json: Json = False) -> int:
+    """End a zone: its groups have the weights and the scheduler of before. A zone that ended already is forgotten, with its log."""
+    from cotenant.services.zones.client import ZoneClient
+
+    done = ZoneClient(socket).destroy(name)
+    print(_json.dumps({"zone": name, "done": done}) if json else f"{name}: {done}")
+    return 0

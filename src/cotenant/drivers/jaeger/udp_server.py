@@ -1,0 +1,60 @@
+"""The UDP port of a Jaeger agent.
+
+Problem: clients of Jaeger send datagrams and never hear an answer, so nothing that goes wrong may end the port. Choice: each datagram is one request; what cannot be read or taken is counted by its outcome. Limits: no authentication and no
+encryption, which the protocol does not have; datagrams are lost where the process is slower than they arrive.
+
+Source: Jaeger 1.x, agent: compact Thrift over UDP, port 6831; datagrams of at most 65,000 bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.jaeger.batch import request_of
+from cotenant.model.errors import InvalidInput, Transient
+
+
+class JaegerUdpServer:
+    """Passes requests in OTLP's protobuf to `export`, which raises `InvalidInput` or `Transient`. `answered` gets each outcome: OK, INVALID_ARGUMENT or UNAVAILABLE."""
+
+    def __init__(self, export: Callable[[bytes], object], answered: Callable[[str], None]) -> None:
+        self._export, self._answered = export, answered
+        self._transport: asyncio.DatagramTransport | None = None
+
+    async def start(self, address: Address) -> Address:
+        """Listen; returns where. Raises `InvalidInput` where the address cannot be used."""
+        loop = asyncio.get_running_loop()
+        try:
+            transport, _ = await loop.create_datagram_endpoint(
+                lambda: _Datagrams(self._received), (address.host, address.port)
+            )
+        except OSError as error:
+            raise InvalidInput("--jaeger-udp", str(address), "an address that is free", str(error)[:120]) from None
+        self._transport = transport
+        return Address(address.host, transport.get_extra_info("sockname")[1])
+
+    async def stop(self) -> None:
+        """Close the port."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _received(self, datagram: bytes) -> None:
+        try:
+            self._export(request_of(datagram))
+        except InvalidInput:
+            self._answered("INVALID_ARGUMENT")
+        except Transient:
+            self._answered("UNAVAILABLE")
+        else:
+            self._answered("OK")
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    def __init__(self, received: Callable[[bytes], None]) -> None:
+        self._received = received
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        """One datagram."""
+        self._received(data)

@@ -1,0 +1,27 @@
+"""ControlZone as manifests have it: a zone's definition, for every node whose pods it selects.
+
+Problem: the fields of a zone are read in one place, whatever the source. Choice: the spec is kept as it is; services/zones reads it with the parser of the plain file. The status
+has one entry a node. Limits: cluster-scoped, because a zone has services and batch of several namespaces.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.model.traces.objective import GROUP
+
+KIND, VERSION = "ControlZone", "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+
+class ControlZoneObject(ApiStruct, frozen=True):
+    """slo.cotenant.io/v1alpha1 ControlZone."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+    status: Any = None
+
+
+CONTROL_ZONES = Kind(KIND, GROUP, VERSION, "controlzones", False, ControlZoneObject)

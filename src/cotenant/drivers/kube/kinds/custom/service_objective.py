@@ -1,0 +1,199 @@
+"""ServiceObjective as manifests have it, read into the model's value.
+
+Problem: people write a target as a number or a string and a window in days or weeks, and an objective with one absurd value must be refused in words, not be counted wrongly. Choice: the spec is read field by field;
+each error is a sentence in `wrong`, which the status shows. Percent are decimals, never floats. Limits: a target finer than one millionth is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from cotenant.drivers.kube.kinds.attempting import Attempt
+from cotenant.drivers.kube.kinds.durations import duration_s
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.replica_signal import MaxAction
+from cotenant.model.traces.objective import (
+    GROUP,
+    LONGEST_THRESHOLD_US,
+    LONGEST_WINDOW_S,
+    SHORTEST_WINDOW_S,
+    USUAL_LABELS,
+    USUAL_MIN_EVENTS,
+    Indicator,
+    ServiceObjective,
+    Severity,
+)
+
+KIND, VERSION = "ServiceObjective", "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+_DAYS = re.compile(r"([0-9]{1,6})(d|w)")
+_MOST_TEXT = 200
+_MOST_EVENTS = 10**9
+
+
+class ServiceObjectiveObject(ApiStruct, frozen=True):
+    """slo.cotenant.io/v1alpha1 ServiceObjective; the spec is read field by field."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Any = None
+
+
+SERVICE_OBJECTIVES = Kind(KIND, GROUP, VERSION, "serviceobjectives", True, ServiceObjectiveObject)
+
+
+def read_service_objective(obj: ServiceObjectiveObject) -> ServiceObjective:
+    """An objective; what of it cannot be read is in `wrong`."""
+    meta = obj.metadata
+    return read_spec(
+        meta.namespace or "default", meta.name or "", obj.spec, uid=meta.uid or "", generation=meta.generation or 0
+    )
+
+
+def read_spec(namespace: str, name: str, spec: object, *, uid: str = "", generation: int = 0) -> ServiceObjective:
+    """An objective from the spec of its manifest."""
+    wrong: list[str] = []
+    attempt = Attempt(wrong)
+    none: dict[str, Any] = {}
+    usual: tuple[Indicator, int | None] = (Indicator.LATENCY, None)
+    fields = attempt(none, lambda: _mapping(spec, "spec"))
+    service = attempt(none, lambda: _mapping(fields.get("service"), "spec.service"))
+    alerting = attempt(none, lambda: _mapping(fields.get("alerting") or {}, "spec.alerting"))
+    protect = attempt(none, lambda: _mapping(fields.get("protect") or {}, "spec.protect"))
+    indicator, threshold_us = attempt(usual, lambda: _indicator(fields.get("indicator")))
+    return ServiceObjective(
+        key=f"{namespace}/{name}",
+        service_namespace=attempt(
+            namespace, lambda: _text(service, "namespace", "spec.service.namespace", namespace, empty=True)
+        ),
+        service=attempt("", lambda: _text(service, "name", "spec.service.name")),
+        operation=attempt("", lambda: _text(service, "operation", "spec.service.operation", "", empty=True)),
+        indicator=indicator,
+        threshold_us=threshold_us,
+        budget_ppm=attempt(1000, lambda: budget_ppm(fields.get("target"), "spec.target")),
+        window_s=attempt(28 * 86_400, lambda: window_s(fields.get("window", "28d"), "spec.window")),
+        labels=attempt(dict(USUAL_LABELS), lambda: _labels(alerting)),
+        min_events=attempt(USUAL_MIN_EVENTS, lambda: _min_events(alerting.get("minEvents", USUAL_MIN_EVENTS))),
+        guard=attempt(True, lambda: _flag(protect, "guard", "spec.protect.guard", True)),
+        max_action=attempt(MaxAction.CAP, lambda: _max_action(protect.get("maxAction", MaxAction.CAP.value))),
+        uid=uid,
+        generation=generation,
+        wrong=tuple(wrong),
+    )
+
+
+def budget_ppm(target: object, field: str) -> int:
+    """The budget of a target in percent, as a number or a string: 1000 millionths for 99.9. Raises `InvalidInput`.
+
+    A target of 0.9 to 1 is refused: it is a share (0.999, 1.0), which as a percent would allow nearly every request to be bad.
+    """
+    try:
+        percent = Decimal(str(target).strip().removesuffix("%")) if not isinstance(target, bool) else Decimal("NaN")
+    except InvalidOperation:
+        percent = Decimal("NaN")
+    if not (percent.is_finite() and 0 < percent < 100):
+        raise InvalidInput(field, target, 'percent above 0 and below 100, such as "99.9"')
+    if Decimal("0.9") <= percent <= 1:
+        raise InvalidInput(
+            field,
+            target,
+            'percent above 0 and below 100, such as "99.9"',
+            "0.9 to 1 is taken for a share: 0.999 is 99.9",
+        )
+    if percent.adjusted() < -6 or abs(percent.as_tuple().exponent) > 50:  # type: ignore[arg-type]
+        raise InvalidInput(field, target, "at most four decimals")
+    budget = (100 - percent) * 10_000
+    if budget != budget.to_integral_value() or budget < 1:
+        raise InvalidInput(field, target, "at most four decimals", "the budget is counted in millionths")
+    return int(budget)
+
+
+def window_s(text: object, field: str) -> int:
+    """A window: 28d, 4w, 12h. Raises `InvalidInput`."""
+    expected = f"{SHORTEST_WINDOW_S // 3600}h to {LONGEST_WINDOW_S // 86_400}d, such as 28d or 4w"
+    if not isinstance(text, str):
+        raise InvalidInput(field, text, expected)
+    days = _DAYS.fullmatch(text)
+    seconds = float(days[1]) * 86_400 * (7 if days[2] == "w" else 1) if days else duration_s(text, field)
+    if not SHORTEST_WINDOW_S <= seconds <= LONGEST_WINDOW_S:
+        raise InvalidInput(field, text, expected)
+    return round(seconds)
+
+
+def _indicator(value: object) -> tuple[Indicator, int | None]:
+    fields = _mapping(value, "spec.indicator")
+    named = [each for each in Indicator if each.value in fields and fields[each.value] is not None]
+    if len(named) != 1 or len(fields) != 1:
+        raise InvalidInput(
+            "spec.indicator", ", ".join(sorted(map(str, fields))) or "none", "one of latency, errors, selfReported"
+        )
+    if named[0] is Indicator.SELF_REPORTED and fields["selfReported"] != "p99":
+        raise InvalidInput("spec.indicator.selfReported", fields["selfReported"], "p99")
+    if named[0] is not Indicator.LATENCY:
+        return named[0], None
+    below = _mapping(fields["latency"], "spec.indicator.latency").get("below")
+    return Indicator.LATENCY, threshold_us(below, "spec.indicator.latency.below")
+
+
+def threshold_us(below: object, field: str) -> int:
+    """A latency threshold in microseconds. Raises `InvalidInput`."""
+    if not isinstance(below, str):
+        raise InvalidInput(field, below, "a duration such as 200ms")
+    found = round(duration_s(below, field) * 1e6)
+    if not 1 <= found <= LONGEST_THRESHOLD_US:
+        raise InvalidInput(field, below, "1us to 1h")
+    return found
+
+
+def _labels(alerting: Mapping[str, Any]) -> dict[Severity, str]:
+    if _flag(alerting, "disabled", "spec.alerting.disabled", False):
+        return {}
+    given = alerting.get("severities")
+    if given is None:
+        return dict(USUAL_LABELS)
+    fields = _mapping(given, "spec.alerting.severities")
+    if unknown := sorted(set(map(str, fields)) - {each.value for each in Severity}):
+        raise InvalidInput("spec.alerting.severities", ", ".join(unknown), "fast, slow")
+    found = {}
+    for each in Severity:
+        label = _text(fields, each.value, f"spec.alerting.severities.{each.value}", USUAL_LABELS[each], empty=True)
+        if label:
+            found[each] = label
+    return found
+
+
+def _min_events(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST_EVENTS:
+        raise InvalidInput("spec.alerting.minEvents", value, f"1 to {_MOST_EVENTS}")
+    return value
+
+
+def _max_action(value: object) -> MaxAction:
+    if not isinstance(value, str) or value not in set(MaxAction):
+        raise InvalidInput("spec.protect.maxAction", value, "one of " + ", ".join(MaxAction))
+    return MaxAction(value)
+
+
+def _flag(fields: Mapping[str, Any], key: str, field: str, default: bool) -> bool:
+    value = fields.get(key, default)
+    if not isinstance(value, bool):
+        raise InvalidInput(field, value, "true or false")
+    return value
+
+
+def _text(fields: Mapping[str, Any], key: str, field: str, default: str | None = None, *, empty: bool = False) -> str:
+    value = fields.get(key, default)
+    if not isinstance(value, str) or not (value or empty) or len(value) > _MOST_TEXT:
+        least = "0" if empty else "1"
+        raise InvalidInput(field, value, f"text of {least} to {_MOST_TEXT} characters")
+    return value
+
+
+def _mapping(value: object, field: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput(field, value, "an object")
+    return value

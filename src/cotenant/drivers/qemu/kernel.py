@@ -1,0 +1,94 @@
+"""A packaged Linux kernel with sched_ext for guests, from Debian's backports.
+
+Problem: kernel schedulers need a kernel newer than most machines', and kernels of backports are replaced every few weeks. Choice: the newest cloud kernel of
+trixie-backports, resolved through its meta-package, with apt's files in a temporary folder: this machine's sources and lists stay as they are, and its
+keyring verifies the packages. Its package has the image alone; virtio, FUSE and virtiofs are built in. Limits: amd64, a Debian machine, and zstd to unpack
+the image.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from cotenant.drivers.qemu.packages import META, Kernel, Unavailable, command, folder_of, keep, kept, kept_or_fetched
+
+SUITE = "trixie-backports"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+NAME = "zone-guest"
+
+
+def zone_kernel() -> Kernel:
+    """The kept one, or one that is fetched now. Raises `Unavailable`."""
+    return kept_or_fetched(NAME, _fetch)
+
+
+def kept_kernel() -> Kernel | None:
+    """The kept one; None where none was fetched, or its files were changed."""
+    return kept(folder_of(NAME))
+
+
+def _fetch(folder: Path) -> None:
+    if shutil.which("zstd") is None:
+        raise Unavailable("zstd is not installed")
+    if not Path(KEYRING).exists():
+        raise Unavailable("Debian's archive keyring is not installed")
+    mirrors = command("apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI)", "Created-By: Packages").splitlines()
+    debian = [line.split()[1] for line in mirrors if "security" not in line and len(line.split()) == 2]
+    if not debian:
+        raise Unavailable("apt has no Debian mirror")
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        options = _configure(place, debian[0])
+        command("apt-get", *options, "update")
+        found = re.search(
+            r"^Depends: .*?linux-image-([0-9][^ ,]*)",
+            command("apt-cache", *options, "show", f"{META}/{SUITE}"),
+            re.MULTILINE,
+        )
+        if found is None:
+            raise Unavailable(f"{SUITE} has no {META}")
+        command("apt-get", *options, "download", f"linux-binary-{found[1]}", cwd=name)
+        (deb,) = place.glob("*.deb")
+        command("dpkg-deb", "-x", str(deb), str(place / "unpacked"))
+        images = sorted((place / "unpacked").rglob("vmlinuz*"))
+        if not images:
+            raise Unavailable(f"{deb.name} has no kernel in it")
+        keep(folder / found[1], {"vmlinux": _unpacked(images[0].read_bytes())})
+
+
+def _configure(place: Path, mirror: str) -> tuple[str, ...]:
+    for each in (
+        "lists/partial",
+        "cache/archives/partial",
+        "etc/apt.conf.d",
+        "etc/sources.list.d",
+        "etc/preferences.d",
+    ):
+        (place / each).mkdir(parents=True)
+    (place / "etc/sources.list.d/zones.sources").write_text(
+        f"Types: deb\nURIs: {mirror}\nSuites: {SUITE}\nComponents: main\nSigned-By: {KEYRING}\n"
+    )
+    (place / "apt.conf").write_text(
+        f'Dir::Etc "{place}/etc";\nDir::State::Lists "{place}/lists";\nDir::Cache "{place}/cache";\n'
+        f'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "{place}/etc/sources.list.d";\n'
+        'Acquire::Languages "none";\nAPT::Sandbox::User "root";\n'
+    )
+    return ("-q", "-c", str(place / "apt.conf"))
+
+
+def _unpacked(image: bytes) -> bytes:
+    """The ELF within a bzImage, which boots without being unpacked by an emulated CPU."""
+    at = image.find(_ZSTD)
+    while at >= 0:
+        done = subprocess.run(["zstd", "-dc"], input=image[at:], capture_output=True, check=False)
+        if done.stdout.startswith(b"\x7fELF"):
+            return done.stdout
+        at = image.find(_ZSTD, at + 1)
+    return image

@@ -1,0 +1,75 @@
+"""What one step of an incident is decided on: the node's state and samples, and which pods are cleared.
+
+Problem: the order of the rungs and the choice of one need the same answers about pods, trouble and cause. Choice: one frozen value a sample with those questions. Limits: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cotenant.engine.node.recovery.incident import Incident
+from cotenant.engine.node.recovery.settings import RecoverySettings
+from cotenant.model.machine.node_state import NodeState, PodUse
+from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
+from cotenant.policy.interference.attribution.samples import NodeSamples
+
+_GAP_SHARE = 10  # of the time since the beginning
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A pod whose limits did not help a service."""
+
+    culprit: str  # uid
+    victim: str  # uid
+    until_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a step is decided on."""
+
+    state: NodeState
+    history: NodeSamples
+    cleared: Sequence[Cleared]
+    settings: RecoverySettings
+
+    @property
+    def now_us(self) -> int:
+        """The time of the sample."""
+        return self.state.at_us
+
+    def entry(self, uid: str) -> PodUse | None:
+        """A pod of the node."""
+        return next((entry for entry in self.state.pods if entry.pod.uid == uid), None)
+
+    def in_trouble(self, uid: str) -> bool:
+        """Whether a service is in trouble."""
+        return self.history.in_trouble(uid, self.settings.attribution)
+
+    def is_cleared(self, culprit: str, victim: str) -> bool:
+        """Whether the pod must not be named for the service now."""
+        return any(
+            each.culprit == culprit and each.victim == victim and self.now_us < each.until_us for each in self.cleared
+        )
+
+    def cause(self, incident: Incident) -> Attribution | None:
+        """The attribution now; a pod that is cleared, or has left, is no culprit."""
+        entry = self.entry(incident.victim)
+        if entry is None:
+            return None
+        found = attribute(self.history, self.state, entry, self.settings.attribution)
+        if found is None or found.culprit is None:
+            return found
+        culprit = found.culprit.uid
+        if self.entry(culprit) is None or self.is_cleared(culprit, incident.victim):
+            return replace(found, cause=Cause.UNKNOWN, culprit=None)
+        return found
+
+    def is_due(self, incident: Incident) -> bool:
+        """Whether the cause is to be asked again: the longer the trouble lasts, the less often."""
+        if incident.asked_us is None:
+            return True
+        gap_us = min(self.settings.longest_gap_us, (self.now_us - incident.opened_us) // _GAP_SHARE)
+        return self.now_us - incident.asked_us >= gap_us

@@ -1,0 +1,106 @@
+"""One incident: a service in trouble, from the first bad samples to its recovery, with what was done and what it brought.
+
+Problem: the story must be told later from the incident alone, and memory must not grow while a service flaps. Choice: a frozen value with its stage, the attribution, the
+current lease, the proofs so far and the last events; proofs and events are bounded. Limits: a level is the deciding signal in millionths of the objective, or of the
+signal's unit where there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cotenant.engine.node.recovery.stages import Rung, Stage, check
+from cotenant.policy.interference.attribution.attribute import Attribution
+
+MOST_EVENTS = 48
+MOST_PROOFS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The service's trouble in numbers: mean level and burn over some samples."""
+
+    level_ppm: int
+    burn_milli: int | None  # None where requests are not known
+    samples: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What one action brought."""
+
+    rung: Rung
+    culprit: str  # namespace/name
+    at_us: int  # of the action
+    before: Reading
+    during: Reading | None = None
+    after: Reading | None = None  # without the action
+    helped: bool | None = None  # None while it is measured
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One step of the story."""
+
+    at_us: int
+    stage: Stage
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The action in force."""
+
+    rung: Rung
+    culprit: str  # uid
+    culprit_name: str
+    since_us: int
+    until_us: int
+    group_m: int | None = None  # cap of the group, milli-CPU; None for an eviction
+    left_us: int | None = None  # when an evicted culprit was gone
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One service's incident."""
+
+    number: int
+    victim: str  # uid
+    name: str  # namespace/name
+    service: str  # namespace/name of the workload
+    objective: str  # of the ServiceObjective, else ""
+    objective_us: int | None
+    opened_us: int
+    stage: Stage
+    since_us: int
+    before: Reading  # at the opening
+    threshold_ppm: int
+    attribution: Attribution | None = None
+    lease: Lease | None = None
+    asked_us: int | None = None  # when the cause was last asked
+    recurrences: int = 0
+    proofs: tuple[Proof, ...] = ()
+    events: tuple[Event, ...] = ()
+    calm_us: int | None = None  # since when the service is no longer in trouble
+    recovered_us: int | None = None  # the beginning of the first calm, under an action or without one
+    ended_us: int | None = None
+
+    def to(self, stage: Stage, now_us: int, text: str, **changes: object) -> Incident:
+        """The incident in another stage, with an event. Raises `Permanent` for an illegal change."""
+        check(self.stage, stage)
+        events = (*self.events, Event(now_us, stage, text))
+        # The first event is the beginning of the story: it is kept.
+        events = (events[0], *events[1:][-(MOST_EVENTS - 1) :])
+        ended = now_us if stage in (Stage.RECOVERED, Stage.GONE) else None
+        return replace(self, stage=stage, since_us=now_us, events=events, ended_us=ended, **changes)  # type: ignore[arg-type]
+
+    def with_proof(self, proof: Proof) -> Incident:
+        """With the last proof replaced where it is of the same action, else added."""
+        same = bool(self.proofs) and self.proofs[-1].at_us == proof.at_us and self.proofs[-1].rung is proof.rung
+        before = self.proofs[:-1] if same else self.proofs
+        return replace(self, proofs=(*before, proof)[-MOST_PROOFS:])
+
+    @property
+    def recovered_after_us(self) -> int | None:
+        """Time from the first bad sample to the first calm; None before it."""
+        return None if self.recovered_us is None else max(0, self.recovered_us - self.opened_us)

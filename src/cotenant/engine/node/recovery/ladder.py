@@ -1,0 +1,282 @@
+"""One step of an incident: act on the named culprit at the mildest permitted rung, prove the action, hold it, release it, or back down.
+
+Problem: an action on the wrong pod, or a useless one on the right pod, must end by itself, and a culprit that returns must not be found anew each time. Choice: a pure
+function over the incident and the node's samples. After an action only samples that lie wholly behind it count; their mean is compared with the level before. Recovered:
+the lease lasts on for its time. Improved: the next rung. Not improved: the lease ends and the pod is cleared for this service; the first rung, which is not aimed at
+the culprit, goes on to the next one where the same pod is still named. When the trouble returns after a lease, the same rung is used again for twice as long, and the next one
+after some recurrences. Before each stronger rung the cause is asked again, so a cause that was the service's own ends the action. Limits: two actions for one service are never
+in force at once; where two services have the same culprit, each has its own incident.
+
+Source: proof by comparing before and during: Zhang et al., CPI2, EuroSys'13, section 5; the ladder: docs/guide/recovery.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cotenant.engine.node.recovery.facts import Cleared, Facts
+from cotenant.engine.node.recovery.incident import Incident, Lease, Proof, Reading
+from cotenant.engine.node.recovery.rungs import cap_m, described, longest_proof_us, next_rung, no_rung
+from cotenant.engine.node.recovery.stages import LEAVING, Rung, Stage
+from cotenant.model.machine.node_state import PPM
+from cotenant.policy.interference.attribution.attribute import Attribution, Cause
+from cotenant.policy.interference.attribution.settings import Signal
+
+
+def step(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...]]:
+    """The incident after one more sample, and the pods that are cleared by it."""
+    if facts.entry(incident.victim) is None:
+        return incident.to(Stage.GONE, facts.now_us, f"{incident.name} left the node", lease=None), ()
+    incident = _with_calm(incident, facts)
+    match incident.stage:
+        case Stage.SUSPECTED:
+            return _suspected(incident, facts), ()
+        case Stage.OWN:
+            return _own(incident, facts), ()
+        case Stage.ACTING:
+            return _acting(incident, facts)
+        case Stage.HOLDING:
+            return _holding(incident, facts), ()
+        case Stage.RELEASED:
+            return _released(incident, facts), ()
+        case Stage.EXHAUSTED:
+            return _exhausted(incident, facts), ()
+        case _:
+            return incident, ()
+
+
+def _with_calm(incident: Incident, facts: Facts) -> Incident:
+    """Note since when all samples are calm; forget it when the trouble is back."""
+    if facts.in_trouble(incident.victim):
+        return replace(incident, calm_us=None)
+    if incident.calm_us is not None:
+        return incident
+    calm_us, settings = None, facts.settings.attribution
+    signal = facts.history.deciding(incident.victim, settings)
+    threshold = None if signal is None else facts.history.threshold_ppm(incident.victim, signal, settings)
+    for sample, service in reversed(facts.history.of(incident.victim)):
+        if signal is None or threshold is None or service.levels.get(signal, 0) > threshold:
+            break
+        if sample.at_us <= incident.opened_us:
+            break
+        calm_us = sample.at_us
+    return replace(incident, calm_us=calm_us)
+
+
+def _is_over(incident: Incident, facts: Facts) -> bool:
+    return (
+        incident.calm_us is not None
+        and facts.now_us - max(incident.calm_us, incident.since_us) >= facts.settings.after_us
+    )
+
+
+def _suspected(incident: Incident, facts: Facts) -> Incident:
+    if _is_over(incident, facts):
+        return _recovered(incident, facts, "the trouble ended without an action")
+    if not facts.in_trouble(incident.victim) or not facts.is_due(incident):
+        return incident
+    found = facts.cause(incident)
+    incident = replace(incident, asked_us=facts.now_us)
+    if found is None:
+        return incident
+    incident = replace(incident, attribution=found)
+    if found.culprit is None:
+        if found.cause is Cause.UNKNOWN:
+            return incident
+        return incident.to(Stage.OWN, facts.now_us, f"no pod is named: {found.reason.text}")
+    return _climb(incident, facts, found, None)
+
+
+def _own(incident: Incident, facts: Facts) -> Incident:
+    if _is_over(incident, facts):
+        return _recovered(incident, facts, "the trouble ended without an action")
+    if not facts.in_trouble(incident.victim) or not facts.is_due(incident):
+        return incident
+    found = facts.cause(incident)
+    incident = replace(incident, asked_us=facts.now_us)
+    if found is None or found.culprit is None:
+        return incident if found is None or found.cause is Cause.UNKNOWN else replace(incident, attribution=found)
+    return incident.to(
+        Stage.SUSPECTED, facts.now_us, f"a pod is named now: {found.reason.text}", attribution=found, asked_us=None
+    )
+
+
+def _climb(
+    incident: Incident, facts: Facts, found: Attribution, above: Rung | None, again: Rung | None = None
+) -> Incident:
+    """Take the next permitted rung above one, the same one `again`, or the first."""
+    now, culprit = facts.now_us, found.culprit
+    assert culprit is not None
+    # The deciding signal may have changed since the opening, where the latency became silent: levels and threshold are of one signal.
+    incident = replace(incident, attribution=found, threshold_ppm=found.threshold_ppm)
+    rung = next_rung(incident, facts, culprit.uid, above, again)
+    if rung is None:
+        text = no_rung(incident, facts, culprit.uid)
+        return incident.to(Stage.EXHAUSTED, now, f"{found.reason.text}; {text}", attribution=found, lease=None)
+    limit_m = cap_m(incident, facts, culprit.uid, rung)
+    lease = Lease(rung, culprit.uid, culprit.name, now, now + longest_proof_us(rung, facts), limit_m)
+    # The earlier rung's lease ends as this one begins: both are compared with the level before either.
+    earlier = incident.proofs[-1].before if above is not None and incident.proofs else None
+    before = earlier or _reading(incident, facts, 0) or incident.before
+    text = f"{found.reason.text}; {described(lease, incident.name)}"
+    acted = incident.to(Stage.ACTING, now, text, attribution=found, lease=lease)
+    return acted.with_proof(Proof(rung, culprit.name, now, before))
+
+
+def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True) -> Reading | None:
+    """The mean over samples that lie behind an instant, `whole` or by their end; before any action (0), over the bad ones."""
+    signal = incident.attribution.signal if incident.attribution is not None else None
+    levels, burns = [], []
+    for sample, service in facts.history.of(incident.victim):
+        if signal is None or signal not in service.levels:
+            continue
+        level = service.levels[signal]
+        if from_us:
+            latency = signal in (Signal.LATENCY, Signal.SELF_TIME)
+            measured_from_us = sample.at_us - max(
+                sample.length_us, service.age_us + service.window_us if latency else 0
+            )
+            if (measured_from_us if whole else sample.at_us - 1) < from_us:
+                continue
+        elif level <= incident.threshold_ppm:
+            continue
+        levels.append(level)
+        if service.burn_milli is not None:
+            burns.append(service.burn_milli)
+    if not levels:
+        return None
+    return Reading(sum(levels) // len(levels), sum(burns) // len(burns) if burns else None, len(levels))
+
+
+def _acting(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...]]:
+    lease, now, settings = incident.lease, facts.now_us, facts.settings
+    assert lease is not None
+    is_here = facts.entry(lease.culprit) is not None
+    if not is_here and lease.left_us is None:
+        if lease.rung not in LEAVING:
+            return incident.to(Stage.SUSPECTED, now, f"{lease.culprit_name} left the node", lease=None), ()
+        lease = replace(lease, left_us=now, until_us=now + settings.settle_us + settings.proof_us)
+        incident = replace(incident, lease=lease)
+    if lease.rung in LEAVING and is_here:
+        return _still_here(incident, lease, facts), ()
+    began_us = lease.since_us if lease.left_us is None else lease.left_us
+    during = _reading(incident, facts, began_us + settings.settle_us)
+    if (during is None or during.samples < settings.proof_samples) and now < lease.until_us:
+        return incident, ()
+    return _proven(incident, lease, during, facts)
+
+
+def _still_here(incident: Incident, lease: Lease, facts: Facts) -> Incident:
+    """While an eviction or a move is waited for; the culprit has not left."""
+    now, settings = facts.now_us, facts.settings
+    if lease.group_m is None and _is_over(incident, facts):
+        return incident.to(Stage.RELEASED, now, "the trouble ended before the move", lease=None)
+    if now < lease.until_us:
+        return incident
+    if lease.rung is Rung.EVICT:
+        text = f"{lease.culprit_name} was not evicted within {settings.leave_us // 1_000_000} s"
+        found = incident.attribution
+        if found is not None and next_rung(incident, facts, lease.culprit, lease.rung) is not None:
+            return _climb(incident, facts, found, lease.rung)
+    else:
+        text = f"neither {lease.culprit_name} nor {incident.name} was moved within {settings.move_us // 1_000_000} s"
+    return incident.to(Stage.EXHAUSTED, now, text, lease=None)
+
+
+def _proven(
+    incident: Incident, lease: Lease, during: Reading | None, facts: Facts
+) -> tuple[Incident, tuple[Cleared, ...]]:
+    """What follows from the proof of an action."""
+    now, settings, proof = facts.now_us, facts.settings, incident.proofs[-1]
+    before = proof.before.level_ppm
+    recovered = during is not None and during.level_ppm <= incident.threshold_ppm
+    improved = during is not None and (before - during.level_ppm) * PPM >= settings.helped_ppm * before
+    incident = incident.with_proof(replace(proof, during=during, helped=recovered or improved))
+    shown = "no sample" if during is None else f"{during.level_ppm / PPM:.2f}"
+    effect = f"{incident.name} went from {before / PPM:.2f} to {shown}"
+    if recovered:
+        incident = _with_recovery(incident, facts)
+        if lease.rung in LEAVING:
+            return incident.to(Stage.RELEASED, now, f"{effect}: recovered", lease=None), ()
+        until = now + min(settings.longest_lease_us, settings.lease_us << min(16, incident.recurrences))
+        text = f"{effect}: recovered; {lease.rung} is held for {(until - now) // 1_000_000} s"
+        return incident.to(Stage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
+    found = facts.cause(incident)
+    if found is not None and found.cause not in (Cause.POD, Cause.UNKNOWN):
+        text = f"{effect}; {lease.rung} ends: {found.reason.text}"
+        return incident.to(Stage.OWN, now, text, lease=None, attribution=found), ()
+    if improved or (lease.rung is Rung.TIGHTEN and _names(found, lease.culprit)):
+        again = found if _names(found, lease.culprit) else incident.attribution
+        assert again is not None
+        if next_rung(incident, facts, lease.culprit, lease.rung) is not None:
+            return _climb(incident, facts, again, lease.rung), ()
+        if improved and lease.rung not in LEAVING:
+            until = now + settings.lease_us
+            text = f"{effect}: improved, and no stronger action is permitted; {lease.rung} is held for {settings.lease_us // 1_000_000} s"
+            return incident.to(Stage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
+    cleared = Cleared(lease.culprit, incident.victim, now + settings.cleared_us)
+    text = f"{effect}: {lease.rung} did not help, it ends, and {lease.culprit_name} is cleared"
+    return incident.to(Stage.SUSPECTED, now, text, lease=None), (cleared,)
+
+
+def _names(found: Attribution | None, culprit: str) -> bool:
+    return found is not None and found.culprit is not None and found.culprit.uid == culprit
+
+
+def _holding(incident: Incident, facts: Facts) -> Incident:
+    lease, now = incident.lease, facts.now_us
+    assert lease is not None
+    if facts.entry(lease.culprit) is None:
+        return incident.to(Stage.RELEASED, now, f"{lease.culprit_name} left the node", lease=None)
+    if now >= lease.until_us:
+        return incident.to(Stage.RELEASED, now, f"the time of {lease.rung} is over: it is released", lease=None)
+    if facts.in_trouble(incident.victim) and now - incident.since_us >= facts.settings.settle_us:
+        found = incident.attribution
+        if found is not None and _names(found, lease.culprit) and next_rung(incident, facts, lease.culprit, lease.rung):
+            return _climb(incident, facts, found, lease.rung)
+    return incident
+
+
+def _released(incident: Incident, facts: Facts) -> Incident:
+    now, proof = facts.now_us, incident.proofs[-1] if incident.proofs else None
+    if proof is not None:
+        after = _reading(incident, facts, incident.since_us)
+        if after is None and facts.in_trouble(incident.victim):
+            # It is back before one window lies wholly behind the release: the first bad samples since are the level without the action.
+            after = _reading(incident, facts, incident.since_us, whole=False)
+        incident = incident.with_proof(replace(proof, after=after))
+    if _is_over(incident, facts):
+        return _recovered(incident, facts)
+    if not facts.in_trouble(incident.victim):
+        return incident
+    found = facts.cause(incident)
+    last = incident.attribution.culprit if incident.attribution is not None else None
+    if found is None or proof is None or last is None or not _names(found, last.uid):
+        return incident.to(Stage.SUSPECTED, now, "the trouble is back, and the earlier cause is not found again")
+    recurrences = incident.recurrences + 1
+    again = replace(incident, recurrences=recurrences)
+    if recurrences >= facts.settings.recurrences and next_rung(again, facts, last.uid, proof.rung) is not None:
+        return _climb(again, facts, found, proof.rung)
+    return _climb(again, facts, found, None, proof.rung)
+
+
+def _with_recovery(incident: Incident, facts: Facts) -> Incident:
+    if incident.recovered_us is not None:
+        return incident
+    return replace(incident, recovered_us=facts.now_us if incident.calm_us is None else incident.calm_us)
+
+
+def _recovered(incident: Incident, facts: Facts, text: str = "the service is calm without an action") -> Incident:
+    incident = _with_recovery(incident, facts)
+    after_us = incident.recovered_after_us or 0
+    return incident.to(
+        Stage.RECOVERED, facts.now_us, f"{text}; it recovered {after_us / 1e6:.1f} s after the trouble began"
+    )
+
+
+def _exhausted(incident: Incident, facts: Facts) -> Incident:
+    if _is_over(incident, facts):
+        return _recovered(incident, facts)
+    if facts.now_us - incident.since_us >= facts.settings.cleared_us:
+        return incident.to(Stage.SUSPECTED, facts.now_us, "the cause is asked again")
+    return incident

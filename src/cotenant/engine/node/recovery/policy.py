@@ -1,0 +1,156 @@
+"""The recovery of services as one node policy: samples, incidents, and the knobs and evictions of their leases.
+
+Problem: the ladder must take part in the resolution of knobs, the pacing of evictions and the leases of the keeper like any other policy. Choice: `decide` over one `NodeState`
+and a frozen memory; each open incident moves by one step per sample, and the verdict is what the leases in force desire. Where the agent dies, the keeper's time to live ends
+them. Limits: one incident per service at a time; the last ones that ended are kept for explanations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cotenant.engine.node.recovery.facts import Cleared, Facts
+from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading
+from cotenant.engine.node.recovery.ladder import step
+from cotenant.engine.node.recovery.settings import RecoverySettings
+from cotenant.engine.node.recovery.stages import ENDED, LEAVING, Rung, Stage
+from cotenant.model.machine.knob import Knob, SetKnob, Target
+from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax
+from cotenant.model.machine.node_decision import EvictPod, Reason, Term
+from cotenant.model.machine.node_pod import Phase
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.model.machine.verdict import Verdict
+from cotenant.policy.interference.attribution.samples import NodeSamples, extended
+from cotenant.policy.interference.series import job_of
+
+RULE = "recovery"
+MOST_ENDED = 64
+_IN_FORCE = frozenset({Stage.ACTING, Stage.HOLDING})
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryMemory:
+    """State between calls; bounded by the window, the services of the node and `MOST_ENDED`."""
+
+    history: NodeSamples = field(default_factory=NodeSamples)
+    incidents: tuple[Incident, ...] = ()  # open ones
+    ended: tuple[Incident, ...] = ()  # oldest first
+    cleared: tuple[Cleared, ...] = ()
+    opened: int = 0  # number of the last incident
+    proven: Mapping[tuple[Rung, bool], int] = field(default_factory=dict)  # actions by rung and whether they helped
+
+
+def decide(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory) -> tuple[Verdict, RecoveryMemory]:
+    """The knobs and evictions of all incidents."""
+    if state.interval_us > 0 and not state.alarms:  # with alarms, the state was already evaluated
+        memory = _advanced(state, settings, memory)
+    return _verdict(state, settings, memory), memory
+
+
+def _advanced(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory) -> RecoveryMemory:
+    history = extended(memory.history, state, settings.attribution)
+    cleared = tuple(each for each in memory.cleared if state.at_us < each.until_us)
+    open_ones: list[Incident] = []
+    ended, opened = list(memory.ended), memory.opened
+    proven = dict(memory.proven)
+    for before in memory.incidents:
+        incident, more = step(before, Facts(state, history, cleared, settings))
+        cleared = (*cleared, *more)
+        for proof in _newly_proven(before, incident):
+            key = (proof.rung, bool(proof.helped))
+            proven[key] = proven.get(key, 0) + 1
+        (ended if incident.stage in ENDED else open_ones).append(incident)
+    known = {incident.victim for incident in open_ones}
+    for entry in state.services():
+        uid = entry.pod.uid
+        if uid not in known and history.in_trouble(uid, settings.attribution):
+            opened += 1
+            incident, more = step(
+                _opened(entry, history, state, settings, opened), Facts(state, history, cleared, settings)
+            )
+            cleared = (*cleared, *more)
+            open_ones.append(incident)
+    return RecoveryMemory(history, tuple(open_ones), tuple(ended[-MOST_ENDED:]), cleared, opened, proven)
+
+
+def _newly_proven(before: Incident, after: Incident) -> list[Proof]:
+    open_ones = {(proof.at_us, proof.rung) for proof in before.proofs if proof.helped is None}
+    return [proof for proof in after.proofs if proof.helped is not None and (proof.at_us, proof.rung) in open_ones]
+
+
+def _opened(entry: PodUse, history: NodeSamples, state: NodeState, settings: RecoverySettings, number: int) -> Incident:
+    """The incident of a service that is in trouble since its first bad sample of the last few."""
+    uid = entry.pod.uid
+    signal = history.deciding(uid, settings.attribution)
+    threshold = None if signal is None else history.threshold_ppm(uid, signal, settings.attribution)
+    assert signal is not None, "a service in trouble has a signal"
+    assert threshold is not None, "and its threshold"
+    last = history.of(uid)[-settings.attribution.trouble_of :]
+    bad = [(sample, service) for sample, service in last if service.levels.get(signal, 0) > threshold]
+    burns = [service.burn_milli for _, service in bad if service.burn_milli is not None]
+    level = sum(service.levels[signal] for _, service in bad) // len(bad)
+    before = Reading(level, sum(burns) // len(burns) if burns else None, len(bad))
+    first_us = bad[0][0].at_us
+    burn = "" if before.burn_milli is None else f", budget burns {before.burn_milli / 1000:.1f} x"
+    text = f"{entry.pod.key}: {signal} {level / PPM:.2f}, threshold {threshold / PPM:.2f}{burn}"
+    return Incident(
+        number=number,
+        victim=uid,
+        name=entry.pod.key,
+        service=job_of(entry),
+        objective=entry.health.objective if entry.health is not None else "",
+        objective_us=entry.pod.objective_p99_us,
+        opened_us=first_us,
+        stage=Stage.SUSPECTED,
+        since_us=state.at_us,
+        before=before,
+        threshold_ppm=threshold,
+        events=(Event(first_us, Stage.SUSPECTED, text),),
+    )
+
+
+def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemory) -> Verdict:
+    knobs: dict[Target, SetKnob] = {}
+    evictions: dict[str, EvictPod] = {}
+    reasons = []
+    here = {entry.pod.uid: entry for entry in state.pods}
+    for incident in memory.incidents:
+        reason = _reason(incident)
+        reasons.append(reason)
+        lease = incident.lease
+        if lease is None or incident.stage not in _IN_FORCE:
+            continue
+        culprit = here.get(lease.culprit)
+        group = state.best_effort_group if lease.rung is Rung.TIGHTEN else culprit.pod.group if culprit else None
+        if group and lease.group_m is not None:
+            _restrict(knobs, Target(group, Knob.CPU_MAX), lease.group_m, reason)
+            if (lease.rung is Rung.IDLE or lease.rung in LEAVING) and Knob.CPU_IDLE in state.supported:
+                target = Target(group, Knob.CPU_IDLE)
+                knobs[target] = SetKnob(target, "1", reason)
+        if lease.rung is Rung.EVICT and culprit is not None and culprit.pod.phase is Phase.RUNNING:
+            pod, use = culprit.pod, culprit.use
+            evictions.setdefault(
+                pod.uid, EvictPod(pod.uid, pod.key, reason, use.cpu_m or 0, use.working_set_bytes or 0)
+            )
+    return Verdict(
+        tuple(reasons) or (Reason(RULE, "no service is in trouble"),), tuple(knobs.values()), tuple(evictions.values())
+    )
+
+
+def _restrict(knobs: dict[Target, SetKnob], target: Target, cap_m: int, reason: Reason) -> None:
+    """The smaller cap where two incidents limit one group."""
+    quota = CpuMax(cap_m * USUAL_PERIOD_US // 1000, USUAL_PERIOD_US)
+    known = knobs.get(target)
+    if known is None or int(known.value.split()[0]) > (quota.quota_us or 0):
+        knobs[target] = SetKnob(target, str(quota), reason)
+
+
+def _reason(incident: Incident) -> Reason:
+    last = incident.events[-1]
+    terms = (
+        Term("before", incident.before.level_ppm, "ppm"),
+        Term("threshold", incident.threshold_ppm, "ppm"),
+        *(incident.attribution.reason.terms if incident.attribution is not None else ()),
+    )
+    return Reason(f"{RULE}:{incident.stage}", f"{incident.name} ({incident.stage}): {last.text}", terms)

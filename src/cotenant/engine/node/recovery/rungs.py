@@ -1,0 +1,113 @@
+"""Which rung may be used against a culprit, and what it sets.
+
+Problem: a rung must be configured, permitted by the objective of the service, and possible for the culprit: a service is never limited, and a move needs a process that asks for it. Choice: the mildest
+rung that is all three; caps are shares of what was used while the service was in trouble. Limits: whether a move is answered is not known here; the time to live of its lease ends it.
+"""
+
+from __future__ import annotations
+
+from cotenant.engine.node.recovery.facts import Facts
+from cotenant.engine.node.recovery.incident import Incident, Lease
+from cotenant.engine.node.recovery.settings import RecoverySettings
+from cotenant.engine.node.recovery.stages import Rung, permitted
+from cotenant.model.machine.node_state import PPM, PodUse
+from cotenant.model.machine.replica_signal import MaxAction
+
+
+def next_rung(
+    incident: Incident, facts: Facts, culprit: str, above: Rung | None, least: Rung | None = None
+) -> Rung | None:
+    """The mildest rung above one, or not below `least`, that is configured, permitted by the objective, and possible for this culprit."""
+    most, order = max_action(facts.entry(incident.victim), facts.settings), list(Rung)
+    for rung in facts.settings.rungs:
+        if above is not None and order.index(rung) <= order.index(above):
+            continue
+        if least is not None and order.index(rung) < order.index(least):
+            continue
+        if permitted(rung, most) and _is_possible(rung, facts, culprit, incident):
+            return rung
+    return None
+
+
+def max_action(entry: PodUse | None, settings: RecoverySettings) -> MaxAction:
+    """The strongest action for a service: its objective's, where its health is judged by one, else the configured one."""
+    if entry is None or entry.health is None or not entry.health.objective:
+        return settings.max_action
+    signal = next((each for each in entry.signals if each.objective == entry.health.objective), None)
+    if signal is None:
+        return settings.max_action
+    return signal.max_action if signal.guard else MaxAction.OBSERVE
+
+
+def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> bool:
+    entry = facts.entry(culprit)
+    if entry is None:
+        return False
+    if rung is Rung.MOVE:
+        # Requests travel with the reports for objectives, and the process that asks for the move checks the objective.
+        return bool(incident.objective) and not entry.pod.host_application
+    if not entry.pod.best_effort:
+        return False
+    if rung is Rung.TIGHTEN:
+        group = facts.state.best_effort_group
+        return bool(group) and entry.pod.group.startswith(f"{group}/")
+    if rung is Rung.EVICT:
+        return not entry.pod.host_application
+    return bool(entry.pod.group)
+
+
+def no_rung(incident: Incident, facts: Facts, culprit: str) -> str:
+    """Why no rung is possible."""
+    entry = facts.entry(culprit)
+    if entry is not None and not entry.pod.best_effort:
+        return "it is itself a service: nothing on this node may limit it, and a move needs a ServiceObjective with maxAction evict"
+    most = max_action(facts.entry(incident.victim), facts.settings)
+    return f"no stronger action is permitted (maxAction {most})"
+
+
+def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | None:
+    """The cap of the rung's group, milli-CPU; None where the rung sets none."""
+    settings = facts.settings
+    if rung is Rung.MOVE:
+        entry = facts.entry(culprit)
+        return settings.idle_cap_m if entry is not None and entry.pod.best_effort and entry.pod.group else None
+    if rung in (Rung.IDLE, Rung.EVICT):
+        return settings.idle_cap_m
+    bad = [
+        sample
+        for sample, service in facts.history.of(incident.victim)
+        if any(
+            level > incident.threshold_ppm
+            for signal, level in service.levels.items()
+            if incident.attribution is not None and signal is incident.attribution.signal
+        )
+    ] or list(facts.history.samples[-1:])
+    if rung is Rung.CAP:
+        used_m = sum(sample.activity.get(culprit, 0) for sample in bad) // max(1, len(bad))
+        return max(settings.least_cap_m, used_m * settings.cap_ppm // PPM)
+    best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods()}
+    used_m = sum(sum(sample.activity.get(uid, 0) for uid in best_effort) for sample in bad) // max(1, len(bad))
+    return max(settings.least_cap_m, used_m * settings.tighten_ppm // PPM)
+
+
+def longest_proof_us(rung: Rung, facts: Facts) -> int:
+    """How long an action may wait for its proof."""
+    settings = facts.settings
+    leave_us = {Rung.EVICT: settings.leave_us, Rung.MOVE: settings.move_us}.get(rung, 0)
+    return settings.settle_us + settings.proof_us + leave_us
+
+
+def described(lease: Lease, victim: str) -> str:
+    """What the lease does, for people."""
+    cap = "" if lease.group_m is None else f" at {lease.group_m / 1000:g} CPU"
+    match lease.rung:
+        case Rung.TIGHTEN:
+            return f"all best-effort work is held{cap}"
+        case Rung.CAP:
+            return f"{lease.culprit_name} is capped{cap}"
+        case Rung.IDLE:
+            return f"{lease.culprit_name} is put into the idle class{cap}"
+        case Rung.EVICT:
+            return f"{lease.culprit_name} is to be evicted"
+        case Rung.MOVE:
+            return f"the rebalancer is asked to move {lease.culprit_name} or {victim}"

@@ -1,0 +1,71 @@
+"""The stages of an incident and the rungs of the ladder, with the legal changes between stages.
+
+Problem: an incident is acted on for minutes while its cause, its victim and its culprit change; a state that must not follow another has to be refused, not left to
+the order of conditions. Choice: one table; every change goes through `check`. Limits: none.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from cotenant.model.errors import Permanent
+from cotenant.model.machine.replica_signal import MaxAction
+
+
+class Stage(StrEnum):
+    """Stages of an incident."""
+
+    SUSPECTED = "suspected"  # the service is in trouble; no pod is named yet
+    OWN = "own"  # the cause is no pod: no action
+    ACTING = "acting"  # a rung's lease is held, and its proof is being measured
+    HOLDING = "holding"  # the service recovered under the lease, which lasts on
+    RELEASED = "released"  # the lease is over; the service is watched without it
+    EXHAUSTED = "exhausted"  # no permitted rung is left
+    RECOVERED = "recovered"  # over: the trouble has ended
+    GONE = "gone"  # over: the service left the node
+
+
+ENDED = frozenset({Stage.RECOVERED, Stage.GONE})
+LEGAL: dict[Stage, frozenset[Stage]] = {
+    Stage.SUSPECTED: frozenset({Stage.ACTING, Stage.OWN, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
+    Stage.OWN: frozenset({Stage.SUSPECTED, Stage.RECOVERED, Stage.GONE}),
+    Stage.ACTING: frozenset(
+        {Stage.ACTING, Stage.HOLDING, Stage.RELEASED, Stage.SUSPECTED, Stage.OWN, Stage.EXHAUSTED, Stage.GONE}
+    ),
+    Stage.HOLDING: frozenset({Stage.ACTING, Stage.RELEASED, Stage.GONE}),
+    Stage.RELEASED: frozenset({Stage.ACTING, Stage.SUSPECTED, Stage.EXHAUSTED, Stage.RECOVERED, Stage.GONE}),
+    Stage.EXHAUSTED: frozenset({Stage.SUSPECTED, Stage.RECOVERED, Stage.GONE}),
+    Stage.RECOVERED: frozenset(),
+    Stage.GONE: frozenset(),
+}
+
+
+def check(before: Stage, after: Stage) -> None:
+    """Raise `Permanent` for an illegal change."""
+    if after not in LEGAL[before]:
+        raise Permanent(f"an incident cannot change from {before} to {after}")
+
+
+class Rung(StrEnum):
+    """The rungs of the ladder, the mildest first."""
+
+    TIGHTEN = "tighten"  # all best-effort work is cut to a share of its use
+    CAP = "cap"  # the culprit is capped to a share of its use
+    IDLE = "idle"  # the culprit is in the kernel's idle class, with a small cap
+    EVICT = "evict"
+    MOVE = "move"  # the rebalancer is asked to move the culprit or the service, whichever costs less
+
+
+_NEEDS = {
+    Rung.TIGHTEN: MaxAction.CAP,
+    Rung.CAP: MaxAction.CAP,
+    Rung.IDLE: MaxAction.IDLE,
+    Rung.EVICT: MaxAction.EVICT,
+    Rung.MOVE: MaxAction.EVICT,  # either pod is evicted for it
+}
+LEAVING = frozenset({Rung.EVICT, Rung.MOVE})  # proven by the absence of the culprit
+
+
+def permitted(rung: Rung, most: MaxAction) -> bool:
+    """Whether an objective with this strongest action allows the rung."""
+    return most.allows(_NEEDS[rung])

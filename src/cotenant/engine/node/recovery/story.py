@@ -1,0 +1,186 @@
+"""The story of a service as one chain: objective, burn, victim replica, cause with its evidence, actions with their proofs, recovery in seconds.
+
+Problem: "what happened to my service, and what was done" must be answered from one place, while it happens and an hour later. Choice: made from the incidents that the policy
+keeps, open ones first; each link has its figures, and a sentence for people. Limits: of this node's replicas only, and of the last incidents that are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cotenant.engine.node.recovery.incident import Event, Incident, Proof, Reading
+from cotenant.engine.node.recovery.policy import RecoveryMemory
+from cotenant.engine.node.recovery.stages import Stage
+from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.policy.interference.attribution.attribute import Candidate
+from cotenant.policy.interference.series import job_of
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link of the chain."""
+
+    link: str  # "objective", "burn", "victim", "cause", "action" or "recovery"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentStory:
+    """One incident of one replica. Times in microseconds of the agent's clock, levels in millionths, burn in thousandths."""
+
+    number: int
+    stage: Stage
+    pod: str
+    uid: str
+    objective: str
+    objective_us: int | None
+    signal: str
+    threshold_ppm: int
+    before: Reading
+    cause: str
+    culprit: str  # namespace/name; "" where no pod is named
+    confidence_ppm: int
+    candidates: tuple[Candidate, ...]
+    proofs: tuple[Proof, ...]
+    opened_us: int
+    recovered_after_us: int | None
+    ended_us: int | None
+    chain: tuple[Link, ...]
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStory:
+    """A service on one node. `text` is the same in sentences."""
+
+    service: str
+    node: str
+    now_us: int
+    enabled: bool  # whether the recovery policy runs
+    replicas: tuple[str, ...]  # namespace/name of its pods on this node
+    incidents: tuple[IncidentStory, ...]  # open ones first, then the newest
+    text: tuple[str, ...]
+
+
+def story(
+    asked: str, node: str, state: NodeState | None, memory: RecoveryMemory | None, now_us: int
+) -> ServiceStory | None:
+    """The story of a workload or of one pod, by namespace/name; None where neither it nor an incident of it is known."""
+    entries = [] if state is None else [each for each in state.services() if asked in (job_of(each), each.pod.key)]
+    known = () if memory is None else (*reversed(memory.incidents), *reversed(memory.ended))
+    incidents = tuple(_of(each) for each in known if asked in (each.service, each.name))
+    if not entries and not incidents:
+        return None
+    text = tuple(_sentences(asked, entries, incidents, memory is not None, now_us))
+    return ServiceStory(
+        service=asked,
+        node=node,
+        now_us=now_us,
+        enabled=memory is not None,
+        replicas=tuple(entry.pod.key for entry in entries),
+        incidents=incidents,
+        text=text,
+    )
+
+
+def _of(incident: Incident) -> IncidentStory:
+    found = incident.attribution
+    return IncidentStory(
+        number=incident.number,
+        stage=incident.stage,
+        pod=incident.name,
+        uid=incident.victim,
+        objective=incident.objective,
+        objective_us=incident.objective_us,
+        signal=found.signal.value if found is not None else "",
+        threshold_ppm=incident.threshold_ppm,
+        before=incident.before,
+        cause=found.cause.value if found is not None else "unknown",
+        culprit=found.culprit.name if found is not None and found.culprit is not None else "",
+        confidence_ppm=found.culprit.confidence_ppm if found is not None and found.culprit is not None else 0,
+        candidates=found.candidates if found is not None else (),
+        proofs=incident.proofs,
+        opened_us=incident.opened_us,
+        recovered_after_us=incident.recovered_after_us,
+        ended_us=incident.ended_us,
+        chain=tuple(_chain(incident)),
+        events=incident.events,
+    )
+
+
+def _chain(incident: Incident) -> Iterable[Link]:
+    yield Link("objective", _objective(incident.objective_us, incident.objective))
+    yield Link("burn", _reading(incident.before, incident.threshold_ppm))
+    yield Link("victim", f"{incident.name} ({incident.victim})")
+    found = incident.attribution
+    if found is None:
+        yield Link("cause", "not known yet")
+    else:
+        yield Link("cause", found.reason.text.partition(": ")[2])
+        for candidate in found.candidates[:4]:
+            shares = ", ".join(f"{term.name} {term.value / PPM:.2f}" for term in candidate.evidence)
+            yield Link("evidence", f"{candidate.name}: confidence {candidate.confidence_ppm / PPM:.2f} ({shares})")
+    for proof in incident.proofs:
+        yield Link("action", _proof(proof))
+    if not incident.proofs:
+        yield Link("action", "none")
+    yield Link("recovery", _recovery(incident))
+
+
+def _objective(objective_us: int | None, name: str) -> str:
+    if objective_us is None:
+        return "no latency objective: judged by its usual level"
+    source = f"ServiceObjective {name}" if name else "as its pod says"
+    return f"latency of at most {objective_us / 1000:g} ms ({source})"
+
+
+def _reading(reading: Reading, threshold_ppm: int) -> str:
+    text = f"signal {reading.level_ppm / PPM:.2f}, threshold {threshold_ppm / PPM:.2f}"
+    return text if reading.burn_milli is None else f"budget burns {reading.burn_milli / 1000:.1f} x, {text}"
+
+
+def _short(reading: Reading | None) -> str:
+    if reading is None:
+        return "not measured"
+    burn = "" if reading.burn_milli is None else f" (burn {reading.burn_milli / 1000:.1f} x)"
+    return f"{reading.level_ppm / PPM:.2f}{burn}"
+
+
+def _proof(proof: Proof) -> str:
+    outcome = "is being proven" if proof.helped is None else "helped" if proof.helped else "did not help"
+    text = f"{proof.rung} for {proof.culprit} {outcome}: before {_short(proof.before)}, during {_short(proof.during)}"
+    return text if proof.after is None else f"{text}, after {_short(proof.after)}"
+
+
+def _recovery(incident: Incident) -> str:
+    after_us = incident.recovered_after_us
+    if after_us is None:
+        return f"not yet ({incident.stage})"
+    return f"after {after_us / 1e6:.1f} s" + ("" if incident.ended_us is not None else f" ({incident.stage})")
+
+
+def _sentences(
+    asked: str, entries: Sequence[PodUse], incidents: Sequence[IncidentStory], enabled: bool, now_us: int
+) -> Iterable[str]:
+    replicas = ", ".join(entry.pod.key for entry in entries) or "none on this node now"
+    yield f"service {asked}: replicas {replicas}"
+    if not enabled:
+        yield "the policy `recovery` is switched off on this node"
+    for entry in entries:
+        if entry.health is not None and entry.pod.objective_p99_us:
+            yield f"{entry.pod.key}: {_health(entry.pod, entry)}"
+    if enabled and not incidents:
+        yield "it has had no trouble since the agent started"
+    for each in incidents:
+        ago = max(0, now_us - each.opened_us) / 1e6
+        yield f"incident {each.number} ({each.stage}), {ago:.0f} s ago"
+        for link in each.chain:
+            yield f"  {link.link:<9} {link.text}"
+
+
+def _health(pod: NodePod, entry: PodUse) -> str:
+    assert entry.health is not None
+    measured = entry.health.p99_us if entry.health.at_target_us is None else entry.health.at_target_us
+    return f"{measured / 1000:g} ms against {(pod.objective_p99_us or 0) / 1000:g} ms, {entry.health.age_us / 1e6:.1f} s ago"

@@ -1,0 +1,82 @@
+"""Answers of one round about single pods: whether each may move with the moves so far counted, and where it lands.
+
+Problem: all kinds of moves of a round share limits, budgets and the simulated cluster, and some must be taken back because a later part of the same purpose fails. Choice: one value that
+policies ask as their `Choice`; `trial` takes everything back unless it is kept. Limits: see `LandingSimulator` and `Undo`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.rebalancer.landing import LandingSimulator
+from cotenant.engine.rebalancer.plan import PredictedEffect
+from cotenant.engine.rebalancer.prediction import effect_of
+from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
+from cotenant.policy.rebalance.loads.low_node_load import Landing
+from cotenant.policy.rebalance.loads.order import LoadPod
+
+Rate = Callable[[str, int, int], str]
+
+
+@dataclass(slots=True)
+class Trial:
+    """Whether what was simulated counts."""
+
+    kept: bool = False
+
+
+class RoundChoice:
+    """See `Choice` (policy/rebalance/loads). `never`: why a pod may never move, asked by kinds whose pods were not filtered before."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        limits: RoundLimits,
+        simulator: LandingSimulator,
+        entries: dict[str, PodInfo],
+        replicas: Mapping[str, int],
+        rate: Rate,
+        now_s: float,
+    ) -> None:
+        self.cluster, self.simulator = cluster, simulator
+        self.entries = entries  # pods that were considered, by UID
+        self.effects: dict[str, PredictedEffect | None] = {}  # of moves, by UID
+        self._limits, self._replicas, self._rate, self._now_s = limits, replicas, rate, now_s
+        self._moved: Counter[str] = Counter()  # by UID of the controller
+
+    def admit(self, pod: LoadPod, node: str) -> str:
+        """Why the pod may not move now; empty = it may."""
+        entry = self.entries[pod.uid]
+        refused = self._limits.refuses(entry, node)
+        owner = controller(entry)
+        if refused or owner is None:
+            return refused
+        return self._rate(owner.uid, self._replicas.get(owner.uid, 1), self._moved[owner.uid])
+
+    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
+        """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as moved."""
+        entry = self.entries[pod.uid]
+        found = self.simulator.land(entry, targets)
+        if found.node:
+            self._limits.moved(entry, node)
+            owner = controller(entry)
+            self._moved[owner.uid if owner is not None else ""] += 1
+            moved = self.cluster.find(pod.key)
+            self.effects[pod.uid] = effect_of(self.cluster, moved, node, found.node) if moved is not None else None
+        return found
+
+    @contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Take back what is simulated in it, unless its `kept` is set."""
+        undo, restore, moved = self.cluster.checkpoint(), self._limits.saved(), self._moved.copy()
+        trial = Trial()
+        yield trial
+        if not trial.kept:
+            undo.restore(self._now_s)
+            restore()
+            self._moved = moved

@@ -1,0 +1,124 @@
+"""Moves for pods whose objective keeps being missed: of the pod, or of a neighbour that is the cause.
+
+Problem: the pod that suffers is often the dearest to move. Choice: the victim and the neighbours that are predicted to press most on it are candidates, in the order of what a move costs (class, priority, QoS, costs); the first is chosen whose landing
+lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes. Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
+NodeMetrics, whose number of requests is not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
+from cotenant.engine.rebalancer.plan import KeptPod, KindPlan
+from cotenant.engine.rebalancer.prediction import predicted_on
+from cotenant.engine.rebalancer.settings import MissedObjectives
+from cotenant.model.arrays import Param
+from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
+from cotenant.policy.rebalance.objectives import Misses
+
+MISSED = "MissedObjectives"
+
+
+def relieve(
+    context: KindContext, settings: MissedObjectives, misses: Misses, expires_s: float, done: Collection[str]
+) -> None:
+    """Add moves for victims to the context. `done`: kinds of moves, `MissedObjectives/POD`, that were made lately."""
+    found = misses.victims(context.now_s, expires_s)
+    nodes = context.nodes()
+    keys = {each.seen.uid: each.seen.pod.key for each in context.cluster.every_pod()} if found else {}
+    considered = solved = 0
+    for uid, missed, ratio in found:
+        victim = context.cluster.find(keys.get(uid, ""))  # looked up again: a trial takes pods out and puts them back
+        if (
+            victim is None
+            or victim.seen.uid != uid
+            or victim.node not in nodes
+            or not settings.scope.covers(victim.seen.pod)
+        ):
+            continue
+        considered += 1
+        key, node = victim.seen.pod.key, victim.node
+        if f"{MISSED}/{key}" in done:
+            context.kept.append(KeptPod(key, node, "a pod was moved for it less than an hour ago", MISSED))
+            continue
+        if solved >= settings.most:
+            context.kept.append(KeptPod(key, node, f"{settings.most} victims are relieved in a round", MISSED))
+            continue
+        why = f"{key} misses its objective: p99 is {ratio:.2f} of it, {missed:.1f} clear misses"
+        solved += _relieve_one(context, settings, victim, why)
+    context.kinds.append(KindPlan(MISSED, considered, solved))
+
+
+def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodInfo, why: str) -> bool:
+    node, key = victim.node, victim.seen.pod.key
+    targets = [name for name, each in context.nodes().items() if name != node and not each.unschedulable]
+    candidates = [context.load_pod(each) for each in (victim, *_pressing(context, settings, victim))]
+    reasons = []
+    for pod in sorted_pods(candidates, {}, {}):
+        refused = context.admit(pod, node)
+        if refused:
+            reasons.append(f"{pod.key}: {refused}")
+            continue
+        before = _of_victim(context, victim, node)
+        with context.choice.trial() as trial:
+            landing = context.choice.land(pod, node, targets)
+            refused = landing.reason if not landing.node else _no_gain(context, settings, victim, pod, node, landing.node, before)  # fmt: skip
+            trial.kept = not refused
+        if refused:
+            reasons.append(f"{pod.key}: {refused}")
+            continue
+        context.moved.add(pod.uid)
+        cause = why if pod.uid == victim.seen.uid else f"{why}; moving {pod.key} costs less"
+        context.moves.append(FoundMove(pod, node, landing.node, MISSED, cause, key))
+        return True
+    context.kept.append(KeptPod(key, node, f"{why}; {'; '.join(reasons)}", MISSED))
+    return False
+
+
+def _pressing(context: KindContext, settings: MissedObjectives, victim: PodInfo) -> list[PodInfo]:
+    """The neighbours that are predicted to press most."""
+    others = [each for each in context.residents(victim.node) if each.seen.uid != victim.seen.uid]
+    others = [each for each in others if not each.seen.terminating]
+    if not others or _of_victim(context, victim, victim.node) is None:
+        return []
+    params = context.cluster.expected_of(others)
+    pressure = params[:, Param.PRESSURE] * params[:, Param.USE_CPU]
+    order = np.argsort(-pressure, kind="stable")[: settings.neighbours]
+    return [others[row] for row in order.tolist() if pressure[row] > 0]
+
+
+def _of_victim(context: KindContext, victim: PodInfo, node: str) -> float | None:
+    """The victim's predicted use of its objective on this node with the pods that are there; None = not predicted."""
+    pods = list(context.cluster.pods_on(node))
+    at = next((row for row, each in enumerate(pods) if each.seen.pod.key == victim.seen.pod.key), -1)
+    used = predicted_on(context.cluster, node, pods)
+    return None if at < 0 or np.isnan(used[at]) else float(used[at])
+
+
+def _no_gain(
+    context: KindContext,
+    settings: MissedObjectives,
+    victim: PodInfo,
+    pod: LoadPod,
+    node: str,
+    target: str,
+    before: float | None,
+) -> str:
+    """Why the simulated move does not help enough; empty = it does."""
+    is_victim = pod.uid == victim.seen.uid
+    after = _of_victim(context, victim, target if is_victim else node)
+    effect = context.choice.effects.get(pod.uid)
+    if before is None or after is None or effect is None:
+        return "" if is_victim else "its effect is not predicted"
+    gain = before - after
+    if gain < settings.misses.least_gain:
+        return f"on {target} the victim is predicted to use {after:.2f} of what it tolerates instead of {before:.2f}"
+    if effect.violation_after > effect.violation_before:
+        return (
+            f"on {target} predicted violations grow from {effect.violation_before:.2f} to {effect.violation_after:.2f}"
+        )
+    return ""

@@ -1,0 +1,77 @@
+"""Moves of pods that violate a hard rule where they are (policy/rebalance/violations).
+
+Choice: pods with rules are collected once; the policy proposes in order, the round's choice answers. Limits: an engine's node that the profile does not select takes no part, neither as source nor as target.
+"""
+
+from __future__ import annotations
+
+from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
+from cotenant.engine.rebalancer.landing import is_copy
+from cotenant.engine.rebalancer.plan import KeptPod, KindPlan
+from cotenant.engine.rebalancer.settings import MoveKinds
+from cotenant.policy.rebalance.loads.order import LoadPod
+from cotenant.policy.rebalance.violations.anti_affinity import repair_anti_affinity
+from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule
+from cotenant.policy.rebalance.violations.node_rules import repair_node_affinity, repair_taints
+from cotenant.policy.rebalance.violations.spread import repair_spread
+
+
+def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
+    """Add the moves of the configured repairs to the context."""
+    nodes = context.nodes()
+    tainted = {name for name, node in nodes.items() if node.taints}
+    entries = [each for each in context.cluster.every_pod() if each.node in nodes and _counts(each)]
+    on_nodes = [each for each in entries if each.seen.pod.node_selector or each.seen.pod.node_affinity is not None]
+    between = Rule.ANTI_AFFINITY in kinds.repairs and any(
+        term.weight is None for each in entries for term in each.seen.pod.anti_affinity
+    )
+    spreads = Rule.SPREAD in kinds.repairs and any(rule.forbids for each in entries for rule in each.seen.pod.spread)
+    if not (between or spreads):  # others do not depend on pods without rules
+        entries = [*on_nodes, *(each for each in entries if each.node in tainted and each not in on_nodes)]
+    namespaces = {facts.name: facts.labels for facts in context.cluster.namespaces()}
+    repair = Repair(_Noted(context), nodes, namespaces, {each.seen.uid: each.node for each in entries})
+    context.choice.entries.update({each.seen.uid: each for each in entries})
+    pods = [PlacedPod(_brief(each), each.seen.pod, each.node, _rules(each, kinds)) for each in entries]
+    if Rule.NODE_AFFINITY in kinds.repairs:
+        repair_node_affinity(pods, repair)
+    if Rule.NODE_TAINTS in kinds.repairs:
+        repair_taints(pods, repair, kinds.excluded_taints)
+    if between:
+        repair_anti_affinity(pods, repair)
+    if spreads:
+        repair_spread(pods, repair)
+    context.moves += [
+        FoundMove(each.pod, each.node, each.target, each.rule, each.reason, each.node) for each in repair.moves
+    ]
+    context.kept += [KeptPod(each.pod.key, each.node, each.reason, each.rule) for each in repair.kept]
+    for rule in kinds.repairs:
+        solved = sum(each.rule is rule for each in repair.moves)
+        context.kinds.append(KindPlan(rule, solved + sum(each.rule is rule for each in repair.kept), solved))
+
+
+class _Noted:
+    """Answers with the notes of a pod, which are read for pods that are tried only."""
+
+    def __init__(self, context: KindContext) -> None:
+        self._context = context
+        self.land = context.land
+
+    def admit(self, pod: LoadPod, node: str) -> str:
+        """See `Choice`."""
+        return self._context.admit(self._context.load_pod(self._context.choice.entries[pod.uid]), node)
+
+
+def _counts(entry: PodInfo) -> bool:
+    seen = entry.seen
+    return not (seen.reservation or seen.terminating or is_copy(seen.uid))
+
+
+def _rules(entry: PodInfo, kinds: MoveKinds) -> frozenset[Rule]:
+    return frozenset(rule for rule, scope in kinds.repairs.items() if scope.covers(entry.seen.pod))
+
+
+def _brief(entry: PodInfo) -> LoadPod:
+    """What orders a pod, without what must be read of its object."""
+    seen = entry.seen
+    return LoadPod(seen.pod.key, seen.uid, None, priority=seen.pod.priority, qos=seen.pod.qos, priority_class=seen.pod.priority_class, created_s=seen.created_s)  # fmt: skip

@@ -1,0 +1,236 @@
+"""Objectives counted from spans: exact good and bad requests by objective and by replica.
+
+Problem: a burn rate from a sketch carries the sketch's error, and an objective may concern one operation, a service, or nothing that was ever seen. Choice: each SERVER and CONSUMER span of a service with objectives is compared with their
+thresholds when it arrives; operations map to objectives by a table that is made again when either changes. What an objective names is reserved in the table of operations, so a million other operations do not hide it. Limits: counts are in
+memory and begin when the objective is first seen, or where a saved state ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.engine.traces.bounded_table import BoundedTable
+from cotenant.engine.traces.operations import Operation, Operations
+from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
+from cotenant.engine.traces.slot_counts import SlotCounts
+from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.objective import Indicator, ServiceObjective
+from cotenant.model.traces.spans import REQUESTS, SpanColumns, SpanSource
+from cotenant.policy.objective.burn import Counted, Standing, judge
+
+MOST = 2_000
+_NO_LIMIT_NS = np.iinfo(np.int64).max
+_SOURCES = 1 << 20  # more than the table of sources has
+
+
+@dataclass(slots=True)
+class Tracked:
+    """One objective with its counts."""
+
+    objective: ServiceObjective
+    counts: SlotCounts
+    since_s: float  # what its counts go back to
+    requests: int = 0  # since the start
+    bad: int = 0
+    seen_s: float | None = None  # of its last request
+
+
+class TrackedObjectives:
+    """All objectives of the process. Times are Unix seconds."""
+
+    def __init__(self, operations: Operations, sources: BoundedTable[SpanSource], most: int = MOST) -> None:
+        self._operations, self._sources, self._most = operations, sources, most
+        self._tracked: dict[str, Tracked] = {}
+        self._in_order: list[Tracked] = []
+        self._limit_ns = np.zeros(0, np.int64)
+        self._of_errors = np.zeros(0, np.bool_)
+        self._first = np.zeros(1, np.int64)
+        self._objective = np.zeros(0, np.int64)
+        self._is_stale = False
+        self.replicas = Replicas()
+
+    def __len__(self) -> int:
+        return len(self._tracked)
+
+    def __iter__(self) -> Iterator[Tracked]:
+        return iter(self._tracked.values())
+
+    def get(self, key: str) -> Tracked | None:
+        """The objective of this namespace/name."""
+        return self._tracked.get(key)
+
+    def set(self, objective: ServiceObjective, now_s: float) -> None:
+        """Add an objective, or replace the one of its name. Counts stay unless what they count has changed. Raises `InvalidInput`."""
+        before = self._tracked.get(objective.key)
+        if before is None and len(self._tracked) >= self._most:
+            raise InvalidInput(objective.key, f"{len(self._tracked)} objectives", f"at most {self._most}")
+        if before is not None and _counted(before.objective) == _counted(objective):
+            before.objective = objective
+        else:
+            self.replicas.drop_objective(objective.key)
+            self._tracked[objective.key] = Tracked(objective, SlotCounts(objective.window_s), now_s)
+        if not objective.wrong:
+            self._operations.reserve(objective.service_namespace, objective.service, objective.operation)
+        self._is_stale = True
+
+    def remove(self, key: str) -> None:
+        """Forget an objective."""
+        if self._tracked.pop(key, None) is not None:
+            self.replicas.drop_objective(key)
+            self._is_stale = True
+
+    def add(
+        self,
+        operation: NDArray[np.int32],
+        spans: SpanColumns,
+        source: NDArray[np.int32],
+        own_ns: NDArray[np.int64],
+        called: NDArray[np.bool_],
+        now_s: float,
+    ) -> None:
+        """Count spans. `operation`, `source`: numbers of each; `own_ns`, `called`: see `OwnTimes`."""
+        if not self._tracked:
+            return
+        self._refresh()
+        counts = (self._first[1:] - self._first[:-1])[operation]
+        rows = np.repeat(np.arange(operation.size), counts)
+        if not rows.size:
+            return
+        begins = np.cumsum(counts) - counts
+        place = np.arange(rows.size) - np.repeat(begins, counts)
+        objective = self._objective[self._first[operation[rows]] + place]
+        duration = (spans.end_ns - spans.start_ns)[rows]
+        bad = np.where(self._of_errors[objective], spans.failed[rows], duration > self._limit_ns[objective])
+        pairs, of_row, sizes = np.unique(objective * _SOURCES + source[rows], return_inverse=True, return_counts=True)
+        bad_of_pair = np.bincount(of_row, bad, pairs.size).astype(np.int64).tolist()
+        replica = np.empty(pairs.size, np.int64)
+        for index, (pair, size) in enumerate(zip(pairs.tolist(), sizes.tolist(), strict=True)):
+            number, source_number = divmod(pair, _SOURCES)
+            tracked = self._in_order[number]
+            self._count(tracked, size, bad_of_pair[index], now_s)
+            replica[index] = (
+                self.replicas.row(tracked.objective.key, self._sources[source_number], now_s, size)
+                if source_number
+                else -1
+            )
+        self.replicas.add(replica[of_row], duration, bad, own_ns[rows], called[rows])
+
+    def reported(self, service: str, requests: int, bad: int, now_s: float) -> int:
+        """A service's report on itself; `service` as NAMESPACE/NAME. How many objectives it counts for."""
+        found = [
+            each
+            for each in self._tracked.values()
+            if each.objective.indicator is Indicator.SELF_REPORTED
+            and each.objective.qualified_service == service
+            and not each.objective.wrong
+        ]
+        for each in found:
+            self._count(each, requests, bad, now_s)
+        return len(found)
+
+    def standing(self, tracked: Tracked, now_s: float) -> Standing:
+        """The objective judged now."""
+        return judge(tracked.objective, lambda window_s: tracked.counts.sum(now_s, window_s), now_s - tracked.since_s)
+
+    def counted(self, tracked: Tracked, window_s: int, now_s: float) -> Counted:
+        """The requests of the last `window_s`."""
+        return tracked.counts.sum(now_s, window_s)
+
+    def of_replicas(
+        self, tracked: Tracked, now_s: float, most: int, least: int = 0
+    ) -> dict[SpanSource, ReplicaFigures]:
+        """The replicas of an objective over the last seconds, with `least` requests or more, the worst first; at most `most`."""
+        objective, found = tracked.objective, {}
+        counts = [each for each in self.replicas.counts(objective.key, now_s) if each[1] >= least]
+        counts.sort(key=lambda each: (-each[2] / max(1, each[1]), -each[1], each[0].pod))
+        for source, _, _ in counts[:most]:
+            figures = self.replicas.figures(objective.key, source, objective.target, now_s)
+            if figures is not None:
+                found[source] = figures
+        return found
+
+    def is_known(self, objective: ServiceObjective) -> bool:
+        """Whether a request of what it names was ever seen."""
+        return any(_concerns(objective, each) for each in self._operations.known)
+
+    def near(self, objective: ServiceObjective) -> list[str]:
+        """Services, or operations of its service, with similar names."""
+        served = [each for each in self._operations.known if each.kind in REQUESTS]
+        of_service = [
+            each.name
+            for each in served
+            if each.service == objective.service and each.namespace == objective.service_namespace
+        ]
+        if of_service:
+            return get_close_matches(objective.operation, of_service, 3, 0.3)
+        names = sorted({each.qualified_service for each in served})[:2000]
+        same = [name for name in names if name.rpartition("/")[2] == objective.service]
+        return (same + get_close_matches(objective.qualified_service, names, 3, 0.5))[:3]
+
+    def _count(self, tracked: Tracked, requests: int, bad: int, now_s: float) -> None:
+        tracked.counts.add(now_s, requests, bad)
+        tracked.requests += requests
+        tracked.bad += bad
+        tracked.seen_s = now_s
+
+    def _refresh(self) -> None:
+        """Make the table of operations and their objectives again, where either changed."""
+        known = self._operations.known
+        if not self._is_stale and self._first.size == len(known) + 1:
+            return
+        if self._is_stale:
+            self._in_order = [
+                each
+                for each in self._tracked.values()
+                if not each.objective.wrong and each.objective.indicator is not Indicator.SELF_REPORTED
+            ]
+            self._limit_ns = np.array(
+                [(each.objective.threshold_us or 0) * 1000 or _NO_LIMIT_NS for each in self._in_order], np.int64
+            )
+            self._of_errors = np.array([each.objective.indicator is Indicator.ERRORS for each in self._in_order], bool)
+            self._first, self._objective = np.zeros(1, np.int64), np.zeros(0, np.int64)
+            self._is_stale = False
+        by_service: dict[tuple[str, str], list[int]] = {}
+        for number, each in enumerate(self._in_order):
+            of = each.objective
+            by_service.setdefault((of.service_namespace, of.service), []).append(number)
+        first, found = [], []
+        at = int(self._first[-1])
+        for operation in known[self._first.size - 1 :]:
+            if operation.kind in REQUESTS:
+                found += [
+                    number
+                    for number in by_service.get((operation.namespace, operation.service), ())
+                    if self._in_order[number].objective.operation in ("", operation.name)
+                ]
+            first.append(at + len(found))
+        self._first = np.concatenate([self._first, np.array(first, np.int64)])
+        self._objective = np.concatenate([self._objective, np.array(found, np.int64)])
+
+
+def _counted(objective: ServiceObjective) -> tuple[object, ...]:
+    """What the counts of an objective depend on."""
+    return (
+        objective.service_namespace,
+        objective.service,
+        objective.operation,
+        objective.indicator,
+        objective.threshold_us,
+        objective.window_s,
+        bool(objective.wrong),
+        objective.uid,
+    )
+
+
+def _concerns(objective: ServiceObjective, operation: Operation) -> bool:
+    return (
+        operation.kind in REQUESTS
+        and operation.service == objective.service
+        and operation.namespace == objective.service_namespace
+        and objective.operation in ("", operation.name)
+    )

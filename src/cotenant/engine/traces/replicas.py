@@ -1,0 +1,183 @@
+"""Replicas under objectives: requests, bad requests and latency of the last seconds of each.
+
+Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. Choice: for each pair of objective and source of spans three slots of three seconds with counts and a sketch of
+latency, and one of own time, so all figures are of the same last six to nine seconds. A replica that has been idle for ten minutes is forgotten. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.model.compiled import njit
+from cotenant.model.traces.spans import SpanSource
+from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of, quantile_ns
+
+SLOT_S, SLOTS = 3, 3
+WINDOW_S = SLOT_S * SLOTS
+MOST = 5_000
+FORGOTTEN_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFigures:
+    """A replica over the last `WINDOW_S`."""
+
+    requests: int
+    bad: int
+    p99_us: int  # 0 without requests
+    at_target_us: int
+    seen_s: float  # of its last request
+    self_p99_us: int | None = None  # p99 of the own time; None where no request called another service
+
+
+@dataclass(slots=True)
+class _Replica:
+    objective: str
+    source: SpanSource
+    row: int
+    seen_s: float
+
+
+class Replicas:
+    """By objective and source. Times are Unix seconds."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._known: dict[tuple[str, SpanSource], _Replica] = {}
+        self._free: list[int] = []
+        self._counts = np.zeros((16, 3, SLOTS), np.int64)  # requests, bad ones, ones with calls to other services
+        self._sketch = np.zeros((16, SLOTS, BUCKETS), np.uint32)
+        self._own = np.zeros((16, SLOTS, BUCKETS), np.uint32)
+        self._slot: int | None = None
+        self.overflowed = 0  # requests of replicas for which there was no room
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def row(self, objective: str, source: SpanSource, now_s: float, requests: int) -> int:
+        """The replica's row; -1 where there is no room."""
+        self.tick(now_s)
+        found = self._known.get((objective, source))
+        if found is None:
+            if len(self._known) >= self._most:
+                self.overflowed += requests
+                return -1
+            number = self._free.pop() if self._free else len(self._known)
+            self._grow(number)
+            found = self._known[objective, source] = _Replica(objective, source, number, now_s)
+        found.seen_s = now_s
+        return found.row
+
+    def add(
+        self,
+        rows: NDArray[np.int64],
+        duration_ns: NDArray[np.int64],
+        bad: NDArray[np.bool_],
+        own_ns: NDArray[np.int64],
+        called: NDArray[np.bool_],
+    ) -> None:
+        """Count requests of rows that `row` gave; -1 is left out."""
+        slot = (self._slot or 0) % SLOTS
+        _add(rows, duration_ns, bad, own_ns, called, self._counts, self._sketch, self._own, slot)
+
+    def tick(self, now_s: float) -> None:
+        """Clear the slots that have passed."""
+        number = int(now_s // SLOT_S)
+        if self._slot is None:
+            self._slot = number
+        passed = number - self._slot
+        if passed <= 0:
+            return
+        passing = np.arange(number - min(passed, SLOTS) + 1, number + 1) % SLOTS
+        self._counts[:, :, passing] = 0
+        self._sketch[:, passing] = 0
+        self._own[:, passing] = 0
+        self._slot = number
+
+    def forget(self, now_s: float) -> None:
+        """Drop the replicas that have been idle for long."""
+        for key, found in list(self._known.items()):
+            if now_s - found.seen_s > FORGOTTEN_S:
+                self._drop(key)
+
+    def drop_objective(self, objective: str) -> None:
+        """Drop the replicas of an objective."""
+        for key in [key for key in self._known if key[0] == objective]:
+            self._drop(key)
+
+    def of(self, objective: str) -> Iterator[SpanSource]:
+        """The sources of an objective."""
+        return (source for known, source in self._known if known == objective)
+
+    def all(self) -> Iterator[tuple[str, SpanSource]]:
+        """Every pair."""
+        return iter(self._known)
+
+    def seen_s(self, objective: str, source: SpanSource) -> float:
+        """When the replica's last request was counted; 0 where it is not known."""
+        found = self._known.get((objective, source))
+        return found.seen_s if found is not None else 0.0
+
+    def counts(self, objective: str, now_s: float) -> list[tuple[SpanSource, int, int]]:
+        """Requests and bad requests of an objective's replicas over the last seconds."""
+        self.tick(now_s)
+        found = [each for each in self._known.values() if each.objective == objective]
+        sums = self._counts[[each.row for each in found]].sum(axis=2).tolist()
+        return [(each.source, requests, bad) for each, (requests, bad, _) in zip(found, sums, strict=True)]
+
+    def figures(self, objective: str, source: SpanSource, target: float, now_s: float) -> ReplicaFigures | None:
+        """A replica over the last seconds; None where it is not known. `target`: a quantile."""
+        self.tick(now_s)
+        found = self._known.get((objective, source))
+        if found is None:
+            return None
+        requests, bad, called = self._counts[found.row].sum(axis=1)
+        if not requests:
+            return ReplicaFigures(0, 0, 0, 0, found.seen_s)
+        sketch = self._sketch[found.row].sum(axis=0)
+        p99_us, at_target_us = (round(quantile_ns(sketch, share) / 1000) for share in (0.99, target))
+        own_us = round(quantile_ns(self._own[found.row].sum(axis=0), 0.99) / 1000) if called else None
+        return ReplicaFigures(int(requests), int(bad), p99_us, at_target_us, found.seen_s, own_us)
+
+    def _drop(self, key: tuple[str, SpanSource]) -> None:
+        row = self._known.pop(key).row
+        self._counts[row] = 0
+        self._sketch[row] = 0
+        self._own[row] = 0
+        self._free.append(row)
+
+    def _grow(self, row: int) -> None:
+        if row < len(self._counts):
+            return
+        more = len(self._counts)
+        self._counts = np.concatenate([self._counts, np.zeros((more, 3, SLOTS), np.int64)])
+        self._sketch = np.concatenate([self._sketch, np.zeros((more, SLOTS, BUCKETS), np.uint32)])
+        self._own = np.concatenate([self._own, np.zeros((more, SLOTS, BUCKETS), np.uint32)])
+
+
+@njit
+def _add(
+    rows: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    bad: NDArray[np.bool_],
+    own_ns: NDArray[np.int64],
+    called: NDArray[np.bool_],
+    counts: NDArray[np.int64],
+    sketch: NDArray[np.uint32],
+    own: NDArray[np.uint32],
+    slot: int,
+) -> None:
+    for index in range(rows.size):
+        row = rows[index]
+        if row >= 0:
+            counts[row, 0, slot] += 1
+            if bad[index]:
+                counts[row, 1, slot] += 1
+            if called[index]:
+                counts[row, 2, slot] += 1
+            sketch[row, slot, bucket_of(duration_ns[index])] += np.uint32(1)
+            own[row, slot, bucket_of(own_ns[index])] += np.uint32(1)

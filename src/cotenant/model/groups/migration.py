@@ -1,0 +1,193 @@
+"""PodMigrationJobs: the move of one pod to another node, as a record of how far it has come.
+
+Problem: a move has several steps (reserve, evict, wait for the replacement), a rebalancer may be killed between any two of them, and users and other controllers create moves too. Choice: Koordinator's
+PodMigrationJob as a frozen value. Its status is the only memory of a move: whoever reads it knows the next step. Limits: `reservationOptions.template` and
+`preemptionOptions` are not read.
+Source: Koordinator, apis/scheduling/v1alpha1/pod_migration_job_types.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import nan
+
+KIND = "PodMigrationJob"
+EVICT_POLICY = "koordinator.sh/evict-policy"  # label of pods and jobs: Eviction, Delete or SoftEviction
+EVICT_REASON = "koordinator.sh/evict-reason"  # annotation of jobs
+EVICT_TRIGGER = "koordinator.sh/evict-trigger"  # annotation of jobs: what asked for the move
+SOFT_EVICTION = "scheduling.koordinator.sh/soft-eviction"  # annotation of pods: another controller is to delete it
+CREATED_BY = "app.kubernetes.io/created-by"  # label of jobs and reservations
+MOVE = "cotenant.io/move"  # annotation of our jobs: JSON, the expected effect
+WHAT_IF = "cotenant.io/what-if"  # annotation of jobs, value REQUIRED: the landing is simulated first, and the job fails where there is no better place
+REQUIRED = "required"
+OR_PODS = "cotenant.io/or-pods"  # annotation of jobs: namespace/name, separated by commas: any of these may move instead, the one that costs least
+COMPONENT = "cotenant-rebalancer"  # value of `CREATED_BY`
+
+COMPLETE = "Complete"  # `status.status` of a job that succeeded
+
+
+class JobPhase(StrEnum):
+    """Phase of a PodMigrationJob. An empty phase is Pending."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    ABORTED = "Aborted"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.ABORTED)
+
+
+class JobMode(StrEnum):
+    """Whether room is reserved before the pod is evicted."""
+
+    RESERVATION_FIRST = "ReservationFirst"
+    EVICT_DIRECTLY = "EvictDirectly"
+
+
+class EvictPolicy(StrEnum):
+    """How a pod is evicted."""
+
+    EVICTION = "Eviction"  # the eviction API, which honours PodDisruptionBudgets
+    DELETE = "Delete"
+    SOFT = "SoftEviction"  # an annotation asks another controller to delete it
+
+
+class Step(StrEnum):
+    """Types of the job's conditions."""
+
+    RESERVATION_CREATED = "ReservationCreated"
+    RESERVATION_SCHEDULED = "ReservationScheduled"
+    EVICTION = "Eviction"
+    POD_SCHEDULED = "PodScheduled"
+    POD_BOUND = "PodBoundReservation"
+    POD_READY = "BoundPodReady"
+    HELPED = "Helped"  # ours: what the move changed, measured after it
+
+
+class JobReason(StrEnum):
+    """Reasons of a failed job, and of conditions."""
+
+    TIMEOUT = "Timeout"
+    INVALID_POD_REF = "InvalidPodRef"
+    MISSING_POD = "MissingPod"
+    MISSING_RESERVATION = "MissingReservation"
+    FAILED_CREATE = "FailedCreateReservation"
+    EXPIRED = "ReservationExpired"
+    UNSCHEDULABLE = "Unschedulable"
+    FORBIDDEN = "ForbiddenMigratePod"
+    FAILED_EVICT = "FailedEvict"
+    NO_BETTER_PLACE = "NoBetterPlace"  # ours: the simulation found none
+    EVICTING = "Evicting"
+    EVICT_COMPLETE = "EvictComplete"
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """A pod, by name and UID."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+    @property
+    def key(self) -> str:
+        """namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobCondition:
+    """A condition; `status` is True, False or Unknown."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    since_s: float = field(default=nan, compare=False)  # Unix time of the last change of `status`
+
+
+@dataclass(frozen=True, slots=True)
+class MoveNote:
+    """What a move is expected to change. Percentages are of raw allocatable, by resource, with the earlier moves of the same plan counted."""
+
+    kind: str = ""  # moves of one kind are backed off together: trigger/pool/scope/resource
+    node: str = ""
+    target: str = ""
+    resource: str = ""  # the one whose use was too high
+    workload: str = ""  # UID of the pod's controller
+    replicas: int = 1
+    used: Mapping[str, int] = field(default_factory=dict)  # by the pod: CPU in milli-CPU, memory in bytes
+    node_before: Mapping[str, float] = field(default_factory=dict)
+    node_after: Mapping[str, float] = field(default_factory=dict)
+    target_before: Mapping[str, float] = field(default_factory=dict)
+    target_after: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationJob:
+    """One job as stored in the API server."""
+
+    name: str
+    uid: str
+    pod: PodRef
+    created_s: float = 0.0  # Unix time
+    version: str = ""  # resourceVersion: a status is written only over the one that was read
+    paused: bool = False
+    ttl_s: float = 0.0  # 0 = no limit
+    mode: JobMode = JobMode.RESERVATION_FIRST
+    reservation: str = ""  # spec.reservationOptions.reservationRef.name; empty = one is created
+    policy: EvictPolicy | None = None  # label of the job; None = the configured one
+    grace_s: int | None = None  # deleteOptions.gracePeriodSeconds
+    forced: bool = False  # annotation descheduler.alpha.kubernetes.io/evict on the job: no rate of its workload
+    is_ours: bool = False  # made by a rebalancer of ours
+    reason: str = ""  # why the pod should move
+    trigger: str = ""
+    note: MoveNote | None = None
+    what_if: bool = False  # a request: `note` is written by the rebalancer once the landing was simulated
+    alternatives: tuple[str, ...] = ()  # namespace/name of pods that may move instead of `pod`
+    created_by: str = ""  # label: what asked for it
+    wrong: tuple[str, ...] = ()  # what of its spec cannot be used
+    # --- from its status
+    phase: JobPhase = JobPhase.PENDING
+    status: str = ""
+    status_reason: str = ""
+    message: str = ""
+    node: str = ""  # of the pod before the move
+    new_pod: PodRef | None = None
+    conditions: tuple[JobCondition, ...] = ()
+
+    @property
+    def reservation_name(self) -> str:
+        """The reservation that it waits for: the one it names, else its own, named by its UID so that it is created at most once."""
+        return self.reservation or self.uid
+
+    def condition(self, type_: str) -> JobCondition | None:
+        """A condition by type."""
+        return next((each for each in self.conditions if each.type == type_), None)
+
+    def has(self, type_: str) -> bool:
+        """Whether a condition is True."""
+        found = self.condition(type_)
+        return found is not None and found.status == "True"
+
+    def began_evicting_s(self) -> float:
+        """Unix time when its eviction began or was confirmed; NaN before."""
+        found = self.condition(Step.EVICTION)
+        return found.since_s if found is not None else nan
+
+    def with_condition(
+        self, type_: str, status: str, now_s: float, reason: str = "", message: str = ""
+    ) -> MigrationJob:
+        """The job with this condition; the time of an unchanged `status` is kept."""
+        before = self.condition(type_)
+        since_s = before.since_s if before is not None and before.status == status else now_s
+        made = JobCondition(type_, status, reason, message, since_s)
+        if before is None:
+            return replace(self, conditions=(*self.conditions, made))
+        return replace(self, conditions=tuple(made if each is before else each for each in self.conditions))

@@ -1,0 +1,83 @@
+"""The policy table of a zone's kernel scheduler, and what that scheduler reports.
+
+Problem: a decision changes a row, the kernel reads it at the next dispatch, and an event reports what came of it; all three must mean the same by class
+and unit. Choice: one row per cgroup, in microseconds, with zero for the scheduler's default. Limits: a row applies to the tasks in that cgroup, not to
+the groups below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from cotenant.model.errors import InvalidInput
+
+HEAVIEST = 10_000  # of cgroup v2's cpu.weight
+LONGEST_SLICE_US = 100_000
+LONGEST_LATE_US = 10_000_000
+
+
+class ZoneClass(IntEnum):
+    """Class of a group's tasks; the numbers are those of bpf/zone.h."""
+
+    SYSTEM = 0  # as tasks without a row: served first
+    SERVICE = 1
+    BATCH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRow:
+    """How tasks of one cgroup are scheduled. `weight` 0: the cgroup's cpu.weight; `slice_us` 0: the scheduler's own; `late_us` 0: no events."""
+
+    zone_class: ZoneClass
+    weight: int = 0
+    slice_us: int = 0
+    late_us: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, most in (
+            ("weight", self.weight, HEAVIEST),
+            ("slice_us", self.slice_us, LONGEST_SLICE_US),
+            ("late_us", self.late_us, LONGEST_LATE_US),
+        ):
+            if not 0 <= value <= most:
+                raise InvalidInput(f"zone row: {name}", value, f"0 to {most}")
+
+
+@dataclass(frozen=True, slots=True)
+class LateDispatch:
+    """A task that waited for a CPU longer than its row's `late_us`. `at_us`: monotonic time of the dispatch."""
+
+    at_us: int
+    cgroup: int
+    waited_us: int
+    pid: int
+    zone_class: ZoneClass
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerExit:
+    """Why a scheduler ended, in the kernel's words. `ejected`: the kernel ended it because of an error."""
+
+    at_us: int
+    kind: int
+    reason: str
+    message: str
+
+    @property
+    def ejected(self) -> bool:
+        """Whether the kind is one of the kernel's errors (include/linux/sched/ext.h: SCX_EXIT_ERROR and above)."""
+        return self.kind >= 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerState:
+    """What /sys/kernel/sched_ext reports. `name` is None where no scheduler is attached; `sequence` counts schedulers since boot."""
+
+    state: str
+    name: str | None
+    sequence: int
+
+    def runs(self, name: str) -> bool:
+        """Whether the scheduler of this name is enabled: attaching may succeed although it is not."""
+        return self.state == "enabled" and self.name == name

@@ -1,0 +1,254 @@
+"""The cause of a service's trouble: the candidates in order with their confidence, and the pod that is named, if any.
+
+Problem: limiting a pod for trouble that the service has by itself costs work and helps no service. Choice: causes that exclude every pod are tested first: the
+service's own quota, and a service that it calls, unless the service's own waiting for a CPU names a pod. Then the shares of all signals are averaged, weighted by how directly each measures cause, and the mean is the
+confidence. A pod is named only where its confidence and its lead over the second candidate are sufficient, and only if it became more active when the trouble began,
+and was active in most of the bad samples, unless it ran on the CPU that the service waited for while the service's own demand was as before. Otherwise no pod is named,
+and the cause says why.
+Limits: two pods that are always active together are not told apart; the confidence is a share of evidence, not a probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.policy.interference.attribution.evidence import (
+    Evidence,
+    Own,
+    Split,
+    activity_of,
+    by_blame,
+    by_fit,
+    mean,
+    split,
+    suspects,
+)
+from cotenant.policy.interference.attribution.samples import NodeSamples
+from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
+
+RULE = "attribution"
+_WAITING = frozenset({Signal.BLAME, Signal.RUN_DELAY, Signal.STALL})
+_TEXT = {
+    Signal.SELF_TIME: "p99 of its own time over the objective",
+    Signal.LATENCY: "p99 over the objective",
+    Signal.CPI: "cycles per instruction",
+    Signal.RUN_DELAY: "waiting per CPU time",
+    Signal.STALL: "stalled share of time",
+}
+
+
+_OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
+
+
+class Cause(StrEnum):
+    """Causes of a service's trouble."""
+
+    POD = "pod"  # a co-located pod, which is named
+    OWN_LOAD = "own-load"
+    OWN_QUOTA = "own-quota"
+    CALLEE = "callee"  # a service that it calls
+    OUTSIDE = "outside"  # work outside the pods, or the hypervisor
+    UNKNOWN = "unknown"  # not enough evidence for any
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One candidate: a pod, or a cause that is no pod."""
+
+    cause: Cause
+    uid: str  # of the pod; "" for other causes
+    name: str  # namespace/name of the pod, else the cause
+    confidence_ppm: int
+    evidence: tuple[Term, ...] = ()  # share by signal, ppm
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The answer for one service in trouble. `culprit` is None where no pod is named."""
+
+    victim: str  # uid
+    at_us: int
+    cause: Cause
+    culprit: Candidate | None
+    candidates: tuple[Candidate, ...]  # highest confidence first
+    signal: Signal  # the one that decides
+    level_ppm: int  # its mean over the bad samples
+    threshold_ppm: int
+    reason: Reason
+
+
+def attribute(
+    history: NodeSamples, state: NodeState, victim: PodUse, settings: AttributionSettings
+) -> Attribution | None:
+    """The cause of a service's trouble from the window of samples; None where it has no bad sample."""
+    parts = split(history, victim.pod.uid, settings)
+    if parts is None:
+        return None
+    keys = {entry.pod.uid: entry.pod.key for entry in state.pods}
+    quota = _own_quota(parts, settings)
+    if quota is not None:
+        return _answer(parts, state, victim, quota, (quota,), quota.cause)
+    callee = _callee(parts, settings)
+    # Where calls explain the latency, it shows nothing about the neighbours; waiting for a CPU still does, and a service that is called may be on the same node.
+    evidence = _evidence(history, parts, settings, set(_OF_REQUESTS) if callee is not None else set())
+    candidates = _ranked(evidence, keys)
+    if callee is not None and not (candidates and _is_culprit(parts, candidates, evidence, settings)):
+        return _answer(parts, state, victim, callee, (callee, *candidates), callee.cause)
+    if not candidates:
+        return _answer(parts, state, victim, None, (), _cause_without_evidence(parts, settings))
+    top = candidates[0]
+    if top.cause is not Cause.POD:
+        # Evidence against the pods needs no certainty: none of them is named either way.
+        return _answer(parts, state, victim, top, candidates, top.cause)
+    if not _is_culprit(parts, candidates, evidence, settings):
+        return _answer(parts, state, victim, top, candidates, Cause.UNKNOWN)
+    return _answer(parts, state, victim, top, candidates, Cause.POD)
+
+
+def _is_culprit(
+    parts: Split, candidates: tuple[Candidate, ...], evidence: list[Evidence], settings: AttributionSettings
+) -> bool:
+    """Whether the first candidate is a pod, is certain, leads, and may be what has changed."""
+    top = candidates[0]
+    lead = top.confidence_ppm - (candidates[1].confidence_ppm if len(candidates) > 1 else 0)
+    sure = top.confidence_ppm >= settings.least_confidence_ppm and lead >= settings.least_lead_ppm
+    return top.cause is Cause.POD and sure and _may_be_the_change(parts, top, evidence, settings)
+
+
+def _evidence(
+    history: NodeSamples, parts: Split, settings: AttributionSettings, left_out: set[Signal]
+) -> list[Evidence]:
+    found = []
+    for signal in settings.signals:
+        if signal in left_out:
+            continue
+        if signal is Signal.BLAME:
+            shown = by_blame(parts, settings)
+        else:
+            threshold = history.threshold_ppm(parts.uid, signal, settings)
+            shown = None if threshold is None else by_fit(parts, signal, threshold, settings)
+        if shown is not None:
+            found.append(shown)
+    return found
+
+
+def _ranked(evidence: list[Evidence], keys: dict[str, str]) -> tuple[Candidate, ...]:
+    """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as 0."""
+    total = sum(WEIGHTS[each.signal] for each in evidence)
+    names = sorted({name for each in evidence for name in each.shares})
+    candidates = []
+    for name in names:
+        share = sum(WEIGHTS[each.signal] * each.shares.get(name, 0.0) for each in evidence) / total
+        terms = tuple(Term(each.signal.value, round(each.shares.get(name, 0.0) * PPM), "ppm") for each in evidence)
+        if name == Own.LOAD:
+            found = Candidate(Cause.OWN_LOAD, "", "its own load", round(share * PPM), terms)
+        elif name == Own.OUTSIDE:
+            found = Candidate(Cause.OUTSIDE, "", "work outside the pods", round(share * PPM), terms)
+        else:
+            found = Candidate(Cause.POD, name, keys.get(name, name), round(share * PPM), terms)
+        if found.confidence_ppm:
+            candidates.append(found)
+    return tuple(sorted(candidates, key=lambda each: (-each.confidence_ppm, each.cause, each.uid)))
+
+
+def _own_quota(parts: Split, settings: AttributionSettings) -> Candidate | None:
+    throttled = round(mean([float(sample.throttled_ppm) for _, sample in parts.bad]))
+    if throttled < settings.own_throttled_ppm:
+        return None
+    share = sum(sample.throttled_ppm >= settings.own_throttled_ppm for _, sample in parts.bad) * PPM // len(parts.bad)
+    return Candidate(Cause.OWN_QUOTA, "", "its own quota", share, (Term("throttled", throttled, "ppm"),))
+
+
+def _callee(parts: Split, settings: AttributionSettings) -> Candidate | None:
+    """A called service, where the service's own time explains too little of the excess latency."""
+    if parts.signal is not Signal.LATENCY:
+        return None
+    pairs = [(sample, own) for _, sample in parts.bad if (own := sample.levels.get(Signal.SELF_TIME)) is not None]
+    if not pairs:
+        return None
+    before = [(sample, own) for _, sample in parts.calm if (own := sample.levels.get(Signal.SELF_TIME)) is not None]
+    own_excess = mean([float(own) for _, own in pairs]) - mean([float(own) for _, own in before])
+    excess = mean([float(sample.levels[Signal.LATENCY]) for sample, _ in pairs]) - mean(
+        [float(sample.levels[Signal.LATENCY]) for sample, _ in before]
+    )
+    share = max(0.0, own_excess) / excess if excess > 0 else 1.0
+    if share * PPM >= settings.own_time_ppm:
+        return None
+    terms = (Term("own time", round(share * PPM), "ppm"),)
+    return Candidate(Cause.CALLEE, "", "a service that it calls", round((1 - share) * PPM), terms)
+
+
+def _cause_without_evidence(parts: Split, settings: AttributionSettings) -> Cause:
+    growth = parts.growth_ppm()
+    return Cause.OWN_LOAD if growth is not None and growth >= settings.own_growth_ppm else Cause.UNKNOWN
+
+
+def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], settings: AttributionSettings) -> bool:
+    """Whether the pod became more active with the trouble, or ran instead of a service whose own demand was as before."""
+    blamed = any(
+        each.signal is Signal.BLAME and each.shares.get(top.uid, 0.0) * PPM >= settings.least_confidence_ppm
+        for each in evidence
+    )
+    growth = parts.growth_ppm()
+    if blamed and (growth is None or growth < settings.own_growth_ppm):
+        return True
+    if not parts.calm or top.uid not in suspects(parts, settings):
+        return False
+    active = dict(zip((sample.at_us for sample, _ in parts.pairs), activity_of(parts, top.uid), strict=True))
+    before = mean([active[sample.at_us] for sample, _ in parts.calm])
+    during = mean([active[sample.at_us] for sample, _ in parts.bad])
+    if during - before < max(settings.least_suspect_cpu_m, before * settings.least_rise_ppm / PPM):
+        return False
+    absent = sum(active[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
+    if absent * PPM > settings.most_absent_ppm * len(parts.bad):
+        return False
+    if any(each.signal in _WAITING or each.signal is Signal.CPI for each in evidence):
+        return True
+    last = parts.bad[-1][1].levels
+    if Signal.CPI in last and not _WAITING.isdisjoint(last):
+        return False  # it neither waited longer nor ran slower
+    # Latency alone: a pod that happened to start with the trouble is not told from its cause until both have come and gone again.
+    is_active = [active[sample.at_us] >= (before + during) / 2 for sample, _ in parts.pairs]
+    return sum(now != then for now, then in pairwise(is_active)) >= settings.least_switches
+
+
+def _answer(
+    parts: Split,
+    state: NodeState,
+    victim: PodUse,
+    top: Candidate | None,
+    candidates: tuple[Candidate, ...],
+    cause: Cause,
+) -> Attribution:
+    signal = _TEXT[parts.signal]
+    text = f"{victim.pod.key}: {signal} {parts.level_ppm / PPM:.2f}, threshold {parts.threshold_ppm / PPM:.2f}: "
+    terms = [Term("signal", parts.level_ppm, "ppm"), Term("threshold", parts.threshold_ppm, "ppm")]
+    if cause is Cause.UNKNOWN:
+        first = (
+            f"; first of {len(candidates)} candidates is {top.name} with {top.confidence_ppm / PPM:.2f}" if top else ""
+        )
+        text += f"no cause is certain{first}"
+    elif top is None:
+        text += "its own load grew and no other candidate has evidence"
+    else:
+        text += f"caused by {top.name}, confidence {top.confidence_ppm / PPM:.2f}"
+    if top is not None:
+        terms += [Term("confidence", top.confidence_ppm, "ppm"), *top.evidence]
+    growth = parts.growth_ppm()
+    if growth is not None:
+        terms.append(Term("growth of its demand", growth, "ppm"))
+    return Attribution(
+        victim=victim.pod.uid,
+        at_us=state.at_us,
+        cause=cause,
+        culprit=top if cause is Cause.POD else None,
+        candidates=candidates,
+        signal=parts.signal,
+        level_ppm=parts.level_ppm,
+        threshold_ppm=parts.threshold_ppm,
+        reason=Reason(RULE, text, tuple(terms)),
+    )

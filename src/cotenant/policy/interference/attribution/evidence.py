@@ -1,0 +1,208 @@
+"""The evidence of each signal: which share of a service's trouble each candidate explains.
+
+Problem: a candidate is another pod, the service's own load, or work outside the pods, and no single signal distinguishes them on every node. Choice: samples are
+split into bad ones (above the threshold) and calm ones. Blame compares who ran while the service waited, per second of its CPU time, between the two. Every other
+signal is fitted on all candidates' activity together, as differences from calm; a candidate's share is what its coefficient explains of the mean excess, times the
+quality of the fit. What no candidate explains remains unexplained. A signal that did not rise gives no evidence. Limits: without calm samples only blame is evidence.
+
+Latency describes the window in which it was measured, so activity is averaged over that window before the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import log
+
+from cotenant.model.machine.node_state import PPM
+from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
+from cotenant.policy.interference.attribution.samples import NodeSamples, Sample, ServiceSample
+from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+
+Pairs = Sequence[tuple[Sample, ServiceSample]]
+
+
+class Own(StrEnum):
+    """Candidates that are no pod; a pod's is its uid."""
+
+    LOAD = "own load"
+    OUTSIDE = "outside"  # work in no pod, and time stolen by the hypervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A service's samples in the window, and which of them are bad by the deciding signal."""
+
+    uid: str
+    signal: Signal
+    threshold_ppm: int
+    pairs: Pairs
+    bad: Pairs
+    calm: Pairs
+
+    @property
+    def level_ppm(self) -> int:
+        """Mean of the deciding signal over the bad samples."""
+        return round(mean([sample.levels[self.signal] for _, sample in self.bad]))
+
+    def growth_ppm(self) -> int | None:
+        """Growth of the service's demand from calm to bad samples: of requests, else of its CPU use; None without calm samples."""
+        if not self.calm:
+            return None
+        rates = all(sample.rate_milli is not None for _, sample in self.pairs)
+        before, during = (
+            mean([float(sample.rate_milli or 0) if rates else float(sample.cpu_m) for _, sample in part])
+            for part in (self.calm, self.bad)
+        )
+        return round((during - before) * PPM / before) if before > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one signal shows: shares of the excess by candidate, in 0..1, with a sum of at most 1."""
+
+    signal: Signal
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+
+def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Split | None:
+    """A service's samples by its deciding signal; None where it has none or no bad sample."""
+    signal = history.deciding(uid, settings)
+    threshold = None if signal is None else history.threshold_ppm(uid, signal, settings)
+    if signal is None or threshold is None:
+        return None
+    pairs = tuple(pair for pair in history.of(uid) if signal in pair[1].levels)
+    bad = tuple(pair for pair in pairs if pair[1].levels[signal] > threshold)
+    calm = tuple(pair for pair in pairs if pair[1].levels[signal] <= threshold)
+    if not bad:
+        return None
+    return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.least_calm else ())
+
+
+def suspects(parts: Split, settings: AttributionSettings) -> tuple[str, ...]:
+    """The pods that used CPU while the service was in trouble, the most active ones, by uid."""
+    used: dict[str, float] = {}
+    for sample, _ in parts.bad:
+        for uid, amount in sample.activity.items():
+            if uid != parts.uid:
+                used[uid] = used.get(uid, 0.0) + amount / len(parts.bad)
+    active = [uid for uid, amount in used.items() if amount >= settings.least_suspect_cpu_m]
+    return tuple(sorted(sorted(active, key=lambda uid: (-used[uid], uid))[: settings.most_suspects]))
+
+
+def by_blame(parts: Split, settings: AttributionSettings) -> Evidence | None:
+    """Excess waiting per CPU time behind each candidate. None without the probe, or where waiting did not rise."""
+    during, before = _waiting(parts.bad), _waiting(parts.calm)
+    if during is None:
+        return None
+    before = before or {}
+    excess = {name: max(0.0, amount - before.get(name, 0.0)) for name, amount in during.items()}
+    total = sum(excess.values())
+    if total * PPM < settings.least_waiting_ppm:
+        return None
+    return Evidence(Signal.BLAME, {name: amount / total for name, amount in excess.items()})
+
+
+def _waiting(pairs: Pairs) -> dict[str, float] | None:
+    """Seconds waited behind each candidate per second of the service's CPU time."""
+    waited: dict[str, float] = {}
+    used_us = 0.0
+    for sample, service in pairs:
+        if sample.blame is None:
+            continue
+        used_us += service.cpu_m * sample.length_us / 1000
+        blamed = sample.blame.get(service.uid)
+        if blamed is not None:
+            for uid, ran_us in blamed.by_pod:
+                waited[uid] = waited.get(uid, 0.0) + ran_us
+            waited[Own.OUTSIDE] = waited.get(Own.OUTSIDE, 0.0) + blamed.by_others
+            waited[Own.LOAD] = waited.get(Own.LOAD, 0.0) + blamed.itself
+    return {name: amount / used_us for name, amount in waited.items()} if used_us > 0 else None
+
+
+def by_fit(parts: Split, signal: Signal, threshold_ppm: int, settings: AttributionSettings) -> Evidence | None:
+    """Shares of one signal's excess by a joint fit. None without calm samples, or where the signal did not rise."""
+    known = [(sample, service) for sample, service in parts.pairs if signal in service.levels]
+    if not parts.calm or len(known) < 2 * settings.least_calm:
+        return None
+    calm_at = {sample.at_us for sample, _ in parts.calm}
+    calm = [at for at, (sample, _) in enumerate(known) if sample.at_us in calm_at]
+    bad = [at for at, (sample, _) in enumerate(known) if sample.at_us not in calm_at]
+    if len(calm) < settings.least_calm or not bad:
+        return None
+    # Latency of a queue grows far more than the activity that fills it.
+    target = _from_calm([log(1 + service.levels[signal] / threshold_ppm) for _, service in known], calm)
+    excess = mean([target[at] for at in bad])
+    if mean([float(known[at][1].levels[signal]) for at in bad]) <= threshold_ppm or excess <= 0:
+        return None
+    averaged = signal in (Signal.LATENCY, Signal.SELF_TIME)
+    names = (*suspects(parts, settings), Own.LOAD, Own.OUTSIDE, "stolen")
+    columns = [_from_calm(_column(name, known, parts.pairs, averaged), calm) for name in names]
+    coefficients = nonnegative_fit(columns, target)
+    quality = explained(columns, target, coefficients)
+    shares: dict[str, float] = {}
+    for name, column, coefficient in zip(names, columns, coefficients, strict=True):
+        share = max(0.0, coefficient * mean([column[at] for at in bad])) / excess
+        key = Own.OUTSIDE if name == "stolen" else name
+        shares[key] = shares.get(key, 0.0) + share
+    total = max(1.0, sum(shares.values()))
+    return Evidence(signal, {name: share * quality / total for name, share in shares.items()})
+
+
+def activity_of(parts: Split, uid: str) -> list[float]:
+    """A pod's activity at each sample, milli-CPU, over the window that the deciding signal describes."""
+    averaged = parts.signal in (Signal.LATENCY, Signal.SELF_TIME)
+    return _column(uid, parts.pairs, parts.pairs, averaged)
+
+
+def _column(name: str, known: Pairs, pairs: Pairs, averaged: bool) -> list[float]:
+    """One candidate's activity at each sample, over the window that the latency of the sample describes."""
+    if name == Own.LOAD:
+        rates = all(service.rate_milli is not None for _, service in known)
+        return [float(service.rate_milli or 0) if rates else float(service.cpu_m) for _, service in known]
+    amount: Callable[[Sample], float]
+    if name == Own.OUTSIDE:
+        amount = _outside
+    elif name == "stolen":
+        amount = _stolen
+    else:
+        amount = _of_pod(name)
+    if not averaged:
+        return [amount(sample) for sample, _ in known]
+    return [_over_window(sample, service, pairs, amount) for sample, service in known]
+
+
+def _outside(sample: Sample) -> float:
+    return float(sample.outside_m)
+
+
+def _stolen(sample: Sample) -> float:
+    return float(sample.steal_ppm)
+
+
+def _of_pod(uid: str) -> Callable[[Sample], float]:
+    return lambda sample: float(sample.activity.get(uid, 0))
+
+
+def _over_window(sample: Sample, service: ServiceSample, pairs: Pairs, amount: Callable[[Sample], float]) -> float:
+    """Mean activity over the latency window, by the overlap of each interval with it; of the sample itself where none overlaps."""
+    end_us = sample.at_us - service.age_us
+    begin_us = end_us - max(service.window_us, sample.length_us)
+    total = weight = 0.0
+    for other, _ in pairs:
+        overlap = min(end_us, other.at_us) - max(begin_us, other.at_us - other.length_us)
+        if overlap > 0:
+            total += overlap * amount(other)
+            weight += overlap
+    return total / weight if weight else amount(sample)
+
+
+def _from_calm(values: Sequence[float], calm: Sequence[int]) -> list[float]:
+    base = mean([values[at] for at in calm])
+    return [value - base for value in values]
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; 0 without values."""
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,184 @@
+"""What attribution keeps of each interval of the node: levels of every signal per service, activity per pod, and who ran while a service waited.
+
+Problem: evidence needs a minute of history of many services and pods in little memory. Choice: one value per interval with only the numbers that are used;
+samples older than the window are dropped. The usual level of signals without an objective is a running mean and deviation, updated while the service is not in
+trouble. Limits: at most `MOST_SAMPLES` samples; with a period below a quarter of a second the window is shorter than configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse
+from cotenant.policy.interference.attribution.settings import (
+    FLOORS_PPM,
+    MOST_SAMPLES,
+    AttributionSettings,
+    Signal,
+)
+from cotenant.policy.interference.series import BlameSample, blame_samples
+from cotenant.policy.interference.settings import VictimSignal
+from cotenant.policy.interference.signals import victim_level_ppm
+
+_WITHOUT_OBJECTIVE = {
+    Signal.CPI: VictimSignal.CPI,
+    Signal.RUN_DELAY: VictimSignal.RUN_DELAY,
+    Signal.STALL: VictimSignal.STALL,
+}
+_AVERAGED = 60  # samples that the usual level averages over
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSample:
+    """One service over one interval."""
+
+    uid: str
+    levels: Mapping[Signal, int]  # millionths; without those that are not known
+    cpu_m: int
+    throttled_ppm: int
+    rate_milli: int | None = None  # thousandths of requests per second; None where it reports none
+    burn_milli: int | None = None  # requests over the objective per request allowed, thousandths; None where unknown
+    window_us: int = 0  # of its latency
+    age_us: int = 0  # since that window ended
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The node over one interval."""
+
+    at_us: int  # its end
+    length_us: int
+    services: Mapping[str, ServiceSample]  # by uid
+    activity: Mapping[str, int]  # milli-CPU of every pod, by uid
+    blame: Mapping[str, BlameSample] | None  # by the victim's uid; None without the probe
+    outside_m: int  # milli-CPU of the machine outside all pods
+    steal_ppm: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsualLevel:
+    """Running mean and variance of one signal of one service while it is not in trouble."""
+
+    samples: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+
+    def with_level(self, level: int) -> UsualLevel:
+        """After one more sample."""
+        samples = min(self.samples + 1, _AVERAGED)
+        mean = self.mean + (level - self.mean) / samples
+        spread = (level - self.mean) * (level - mean)
+        return UsualLevel(samples, mean, self.variance + (spread - self.variance) / samples)
+
+    def threshold_ppm(self, settings: AttributionSettings) -> int | None:
+        """The level above which a sample is bad; None while too few were seen."""
+        if self.samples < settings.usual_samples:
+            return None
+        return round(self.mean + settings.sigmas * sqrt(max(0.0, self.variance)))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSamples:
+    """The window of samples, oldest first, and usual levels by service and signal."""
+
+    samples: tuple[Sample, ...] = ()
+    usual: Mapping[tuple[str, Signal], UsualLevel] = field(default_factory=dict)
+
+    def threshold_ppm(self, uid: str, signal: Signal, settings: AttributionSettings) -> int | None:
+        """The threshold of a service's signal; None while it is not known, which only CPI needs."""
+        floor = FLOORS_PPM[signal]
+        known = self.usual.get((uid, signal))
+        usual = None if known is None else known.threshold_ppm(settings)
+        if usual is None:
+            return None if signal is Signal.CPI else floor
+        return max(floor, usual)
+
+    def of(self, uid: str) -> tuple[tuple[Sample, ServiceSample], ...]:
+        """The samples that contain a service, oldest first."""
+        return tuple((each, each.services[uid]) for each in self.samples if uid in each.services)
+
+    def deciding(self, uid: str, settings: AttributionSettings) -> Signal | None:
+        """The signal that decides whether the service is in trouble: the first one that its last sample has; None where there is none."""
+        last = self.samples[-1].services.get(uid) if self.samples else None
+        if last is None:
+            return None
+        for signal in settings.signals:
+            if signal in last.levels and self.threshold_ppm(uid, signal, settings) is not None:
+                # Own time alone does not show that users wait: the whole latency decides, where it is known.
+                return Signal.LATENCY if signal is Signal.SELF_TIME and Signal.LATENCY in last.levels else signal
+        return None
+
+    def in_trouble(self, uid: str, settings: AttributionSettings) -> bool:
+        """Whether enough of its last samples exceed the threshold."""
+        signal = self.deciding(uid, settings)
+        if signal is None:
+            return False
+        threshold = self.threshold_ppm(uid, signal, settings)
+        last = self.of(uid)[-settings.trouble_of :]
+        bad = sum(threshold is not None and sample.levels.get(signal, 0) > threshold for _, sample in last)
+        return bad >= settings.trouble_samples
+
+
+def extended(history: NodeSamples, state: NodeState, settings: AttributionSettings) -> NodeSamples:
+    """The history with one more interval. A first interval and one that was already seen (an alarm) add nothing."""
+    if state.interval_us <= 0 or state.alarms:
+        return history
+    sample = _sample(state, settings)
+    if history.samples and sample.at_us <= history.samples[-1].at_us:
+        history = NodeSamples(usual=history.usual)  # the clock went back
+    recent = tuple(each for each in history.samples if sample.at_us - each.at_us < settings.window_us)
+    after = NodeSamples((*recent, sample)[-MOST_SAMPLES:], history.usual)
+    usual = {key: level for key, level in history.usual.items() if key[0] in sample.services}
+    for uid, service in sample.services.items():
+        if not after.in_trouble(uid, settings) and service.throttled_ppm <= settings.own_throttled_ppm:
+            for signal in _WITHOUT_OBJECTIVE:
+                if signal in service.levels:
+                    # A single bad sample is no trouble yet; it counts as the threshold, so that it does not raise the usual level by much.
+                    before = usual.get((uid, signal), UsualLevel())
+                    most = before.threshold_ppm(settings)
+                    level = service.levels[signal]
+                    usual[uid, signal] = before.with_level(level if most is None else min(level, most))
+    return NodeSamples(after.samples, usual)
+
+
+def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
+    # A service whose group cannot be read may still report its latency.
+    services = {entry.pod.uid: _service(entry, settings) for entry in state.services()}
+    activity = {entry.pod.uid: entry.use.cpu_m for entry in state.pods if entry.use.cpu_m is not None}
+    blame = None if state.blame is None else {each.victim: each for each in blame_samples(state)}
+    outside_m = max(0, (state.host.cpu_m or 0) - sum(activity.values()))
+    return Sample(state.at_us, state.interval_us, services, activity, blame, outside_m, state.host.steal_ppm or 0)
+
+
+def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
+    levels: dict[Signal, int] = {}
+    for signal, plain in _WITHOUT_OBJECTIVE.items():
+        level = victim_level_ppm(plain, entry)
+        if signal in settings.signals and level is not None:
+            levels[signal] = level
+    health, objective_us = entry.health, entry.pod.objective_p99_us
+    rate = burn = None
+    window_us = age_us = 0
+    if health is not None and health.window_us and health.age_us <= settings.health_age_us:
+        rate = health.requests * 1_000_000_000 // health.window_us
+        if objective_us and health.requests >= settings.least_requests:
+            window_us, age_us = health.window_us, health.age_us
+            budget_ppm = health.budget_ppm or settings.budget_ppm
+            burn = health.over_objective * 1000 * PPM // (health.requests * budget_ppm)
+            level = victim_level_ppm(VictimSignal.LATENCY, entry)
+            if Signal.LATENCY in settings.signals and level is not None:
+                levels[Signal.LATENCY] = level
+            if Signal.SELF_TIME in settings.signals and health.self_p99_us is not None:
+                levels[Signal.SELF_TIME] = health.self_p99_us * PPM // objective_us
+    return ServiceSample(
+        entry.pod.uid,
+        levels,
+        entry.use.cpu_m or 0,
+        entry.use.throttled_ppm or 0,
+        rate,
+        burn,
+        window_us,
+        age_us,
+    )

@@ -1,0 +1,164 @@
+"""A workload profile by axis from windows of measurements: means of use, and slopes against the use of others.
+
+Problem: a report of a node says little of each resource, and a slope through three equal points is no sensitivity. Choice: for each workload and axis decayed sums of products are kept (`Moments`), from which tendency is a mean and
+sensitivity the slope of the logarithm of what the pod suffers against the share of the node's CPUs that others use, with the pod's own use as second variable. A figure needs `LEAST_WINDOWS` windows and, for a slope, neighbours whose
+use varies by `LEAST_SPREAD`; otherwise the reason is said. `differs` says whether a new profile is worth a write. Limits: others' CPU use stands for their use of all resources, so a learned slope of cache misses is "what neighbours do to
+it", not the cache alone (a run separates them); windows count as independent, so intervals are too narrow under slow changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp, expm1, inf, log1p, sqrt
+
+import numpy as np
+
+from cotenant.model.arrays import Float
+from cotenant.model.cluster.workload_profile import (
+    Axis,
+    AxisReading,
+    Figure,
+    Overall,
+    Reading,
+    Source,
+    Unknown,
+    figure,
+)
+
+LEAST_WINDOWS = 20
+LEAST_SPREAD = 0.05  # standard deviation of the others' share of a node
+LEAST_CHANGE = 30  # thousandths ...
+LEAST_CHANGE_SHARE = 0.1  # ... and this share of the written value
+MEMORY_S = 3 * 86_400.0
+_Z = 1.96
+_RIDGE = 1e-9
+_MOST_COLLINEAR = 0.98  # squared correlation of the two variables
+
+NO_CACHE_USE = Unknown("no node reports the cache or memory bandwidth that a pod uses (resctrl)")
+NO_BANDWIDTH = Unknown("no node reports memory bandwidth; `cotenant profile run` measures it")
+NO_PMU = Unknown(
+    "no node of its pods reports cycles per instruction (no PMU, or the agent may not read it); `cotenant profile run` measures it"
+)
+NO_LATENCY = Unknown("its pods report no latency against an objective; `cotenant profile run` measures it")
+NO_WAIT = Unknown("no node of its pods reports their wait for a CPU (schedstat)")
+NO_QUEUE_USE = Unknown("NodeMetrics report no number of runnable tasks")
+NO_IO = Unknown("NodeMetrics report no disk and network use; `cotenant profile run` measures the sensitivity")
+ONLY_RUN = Unknown("it cannot be learned from the CPU use of neighbours; `cotenant profile run` measures it")
+ONLY_RESTART = Unknown("it would need pods that are started beside known neighbours again and again")
+NO_USE = Unknown("none of its pods has been measured")
+NO_LATER_USE = Unknown("none of its pods was measured later than two minutes after its start")
+NO_START = Unknown("no pod of it was measured within two minutes of its start")
+
+
+class Moments:
+    """Decayed sums of products of (1, own share, others' share, value), and the number of windows."""
+
+    __slots__ = ("samples", "sums")
+
+    def __init__(self) -> None:
+        self.samples = 0
+        self.sums: Float = np.zeros((4, 4))
+
+    def add(self, own: float, others: float, value: float, age_s: float) -> None:
+        """One window; `age_s` since the one before, by which older ones count less."""
+        row = np.array([1.0, own, others, value])
+        self.sums *= exp(-max(0.0, age_s) / MEMORY_S)
+        self.sums += np.outer(row, row)
+        self.samples += 1
+
+    def mean(self, absent: Unknown) -> Reading:
+        """The mean of the value with its interval; `absent` without windows."""
+        weight = float(self.sums[0, 0])
+        if self.samples == 0 or weight <= 0.0:
+            return absent
+        mean = float(self.sums[0, 3]) / weight
+        variance = max(0.0, float(self.sums[3, 3]) / weight - mean * mean)
+        return figure(mean, _Z * sqrt(variance / weight), self.samples, Source.LEARNED)
+
+    def slope(self, absent: Unknown) -> Reading:
+        """Additional time when others use the whole node, from the slope of the logarithm of the value."""
+        if self.samples == 0:
+            return absent
+        weight = float(self.sums[0, 0])
+        if self.samples < LEAST_WINDOWS or weight <= 4.0:
+            return Unknown(f"{self.samples} windows of {LEAST_WINDOWS} so far")
+        centred = self.sums[1:, 1:] - np.outer(self.sums[1:, 0], self.sums[0, 1:]) / weight
+        spread = sqrt(max(0.0, float(centred[1, 1])) / weight)
+        if spread < LEAST_SPREAD:
+            return Unknown(f"the CPU use of its neighbours varied by {100 * spread:.1f} % of a node only")
+        normal = centred[:2, :2] + _RIDGE * np.eye(2)
+        if float(normal[0, 1]) ** 2 > _MOST_COLLINEAR * float(normal[0, 0] * normal[1, 1]):
+            return Unknown("its own use and that of its neighbours rise and fall together")
+        inverse = np.linalg.inv(normal)
+        slopes = inverse @ centred[:2, 2]
+        rest = max(0.0, float(centred[2, 2] - slopes @ centred[:2, 2])) / max(1.0, weight - 3.0)
+        half = _Z * sqrt(max(0.0, rest * float(inverse[1, 1])))
+        value, high, low = (expm1(min(3.0, each)) for each in (slopes[1], slopes[1] + half, slopes[1] - half))
+        return figure(value, max(high - value, value - low), self.samples, Source.LEARNED)
+
+
+class AxisMoments:
+    """The sums of one workload."""
+
+    __slots__ = ("cache", "cpu", "cpu_use", "memory_use", "run_queue", "seen_s", "start_use")
+
+    def __init__(self) -> None:
+        self.cpu_use, self.memory_use, self.start_use = Moments(), Moments(), Moments()
+        self.cpu, self.cache, self.run_queue = Moments(), Moments(), Moments()
+        self.seen_s = -inf
+
+    def add(
+        self,
+        shares: tuple[float, float, float],
+        signals: tuple[float | None, float | None, float | None],
+        *,
+        starting: bool,
+        age_s: float,
+    ) -> None:
+        """One window of a pod. Shares of its node's capacity: own CPU, own memory, the others' CPU. Signals: latency over objective, cycles per instruction, wait per CPU time; None = not measured."""
+        own, memory, others = shares
+        (self.start_use if starting else self.cpu_use).add(own, others, own, age_s)
+        self.memory_use.add(own, others, memory, age_s)
+        latency, cpi, wait = signals
+        if latency is not None and latency > 0.0 and not starting:
+            self.cpu.add(own, others, float(np.log(latency)), age_s)
+        if cpi is not None and cpi > 0.0 and not starting:
+            self.cache.add(own, others, float(np.log(cpi)), age_s)
+        if wait is not None and wait >= 0.0 and not starting:
+            self.run_queue.add(own, others, log1p(wait), age_s)
+
+    def readings(self) -> dict[Axis, AxisReading]:
+        """Every axis."""
+        return {
+            Axis.CPU: AxisReading(self.cpu_use.mean(NO_LATER_USE), self.cpu.slope(NO_LATENCY)),
+            Axis.CACHE: AxisReading(NO_CACHE_USE, self.cache.slope(NO_PMU)),
+            Axis.MEMORY_BANDWIDTH: AxisReading(NO_CACHE_USE, NO_BANDWIDTH),
+            Axis.MEMORY: AxisReading(self.memory_use.mean(NO_USE), ONLY_RUN),
+            Axis.DISK: AxisReading(NO_IO, NO_IO),
+            Axis.NETWORK: AxisReading(NO_IO, NO_IO),
+            Axis.RUN_QUEUE: AxisReading(NO_QUEUE_USE, self.run_queue.slope(NO_WAIT)),
+            Axis.START_UP: AxisReading(self.start_use.mean(NO_START), ONLY_RESTART),
+        }
+
+
+def differs(
+    written: tuple[Mapping[Axis, AxisReading], Overall], now: tuple[Mapping[Axis, AxisReading], Overall]
+) -> bool:
+    """Whether any figure has changed enough to be written again."""
+    before, after = _flat(*written), _flat(*now)
+    return len(before) != len(after) or any(_changed(a, b) for a, b in zip(before, after, strict=True))
+
+
+def _flat(axes: Mapping[Axis, AxisReading], overall: Overall) -> list[Reading]:
+    parts = [part for axis in Axis if axis in axes for part in (axes[axis].tendency, axes[axis].sensitivity)]
+    return [*parts, overall.sensitivity, overall.pressure, overall.tolerates]
+
+
+def _changed(before: Reading, after: Reading) -> bool:
+    if isinstance(before, Unknown) or isinstance(after, Unknown):
+        # a reason with a growing number in it is no news
+        return isinstance(before, Figure) or isinstance(after, Figure)
+    moved = abs(after.value - before.value)
+    return moved >= max(LEAST_CHANGE, LEAST_CHANGE_SHARE * before.value) or after.samples >= 2 * max(
+        before.samples, LEAST_WINDOWS
+    )

@@ -1,0 +1,62 @@
+"""Pods in one domain of which one's required anti-affinity selects the other.
+
+Problem: labels of pods and nodes change, and pods that were bound by others may share a domain that a rule forbids. Choice: all pairs of holder and selected pod in one domain are found; of each pair the less important pod is tried
+first, and the pairs that a move resolves are removed before the next. So no pod moves whose pairs are resolved. Limits: the fewest moves are not searched for: the order is by importance, as upstream.
+Source: Kubernetes' descheduler, plugin RemovePodsViolatingInterPodAntiAffinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cotenant.model.cluster.affinity import PodTerm
+from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule, in_order
+from cotenant.policy.rebalance.violations.pod_index import PodIndex
+
+
+def conflicts(pods: Iterable[PlacedPod], repair: Repair) -> dict[str, dict[str, PlacedPod]]:
+    """For each pod by UID the pods that it may not share a domain with and does, by UID; symmetric."""
+    placed = [each for each in pods if repair.where[each.load.uid] in repair.nodes]
+    index = PodIndex(placed)
+    holders: dict[tuple[str, PodTerm], list[PlacedPod]] = {}
+    for each in placed:
+        for term in each.pod.anti_affinity:
+            if term.weight is None:
+                holders.setdefault((each.pod.namespace, term), []).append(each)
+    found: dict[str, dict[str, PlacedPod]] = {}
+    for (namespace, term), mine in holders.items():
+        by_domain: dict[str, list[PlacedPod]] = {}
+        for own in index.namespaces:
+            if term.about_namespace(namespace, own, repair.labels_of(own)):
+                for each in index.selected(own, term.selector):
+                    domain = _domain(each, term, repair)
+                    if domain is not None:
+                        by_domain.setdefault(domain, []).append(each)
+        for holder in mine:
+            domain = _domain(holder, term, repair)
+            for other in by_domain.get(domain, ()) if domain is not None else ():
+                if other is not holder:
+                    found.setdefault(holder.load.uid, {})[other.load.uid] = other
+                    found.setdefault(other.load.uid, {})[holder.load.uid] = holder
+    return found
+
+
+def repair_anti_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
+    """Move pods until no pair is left, or what is left cannot be moved."""
+    placed = list(pods)
+    left = conflicts(placed, repair)
+    by_uid = {each.load.uid: each for each in placed}
+    for each in in_order([by_uid[uid] for uid in left]):
+        others = left.get(each.load.uid)
+        if not others or not repair.may_try(each, Rule.ANTI_AFFINITY):
+            continue
+        names = sorted(other.load.key for other in others.values())
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        if repair.attempt(each, Rule.ANTI_AFFINITY, f"anti-affinity forbids a common domain with {names[0]}{more}"):
+            for uid in others:  # the scheduler places it where no rule forbids it
+                del left[uid][each.load.uid]
+            del left[each.load.uid]
+
+
+def _domain(pod: PlacedPod, term: PodTerm, repair: Repair) -> str | None:
+    return repair.nodes[repair.where[pod.load.uid]].labels.get(term.topology_key)

@@ -1,0 +1,34 @@
+"""Pods by namespace and label, so that a selector is compared with few pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cotenant.model.cluster.labels import LabelSelector, Operator
+from cotenant.policy.rebalance.violations.contract import PlacedPod
+
+
+class PodIndex:
+    """The pods of a cluster."""
+
+    def __init__(self, pods: Iterable[PlacedPod]) -> None:
+        self.namespaces: dict[str, list[PlacedPod]] = {}
+        self._by_label: dict[tuple[str, str, str], list[PlacedPod]] = {}
+        for each in pods:
+            self.namespaces.setdefault(each.pod.namespace, []).append(each)
+            for key, value in each.pod.labels:
+                self._by_label.setdefault((each.pod.namespace, key, value), []).append(each)
+
+    def selected(self, namespace: str, selector: LabelSelector | None) -> Iterator[PlacedPod]:
+        """The pods of a namespace that the selector selects, each once; no selector selects none."""
+        if selector is None:
+            return
+        exact = next((each for each in selector.requirements if each.operator is Operator.IN), None)
+        if exact is None:
+            among = [self.namespaces.get(namespace, [])]
+        else:
+            among = [self._by_label.get((namespace, exact.key, value), []) for value in dict.fromkeys(exact.values)]
+        for pods in among:
+            for each in pods:
+                if selector.matches(each.pod.labels):
+                    yield each

@@ -1,0 +1,153 @@
+"""Decisions of a zone: rows first, a switch second, each with its reason.
+
+Problem: late dispatches of services ask for a scheduler that serves them first, batch that nobody waits for asks for long slices, and each switch puts all tasks
+under the fair class for some milliseconds. Choice: a service is *pressed* while its late dispatches exceed `late_per_s` or its objective burns faster
+than `burn`. Then rows are changed while the running scheduler obeys them (weights under `weighted`, shorter slices of batch under `latency`), and
+the zone switches to latency once rows are used up, and from there to exclusive where its author allows that. After `calm_s` without pressure it goes back: rows first, then throughput if batch runs. Pressure ends below
+half of both limits, so that a load at the limit changes nothing. Limits: it never leaves the back end; it knows of the past only what is in
+`Memory`; under `throughput` and the weights back end rows change nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.zones.reading import ChangeRows, Decision, Stay, SwitchTo, ZoneReading
+from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.table import HEAVIEST, ZoneClass, ZoneRow
+
+_RELIEF = (Mode.LATENCY, Mode.EXCLUSIVE)  # what a pressed zone switches to, in this order
+_USUAL_WEIGHT = 100
+_STEP = 4  # of a weight, up or down
+_SHORTEST_US = 1000
+_LONGEST_US = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneConfig:
+    """Limits of a zone's switch policy. Rates a second; `batch_cpus`: batch that uses less is not worth a switch to throughput."""
+
+    late_per_s: float = 2.0
+    burn: float = 1.0
+    calm_s: float = 30.0
+    batch_cpus: float = 0.2
+    heaviest: int = 1600  # the row weight that services are raised to
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("late_per_s", self.late_per_s, 0.0),
+            ("burn", self.burn, 0.0),
+            ("calm_s", self.calm_s, 0.0),
+            ("batch_cpus", self.batch_cpus, -1.0),
+        ):
+            if not least < value < inf:  # refuses NaN, too
+                raise InvalidInput(f"zone policy: {name}", value, f"more than {max(least, 0):g}")
+        if not _USUAL_WEIGHT <= self.heaviest <= HEAVIEST:
+            raise InvalidInput("zone policy: heaviest", self.heaviest, f"{_USUAL_WEIGHT} to {HEAVIEST}")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a decision needs of earlier ones. `calm_s`: how long no service has been pressed."""
+
+    pressed: bool = False
+    calm_s: float = 0.0
+
+
+def decide(
+    reading: ZoneReading,
+    setting: Setting,
+    rows: dict[str, ZoneRow],
+    usual: dict[str, ZoneRow],
+    modes: tuple[Mode, ...],
+    config: ZoneConfig,
+    memory: Memory,
+) -> tuple[Decision, Memory]:
+    """The decision on one reading. `rows`: those in force, `usual`: those of the zone's definition, by group; `modes`: the schedulers that may run."""
+    limit = 0.5 if memory.pressed else 1.0
+    burn = reading.burn or 0.0
+    pressed = reading.late_per_s > config.late_per_s * limit or burn > config.burn * limit
+    memory = Memory(pressed, 0.0 if pressed else memory.calm_s + reading.length_s)
+    terms = (
+        Term("late dispatches", round(reading.late_per_s * 1000), "1/1000 s"),
+        Term("burn", round(burn * 1000), "1/1000"),
+        Term("batch", round(reading.batch_cpus * 1000), "mCPU"),
+    )
+    if pressed:
+        return _relieve(reading, setting, rows, modes, config, terms), memory
+    if memory.calm_s < config.calm_s:
+        return Stay(Reason("zone-steady", f"no service is late for {memory.calm_s:.0f} s", terms)), memory
+    decision = _relax(reading, setting, rows, usual, modes, config, terms)
+    # what was given back is observed for as long again
+    return decision, memory if isinstance(decision, Stay) else replace(memory, calm_s=0.0)
+
+
+def _relieve(
+    reading: ZoneReading,
+    setting: Setting,
+    rows: dict[str, ZoneRow],
+    modes: tuple[Mode, ...],
+    config: ZoneConfig,
+    terms: tuple[Term, ...],
+) -> Decision:
+    late = {
+        each.group
+        for each in reading.groups
+        if each.zone_class is ZoneClass.SERVICE and (each.late or (each.burn or 0.0) > config.burn / 2)
+    }
+    changed: dict[str, ZoneRow] = {}
+    if setting.mode is Mode.WEIGHTED:
+        for group in sorted(late & rows.keys()):
+            weight = min(config.heaviest, (rows[group].weight or _USUAL_WEIGHT) * _STEP)
+            if weight > rows[group].weight:
+                changed[group] = replace(rows[group], weight=weight)
+    elif setting.mode is Mode.LATENCY:
+        for group, row in sorted(rows.items()):
+            if row.zone_class is ZoneClass.BATCH and (row.slice_us or _LONGEST_US) > _SHORTEST_US:
+                changed[group] = replace(row, slice_us=max(_SHORTEST_US, (row.slice_us or _LONGEST_US) // 2))
+    if changed:
+        what = "a larger weight" if setting.mode is Mode.WEIGHTED else "shorter slices of batch"
+        names = ", ".join(changed)
+        return ChangeRows(tuple(changed.items()), Reason("zone-rows", f"services are late: {what} for {names}", terms))
+    wanted = _RELIEF[_RELIEF.index(setting.mode) + 1 :] if setting.mode in _RELIEF else _RELIEF
+    for mode in wanted if setting.mode is not None else ():
+        if mode in modes:
+            what = "services first" if mode is Mode.LATENCY else "CPUs of services' own"
+            return SwitchTo(
+                Setting(setting.backend, mode),
+                Reason("zone-switch", f"services are late, and rows can do no more: {what}", terms),
+            )
+    return Stay(Reason("zone-exhausted", f"services are late, and {setting} has nothing left to change", terms))
+
+
+def _relax(
+    reading: ZoneReading,
+    setting: Setting,
+    rows: dict[str, ZoneRow],
+    usual: dict[str, ZoneRow],
+    modes: tuple[Mode, ...],
+    config: ZoneConfig,
+    terms: tuple[Term, ...],
+) -> Decision:
+    changed = tuple(sorted((group, row) for group, row in usual.items() if rows.get(group, row) != row))
+    if changed:
+        return ChangeRows(
+            changed, Reason("zone-rows", f"no service was late for {config.calm_s:.0f} s: rows as defined", terms)
+        )
+    wanted = Mode.THROUGHPUT
+    busy = any(each.zone_class is ZoneClass.SERVICE and each.cpu_us for each in reading.groups)
+    if (
+        setting.backend in (Backend.ROOT, Backend.SUB)
+        and setting.mode is not wanted
+        and wanted in modes
+        and reading.batch_cpus >= config.batch_cpus
+        and not busy
+    ):
+        return SwitchTo(
+            Setting(setting.backend, wanted),
+            Reason("zone-switch", "services are idle and batch runs: long slices", terms),
+        )
+    return Stay(Reason("zone-steady", "no service is late", terms))

@@ -1,0 +1,44 @@
+"""Whether a change of a zone is kept: the canary's comparison.
+
+Problem: a scheduler's gain must be shown for the workload at hand; under the fair class with the right weights many services are served as well. Choice: late
+dispatches decide, and burn rates of objectives where both readings have them. A change that leaves more of either than before, beyond a margin and the zone's limit, is
+undone; so is one that helps neither and takes CPU time from batch. Limits: both readings must be of the same load; a load that rose meanwhile counts against the change.
+"""
+
+from __future__ import annotations
+
+from cotenant.model.machine.node_decision import Reason, Term
+from cotenant.model.zones.reading import ZoneReading
+
+MARGIN = 0.2
+
+
+def judge(
+    before: ZoneReading, after: ZoneReading, limit_per_s: float, margin: float = MARGIN, burn_limit: float = 1.0
+) -> tuple[bool, Reason]:
+    """Whether to keep the change that lies between the readings. Late dispatches below `limit_per_s` and burn rates below `burn_limit` are no reason to undo anything."""
+    terms: tuple[Term, ...] = (
+        Term("late before", round(before.late_per_s * 1000), "1/1000 s"),
+        Term("late after", round(after.late_per_s * 1000), "1/1000 s"),
+        Term("batch before", round(before.batch_cpus * 1000), "mCPU"),
+        Term("batch after", round(after.batch_cpus * 1000), "mCPU"),
+    )
+    late = f"{before.late_per_s:.2f} late dispatches a second before, {after.late_per_s:.2f} after"
+    if after.late_per_s > limit_per_s and after.late_per_s > before.late_per_s * (1 + margin):
+        return False, Reason("zone-canary", f"worse: {late}", terms)
+    eased = False
+    if before.burn is not None and after.burn is not None:
+        terms = (
+            *terms,
+            Term("burn before", round(before.burn * 1000), "1/1000"),
+            Term("burn after", round(after.burn * 1000), "1/1000"),
+        )
+        late = f"{late}; burn rate {before.burn:.2f} before, {after.burn:.2f} after"
+        if after.burn > burn_limit and after.burn > before.burn * (1 + margin):
+            return False, Reason("zone-canary", f"worse: {late}", terms)
+        eased = after.burn < before.burn * (1 - margin)
+    helped = eased or after.late_per_s < before.late_per_s * (1 - margin)
+    if not helped and after.batch_cpus < before.batch_cpus * (1 - margin):
+        batch = f"batch {before.batch_cpus:.2f} CPUs before, {after.batch_cpus:.2f} after"
+        return False, Reason("zone-canary", f"no better for services and worse for batch: {late}; {batch}", terms)
+    return True, Reason("zone-canary", f"kept: {late}", terms)

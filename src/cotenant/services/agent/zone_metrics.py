@@ -1,0 +1,66 @@
+"""Metrics of this host's Control Zones, from the files that the process of the zones writes.
+
+Problem: the process that runs zones is privileged and serves no metrics, and a zone that changes its scheduler, or was left without one, must be seen by a monitor. Choice: the agent reads the states at a scrape and
+exports those of zones that run. Limits: as old as one period of the zone; a zone that ended has no series; state files that cannot be read are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from cotenant.services.zones.state_file import read_states
+
+
+class ZoneMetrics(Collector):
+    """A collector of the zones in this folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def describe(self) -> list[Metric]:
+        """Nothing is read at registration."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One family for each figure; a figure that is not known is left out."""
+        states = [state for state in read_states(self._folder) if state["running"]]
+        info = GaugeMetricFamily(
+            "cotenant_zone_info", "A zone that runs: its state and setting", labels=("zone", "state", "setting")
+        )
+        for state in states:
+            info.add_metric([state["zone"], str(state.get("state")), str(state.get("setting"))], 1)
+        yield info
+        for name, text, read in _FIGURES:
+            family = GaugeMetricFamily(name, text, labels=("zone",))
+            for state in states:
+                value = read(state)
+                if value is not None:
+                    family.add_metric([state["zone"]], value)
+            yield family
+
+
+def _of_reading(field: str) -> Any:
+    return lambda state: (state.get("reading") or {}).get(field)
+
+
+_FIGURES = (
+    ("cotenant_zone_groups", "Groups of a zone", lambda state: len(state.get("rows", ()))),
+    ("cotenant_zone_late_dispatches_per_second", "Late dispatches of a zone's services", _of_reading("latePerS")),
+    ("cotenant_zone_burn_ratio", "Highest burn rate of a zone's services", _of_reading("burn")),
+    ("cotenant_zone_batch_cores", "CPUs that a zone's batch groups used", _of_reading("batchCpus")),
+    (
+        "cotenant_zone_banned_settings",
+        "Settings that are not tried again yet, after an ejection, a refusal or a worse reading",
+        lambda state: len(state.get("banned", ())),
+    ),
+    (
+        "cotenant_zone_last_change_timestamp_seconds",
+        "When the rows or the setting of a zone were last changed",
+        lambda state: state["history"][-1].get("at") if state.get("history") else None,
+    ),
+)

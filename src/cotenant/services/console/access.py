@@ -1,0 +1,284 @@
+"""Who may look: one-time links, the console's token, viewers' own Kubernetes tokens, and a proxy that knows its users.
+
+    GET  /login?token=T   a one-time link: sets the session's cookie, and the link is used up
+    POST /login           token=T in the form: the console's token, or a Kubernetes token where that is allowed
+    Authorization: Bearer the console's token, for scripts
+    X-Forwarded-User: ... or another header of a proxy that logs viewers in (OpenID Connect), from that proxy's address only
+
+Problem: a page about a cluster shows what runs where, and a browser cannot send a header with its first request. Choice: a session is a random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly, SameSite=Strict).
+The one-time token may be in a file, which is removed when it is used, so a parent process can hand one to its console without showing it in the process list. With `Reviewer`, a viewer logs in with a token of the cluster, and must be allowed
+to list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those. Limits: sessions are in memory and end after `SESSION_S` and at a restart; everything is read-only, so there are no roles.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
+
+import msgspec
+
+from cotenant.drivers.http.messages import Scope, header
+from cotenant.drivers.http.tokens import BearerToken, new_token, read_token
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
+from cotenant.drivers.kube.client.errors import Unavailable
+from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
+from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
+from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES
+from cotenant.model.errors import CotenantError, InvalidInput
+
+COOKIE = b"cotenant_console"
+SESSION_S = 12 * 3600.0
+REVIEW_S = 300.0
+MOST_SESSIONS = 10_000
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+Review = Callable[[str], Awaitable[bool]]
+MayList = Callable[[str, "Right"], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """To list a kind in all namespaces."""
+
+    group: str
+    resource: str
+
+
+_MOVES = Right(MIGRATION_JOBS.group, MIGRATION_JOBS.plural)
+# What a viewer's own token must be allowed to list beside nodes and pods, by the part of the page.
+RIGHTS = {
+    "moves": _MOVES,
+    "timeline": _MOVES,
+    "profiles": Right(WORKLOAD_PROFILES.group, WORKLOAD_PROFILES.plural),
+    "zones": Right(CONTROL_ZONES.group, CONTROL_ZONES.plural),
+}
+
+
+@dataclass(slots=True)
+class Session:
+    """One viewer's browser. `kubernetes_token` is empty where the console's own token was given."""
+
+    ends_s: float
+    kubernetes_token: str = ""
+    reviewed_s: float = 0.0
+    is_ended: bool = False
+    rights: dict[Right, tuple[bool, float]] = field(default_factory=dict)  # what was answered, and when
+
+
+class OneTimeToken:
+    """A token that is accepted once: of a file, which is then removed, or made here."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self.token = "" if path is not None else new_token()
+
+    def use(self, given: str) -> bool:
+        """Whether this is the token; it is used up by that."""
+        expected = self.token
+        if self._path is not None:
+            with suppress(InvalidInput):
+                expected = read_token(self._path).decode()
+        if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+            return False
+        self.token = ""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyLogin:
+    """A proxy in front that logs viewers in: requests from its addresses with its header are admitted."""
+
+    header: bytes  # in lower case
+    networks: tuple[IPv4Network | IPv6Network, ...]
+
+    @classmethod
+    def parse(cls, name: str, networks: str) -> ProxyLogin:
+        """Raises `InvalidInput`."""
+        if not re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) or name.lower() in ("authorization", "cookie", "host"):
+            raise InvalidInput("--proxy-header", name, "the name of a header", "such as X-Forwarded-User")
+        try:
+            found = tuple(ip_network(each.strip()) for each in networks.split(",") if each.strip())
+        except ValueError:
+            found = ()
+        if not found:
+            raise InvalidInput("--proxy-from", networks, "addresses or networks of the proxy", "such as 127.0.0.1,::1")
+        return cls(name.lower().encode(), found)
+
+    def admits(self, scope: Scope) -> bool:
+        """Whether the proxy sent this request and names a user."""
+        client = scope.get("client")
+        if client is None or not header(scope, self.header).strip():
+            return False
+        try:
+            address = ip_address(client[0])
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)
+        return any((mapped or address) in network for network in self.networks)
+
+
+class Sessions:
+    """Every viewer's session, and how one begins."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        link: OneTimeToken,
+        token: BearerToken | None = None,
+        review: Review | None = None,
+        may_list: MayList | None = None,
+        proxy: ProxyLogin | None = None,
+        is_secure: bool = False,
+    ) -> None:
+        """`review` says whether a Kubernetes token may see the cluster, `may_list` whether it may see a kind; None = such tokens are not accepted. `is_secure`: the server has TLS."""
+        self._may_list, self._proxy = may_list, proxy
+        self._now, self._link, self._token, self._review, self._is_secure = now, link, token, review, is_secure
+        self._by_id: dict[str, Session] = {}
+
+    @property
+    def takes_kubernetes_tokens(self) -> bool:
+        """Whether a viewer may log in with a token of the cluster."""
+        return self._review is not None
+
+    async def find(self, scope: Scope) -> Session | None:
+        """The session of a request; None where it has none, or its right has ended."""
+        authorization = header(scope, b"authorization")
+        now_s = self._now()
+        if authorization:
+            accepted = self._token is not None and self._token.accepts(authorization, now_s)
+            return Session(now_s + SESSION_S, reviewed_s=now_s) if accepted else None
+        if self._proxy is not None and self._proxy.admits(scope):
+            return Session(now_s + SESSION_S, reviewed_s=now_s)
+        key = _cookie(header(scope, b"cookie"))
+        session = self._by_id.get(key)
+        if session is None:
+            return None
+        if now_s >= session.ends_s or session.is_ended:
+            self._end(key)
+            return None
+        if session.kubernetes_token and now_s - session.reviewed_s >= REVIEW_S:
+            session.reviewed_s = now_s
+            if not await self._may(session.kubernetes_token, otherwise=True):
+                self._end(key)
+                return None
+        return session
+
+    def follow(self, given: str) -> bytes | None:
+        """The cookie for a one-time link; None where it is wrong or was used."""
+        return self._begin() if self._link.use(given) else None
+
+    async def log_in(self, given: str) -> bytes | None:
+        """The cookie for a token of the form; None where it is not accepted."""
+        given = given.strip()
+        if not given or not given.isprintable() or not given.isascii():
+            return None
+        if self._token is not None and self._token.accepts(b"Bearer " + given.encode(), self._now()):
+            return self._begin()
+        if self._link.use(given):
+            return self._begin()
+        if self._review is not None and await self._may(given, otherwise=False):
+            return self._begin(given)
+        return None
+
+    def log_out(self, scope: Scope) -> bytes:
+        """End the request's session; the cookie that removes it."""
+        self._end(_cookie(header(scope, b"cookie")))
+        return COOKIE + b"=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
+
+    def is_open(self, session: Session) -> bool:
+        """Whether a session that was found still holds, for answers that last."""
+        return not session.is_ended and self._now() < session.ends_s
+
+    async def may_list(self, session: Session, right: Right) -> bool:
+        """Whether the viewer may list a kind. Sessions that no Kubernetes token began see what the console sees."""
+        if not session.kubernetes_token or self._may_list is None:
+            return True
+        now_s = self._now()
+        allowed, asked_s = session.rights.get(right, (False, -REVIEW_S))
+        if now_s - asked_s >= REVIEW_S:
+            try:
+                allowed = await self._may_list(session.kubernetes_token, right)
+            except Unavailable:  # the server's outage takes no right away, and gives none
+                pass
+            except CotenantError:
+                allowed = False
+            session.rights[right] = (allowed, now_s)
+        return allowed
+
+    async def _may(self, token: str, *, otherwise: bool) -> bool:
+        assert self._review is not None
+        try:
+            return await self._review(token)
+        except Unavailable:  # the server's outage must not end sessions
+            return otherwise
+        except CotenantError:
+            return False
+
+    def _begin(self, kubernetes_token: str = "") -> bytes:
+        now_s = self._now()
+        for key in [key for key, each in self._by_id.items() if now_s >= each.ends_s]:
+            self._end(key)
+        while len(self._by_id) >= MOST_SESSIONS:
+            self._end(next(iter(self._by_id)))
+        key = secrets.token_urlsafe(32)
+        self._by_id[key] = Session(now_s + SESSION_S, kubernetes_token, now_s)
+        secure = b"; Secure" if self._is_secure else b""
+        return b"%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s" % (COOKIE, key.encode(), SESSION_S, secure)
+
+    def _end(self, key: str) -> None:
+        session = self._by_id.pop(key, None)
+        if session is not None:
+            session.is_ended = True
+
+
+class Reviewer:
+    """Asks the API server whether a token may list nodes and pods everywhere."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def __call__(self, token: str) -> bool:
+        """Raises `CotenantError` where the server does not answer or refuses the token."""
+        return await self._may_list(token, Right("", "nodes"), Right("", "pods"))
+
+    async def may_list(self, token: str, right: Right) -> bool:
+        """Whether it may list another kind. Raises as a call does."""
+        return await self._may_list(token, right)
+
+    async def _may_list(self, token: str, *rights: Right) -> bool:
+        access = replace(self._access, credentials=FixedCredential(Credential(f"Bearer {token}")), headers=())
+        async with Client(
+            access, qps=10.0, burst=4, in_flight=2, timeout_s=10.0, user_agent="cotenant-console"
+        ) as client:
+            for right in rights:
+                attributes = {"verb": "list", "resource": right.resource} | (
+                    {"group": right.group} if right.group else {}
+                )
+                body = {
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SelfSubjectAccessReview",
+                    "spec": {"resourceAttributes": attributes},
+                }
+                found = msgspec.json.decode(await client.request("POST", _REVIEWS, body))
+                if (found.get("status") or {}).get("allowed") is not True:
+                    return False
+        return True
+
+
+def _cookie(text: bytes) -> str:
+    for part in text.split(b";"):
+        name, _, value = part.strip().partition(b"=")
+        if name == COOKIE:
+            return value.decode("latin-1")
+    return ""

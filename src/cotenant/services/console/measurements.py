@@ -1,0 +1,179 @@
+"""What nodes and pods use now, and which services miss their objective.
+
+Problem: a cluster has NodeMetrics where Koordinator's or our agent runs, metrics-server nearly everywhere, and the founding reports at our scheduler; a console must work with any of them. Choice: NodeMetrics are watched and win; the resource metrics API is
+polled while fewer than half of the nodes have a NodeMetric; the scheduler's last reports say how many of a node's services miss their objective, and a node's use where nothing else does.
+Limits: a pod's latency is known from NodeMetrics of our agent only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Forbidden, NotFound, Unavailable
+from cotenant.drivers.kube.kinds.kind import Quantities
+from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.machine.node_metric import NodeMetric, Use
+from cotenant.model.quantities import parse_quantity
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME
+from cotenant.services.console.fleet import Fleet
+from cotenant.services.console.sources import SCHEDULER, USE, Sources
+from cotenant.services.console.upstream import Unanswered, Upstream
+
+METRICS = "/apis/metrics.k8s.io/v1beta1/"
+FRESH_S = 180.0  # a report that is older says nothing about now
+ABSENT_S = 60.0  # between two looks for an API that is not served
+_log = logging.getLogger(__name__)
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    usage: Quantities = None
+
+
+class _Item(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    usage: Quantities = None
+    containers: tuple[_Usage, ...] = ()
+
+
+class _Items(msgspec.Struct, frozen=True):
+    items: tuple[_Item, ...] = ()
+
+
+class Measurements:
+    """Keeps a fleet's measurements up to date; `run` it."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        client: Client,
+        scheduler: Upstream,
+        sources: Sources,
+        changed: Callable[[], None],
+        period_s: float,
+        latencies: Callable[[Mapping[str, float]], None] = lambda latencies_ms: None,
+    ) -> None:
+        """`latencies` is called with each pod's p99 in milliseconds as a node reports it."""
+        self._latencies = latencies
+        self._fleet, self._client, self._scheduler, self._sources = fleet, client, scheduler, sources
+        self._changed, self._period_s = changed, period_s
+        self._by_metric: set[str] = set()  # nodes with a NodeMetric
+
+    def metric_seen(self, metric: NodeMetric) -> None:
+        """A NodeMetric was written."""
+        if metric.use is None:
+            return
+        self._by_metric.add(metric.node)
+        measured = metric.pods or {}
+        pods = {key: each.use for key, each in measured.items()}
+        latencies = {
+            key: each.signals.latency_p99_ms
+            for key, each in measured.items()
+            if each.signals.latency_p99_ms is not None
+        }
+        self._fleet.measured({metric.node: metric.use}, pods, latencies)
+        self._latencies(latencies)
+        self._sources.ok(USE)
+
+    def metric_gone(self, node: str) -> None:
+        """A NodeMetric was deleted."""
+        self._by_metric.discard(node)
+
+    async def run(self) -> None:
+        """Ask again and again, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._repeat(self.read_use))
+            group.create_task(self._repeat(self.read_reports))
+
+    async def read_use(self) -> bool:
+        """Read the resource metrics API once; whether it is served."""
+        if 2 * len(self._by_metric) >= len(self._fleet.nodes) > 0:
+            return True
+        try:
+            nodes = await self._list("nodes")
+            pods = await self._list("pods")
+        except (NotFound, Forbidden):
+            if not self._by_metric:
+                self._sources.failed(USE, "the cluster has neither NodeMetrics nor metrics-server")
+            return False
+        except Unavailable as error:
+            if not self._sources.is_ok("cluster"):
+                return True
+            self._sources.failed(USE, str(error))
+            return True
+        except CotenantError as error:
+            self._sources.failed(USE, str(error))
+            return True
+        self._fleet.measured(
+            {
+                each.metadata.name: use
+                for each in nodes
+                if each.metadata.name not in self._by_metric
+                for use in _use(each)
+            },
+            {f"{each.metadata.namespace}/{each.metadata.name}": use for each in pods for use in _use(each)},
+        )
+        self._sources.ok(USE)
+        self._changed()
+        return True
+
+    async def read_reports(self) -> bool:
+        """Read the scheduler's last reports once; whether it answered."""
+        try:
+            body = await self._scheduler.get("/debug/reports")
+            reports = msgspec.json.decode(body, type=dict[str, dict[str, float | None]])
+        except Unanswered as error:
+            self._sources.failed(SCHEDULER, error.why)
+            return False
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            self._sources.failed(SCHEDULER, "its answer cannot be read: it is of another version")
+            return False
+        self._sources.ok(SCHEDULER)
+        fresh = {name: each for name, each in reports.items() if (each.get("ageS") or 0.0) <= FRESH_S}
+        shares = {name: each.get("violation") or 0.0 for name, each in fresh.items()}
+        self._fleet.missing({name: shares.get(name, 0.0) for name in self._fleet.nodes})
+        if not self._sources.is_ok(USE):
+            self._fleet.measured(dict(self._reported(fresh)), {})
+        self._changed()
+        return True
+
+    def _reported(self, reports: Mapping[str, Mapping[str, float | None]]) -> Iterator[tuple[str, Use]]:
+        for name, each in reports.items():
+            row = self._fleet.nodes.get(name)
+            cpu, memory = each.get("cpuUsed"), each.get("memoryUsed")
+            if row is not None and cpu is not None and memory is not None:
+                of = row.node.allocatable
+                yield name, Use(round(cpu * of.get(CPU_NAME)), round(memory * of.get(MEMORY_NAME)))
+
+    async def _list(self, plural: str) -> tuple[_Item, ...]:
+        return msgspec.json.decode(await self._client.request("GET", METRICS + plural), type=_Items).items
+
+    async def _repeat(self, ask: Callable[[], object]) -> None:
+        while True:
+            is_served = await ask()  # type: ignore[misc]
+            await asyncio.sleep(self._period_s if is_served else min(ABSENT_S, 5 * self._period_s))
+
+
+def _use(item: _Item) -> Iterator[Use]:
+    """The use of one node or pod; nothing where it cannot be read."""
+    cpu = memory = 0
+    measured = [usage for usage in (item.usage, *(each.usage for each in item.containers)) if usage]
+    if not measured:
+        return
+    try:
+        for usage in measured:
+            cpu += parse_quantity(usage.get(CPU_NAME, 0), CPU_NAME).nano // 1_000_000
+            memory += parse_quantity(usage.get(MEMORY_NAME, 0), MEMORY_NAME).value()
+    except InvalidInput as error:
+        _log.debug("use of %s is not read: %s", item.metadata.name, error)
+        return
+    yield Use(cpu, memory)

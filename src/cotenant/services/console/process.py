@@ -1,0 +1,266 @@
+"""The console process: watches, polls, and the server, joined.
+
+Problem: it must never disturb what it shows, and must come up before the cluster's lists are complete. Choice: it only reads; every source may be absent. Changes are collected and settled once a `SETTLE_S`, a few hundred nodes at a time,
+so that the server answers meanwhile. Limits: one process, one core; each replica watches by itself, and sessions are of one replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prometheus_client.core import GaugeMetricFamily
+
+from cotenant.drivers.http.address import Address, Listening
+from cotenant.drivers.http.limits import DEFAULTS
+from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.http.tokens import BearerToken
+from cotenant.drivers.http.traffic import Traffic
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
+from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, read_migration_job
+from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
+from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES, read_workload_profile
+from cotenant.drivers.kube.kinds.node import NODES, internal_address, read_node
+from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.model.cluster.node import Node
+from cotenant.services.console.access import OneTimeToken, ProxyLogin, Reviewer, Sessions
+from cotenant.services.console.agents import Agents
+from cotenant.services.console.app import Application
+from cotenant.services.console.credit import Credit
+from cotenant.services.console.fleet import Fleet, pod_row
+from cotenant.services.console.history import History
+from cotenant.services.console.latencies import Latencies
+from cotenant.services.console.live import Live
+from cotenant.services.console.measurements import Measurements
+from cotenant.services.console.moves import Moves
+from cotenant.services.console.node_agent import NodeAgents
+from cotenant.services.console.profiles import Profiles
+from cotenant.services.console.questions import Questions, Section
+from cotenant.services.console.results import Results
+from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES, Sources
+from cotenant.services.console.timeline import Timelines
+from cotenant.services.console.upstream import Upstream
+from cotenant.services.console.zones import Zones
+from cotenant.services.kube_process.clock import SteadyClock
+from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.running import TaskSet
+
+COMPONENT = "cotenant-console"
+LISTEN = Address("127.0.0.1", 10264)
+SETTLE_S = 1.0
+AT_ONCE = 250  # nodes settled without a pause
+OUTAGE_S = 3.0  # without an answer of the API server until viewers are told
+# A few thousand viewers; heads are small, and a viewer that reads nothing is disconnected.
+LIMITS = replace(DEFAULTS, connections=4096, head_bytes=16 << 10, stop_within_s=1.0)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOptions:
+    """What may be set of the process."""
+
+    listen: Address = LISTEN
+    scheduler: Callable[[], str] = lambda: ""
+    scheduler_token_file: Path | None = None
+    scheduler_ca: Path | None = None  # authorities of the scheduler's certificate, as PEM
+    traces: Callable[[], str] = lambda: ""
+    traces_token_file: Path | None = None
+    traces_ca: Path | None = None
+    credit: str = ""  # URL of the credit process; empty = none
+    credit_token_file: Path | None = None
+    agents: str = ""  # pattern of the addresses of nodes' agents (agents.py); empty = none
+    results: Path | None = None  # folder of the lab's experiments
+    token: BearerToken | None = None
+    login: OneTimeToken | None = None
+    kubernetes_login: bool = False
+    proxy: ProxyLogin | None = None
+    period_s: float = 10.0
+    tls: Tls | None = None
+    title: str = ""
+
+
+class ConsoleProcess:
+    """One console."""
+
+    def __init__(
+        self,
+        access: Access,
+        options: ConsoleOptions,
+        *,
+        listening: Listening | None = None,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        """`listening`: a socket that is bound already."""
+        self.now = now or SteadyClock()
+        self.client = Client(access, qps=50.0, burst=20, in_flight=8, user_agent=COMPONENT)
+        self.fleet, self.history = Fleet(), History()
+        self.moves, self.profiles, self.zones = Moves(self.fleet), Profiles(), Zones()
+        self.sources = Sources(self.now)
+        self.live = Live(self.fleet, self.sources, self.now)
+        self.sources.changed = self.live.wake
+        self._woken = asyncio.Event()
+        self.scheduler = Upstream(
+            SCHEDULER, options.scheduler, token_file=options.scheduler_token_file, ca=options.scheduler_ca
+        )
+        self.traces = Upstream(TRACES, options.traces, token_file=options.traces_token_file, ca=options.traces_ca)
+        self.credit = (
+            Upstream(CREDIT, lambda: options.credit, token_file=options.credit_token_file) if options.credit else None
+        )
+        self.agents = Agents(options.agents, lambda node: node in self.fleet.nodes)
+        self.latencies = Latencies()
+        self.measurements = Measurements(
+            self.fleet,
+            self.client,
+            self.scheduler,
+            self.sources,
+            self._woken.set,
+            options.period_s,
+            lambda latencies_ms: self.latencies.seen(self.now(), latencies_ms),
+        )
+        self.watches = self._watches()
+        self.login = options.login or OneTimeToken()
+        reviewer = Reviewer(access)
+        self.sessions = Sessions(
+            self.now,
+            link=self.login,
+            token=options.token,
+            review=reviewer if options.kubernetes_login else None,
+            may_list=reviewer.may_list,
+            proxy=options.proxy,
+            is_secure=options.tls is not None,
+        )
+        facts = {"title": options.title or access.server, "kubernetesLogin": options.kubernetes_login}
+        sections: dict[str, Section] = {
+            "moves": self.moves,
+            "profiles": self.profiles,
+            "zones": self.zones,
+            "credit": Credit(self.credit, self.sources),
+            "lab": Results(options.results),
+            "agent": NodeAgents(self.agents, self.now),
+            "timeline": Timelines(self.fleet, self.agents, self.traces, self.moves, self.latencies, self.now),
+        }
+        questions = Questions(
+            self.fleet, self.history, self.sources, self.client, self.scheduler, self.traces, self.now, facts, sections
+        )
+        self.metrics = MetricsRegistry()
+        traffic = Traffic("console", lasts=lambda scope: scope["path"] == "/api/events")
+        self.metrics.register(traffic)
+        self.metrics.read(
+            GaugeMetricFamily,
+            "cotenant_console_viewers",
+            "Open streams of live changes.",
+            (),
+            lambda: [((), self.live.viewers)],
+        )
+        self.metrics.read(
+            GaugeMetricFamily,
+            "cotenant_console_source_up",
+            "Whether a source answered last time.",
+            ("source",),
+            lambda: [((name,), float(bool(each["ok"]))) for name, each in self.sources.view().items()],
+        )
+        health = HealthPages(self.metrics.page, unready=self._unready)
+        self.app = Application(self.sessions, self.live, self.history, questions, health)
+        self.server = HttpServer(self.app, listening or options.listen, limits=LIMITS, tls=options.tls, traffic=traffic)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set. Errors of a source never end it."""
+        tasks, end = TaskSet(), asyncio.Event()
+        try:
+            tasks.start("watches", self.watches.run())
+            tasks.start("measurements", self._measure())
+            tasks.start("settling", self._settle())
+            serving = tasks.start("http", self.server.run(end))
+            await tasks.wait(stop)
+        finally:
+            end.set()
+            await asyncio.wait([serving])
+            await tasks.cancel()
+            for each in (self.scheduler, self.traces, self.credit, self.agents, self.client):
+                if each is not None:
+                    await each.close()
+
+    def _unready(self) -> str:
+        return "" if self.watches.synced else "not everything has been listed yet"
+
+    def _watches(self) -> Watches:
+        watches, reader, fleet = Watches(self.client, delivered=self._woken.set), PodReader(), self.fleet
+        watches.handle(
+            NODES,
+            ObjectHandler(
+                lambda obj: (read_node(obj), internal_address(obj)), self._node_seen, self._node_gone, lambda key: None
+            ),
+        )
+        watches.handle(
+            PODS, ObjectHandler(lambda obj: pod_row(reader.pod(obj)), fleet.pod_seen, fleet.pod_gone, lambda key: None)
+        )
+        watches.handle(
+            NODE_METRICS,
+            ObjectHandler(
+                read_node_metric, self.measurements.metric_seen, self.measurements.metric_gone, lambda key: None
+            ),
+            optional=True,
+        )
+        watches.handle(
+            MIGRATION_JOBS, ObjectHandler(read_migration_job, self.moves.seen, self.moves.gone), optional=True
+        )
+        watches.handle(
+            WORKLOAD_PROFILES,
+            ObjectHandler(read_workload_profile, self.profiles.seen, self.profiles.gone),
+            optional=True,
+        )
+        watches.handle(CONTROL_ZONES, ObjectHandler(lambda obj: obj, self.zones.seen, self.zones.gone), optional=True)
+        return watches
+
+    def _node_seen(self, seen: tuple[Node, str]) -> None:
+        node, address = seen
+        self.fleet.node_seen(node)
+        self.agents.address_seen(node.name, address)
+
+    def _node_gone(self, name: str) -> None:
+        self.fleet.node_gone(name)
+        self.agents.node_gone(name)
+
+    async def _measure(self) -> None:
+        await self.watches.wait_synced()
+        await self.measurements.run()
+
+    async def _settle(self) -> None:
+        await self.watches.wait_synced()
+        _log.info("listed %d nodes and %d pods", len(self.fleet.nodes), len(self.fleet.pods))
+        while True:
+            self._look_at_server()
+            changed = False
+            while self.fleet.has_changes:
+                changed = self.fleet.settle(AT_ONCE) or changed
+                await asyncio.sleep(0)
+            if changed:
+                self.live.wake()
+            now_s = self.now()
+            if self.history.wants_sums(now_s):
+                self.history.add(now_s, self.fleet.totals())
+            if self.history.wants_snapshot(now_s):
+                self.history.keep(now_s, self.live.snapshot())
+            self._woken.clear()
+            await asyncio.sleep(SETTLE_S)
+            try:
+                async with asyncio.timeout(SETTLE_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+
+    def _look_at_server(self) -> None:
+        lasts_s = self.client.outage.lasts_s
+        if lasts_s > OUTAGE_S:
+            self.sources.failed(CLUSTER, f"the API server {self.client.access.server} does not answer", lasts_s)
+        elif not lasts_s:
+            self.sources.ok(CLUSTER)

@@ -1,0 +1,196 @@
+"""Results of the lab: experiments in a folder, their tables, and the curves of single runs.
+
+    /api/lab                                        the experiments, the newest first
+    /api/lab/results?of=NAME                        results.json of one, with the definitions of its figures
+    /api/lab/curves?of=NAME&policy=&load=&seed=     the curves of one run
+
+Problem: results are compared while an experiment still runs, and on machines that did not run it. Choice: folders that `cotenant lab compare` wrote are read when they are asked for, by names that were listed, never by a path of the viewer's.
+Limits: folders up to two levels below the given one, at most `MOST_FOLDERS`; machine maps of runs are in report.html only; results of node experiments have another form and are not listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from glob import escape
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+
+from cotenant.drivers.kube.client.errors import UNREADABLE, NotFound
+from cotenant.lab import storage
+from cotenant.lab.contract import Series
+from cotenant.lab.metrics_by_workload import catalogue
+from cotenant.model.errors import InvalidInput, Permanent
+
+MOST_FOLDERS = 300
+MOST_BYTES = 32 << 20
+MOST_POINTS = 400  # of a curve
+
+
+class _Row(msgspec.Struct, frozen=True):
+    policy: str
+    load: float
+
+
+class _Results(msgspec.Struct, frozen=True):
+    """What the list shows of a results.json."""
+
+    workload: str
+    rows: tuple[_Row, ...]
+    seeds: int = 0
+    loads: tuple[float, ...] = ()
+    failed: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One folder. `written`: Unix time of its results."""
+
+    name: str
+    workload: str
+    policies: tuple[str, ...]
+    loads: tuple[float, ...]
+    seeds: int
+    failed: int
+    written: float
+
+
+@dataclass(frozen=True, slots=True)
+class MetricView:
+    """How a figure is shown and read."""
+
+    name: str
+    title: str
+    short: str
+    unit: str
+    better: str
+    ranks: bool  # a better value is a merit of the policy
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentPage:
+    """`results` is the file as it is."""
+
+    name: str
+    written: float
+    metrics: tuple[MetricView, ...]
+    results: msgspec.Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One curve of a run; None = no value."""
+
+    name: str
+    x_label: str
+    y_label: str
+    x: list[float | None]
+    y: list[float | None]
+
+
+class Results:
+    """The experiments of a folder; None = none was given."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._listed: dict[str, tuple[float, Experiment | None]] = {}  # by name: time of the file, and what it says
+
+    async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
+        """The answer to a page below `/api/lab`. Raises `NotFound`, `InvalidInput`, `Permanent`."""
+        match names:
+            case []:
+                return await asyncio.to_thread(self.experiments)
+            case ["results"]:
+                return await asyncio.to_thread(self.results, query.get("of", ""))
+            case ["curves"]:
+                return await asyncio.to_thread(self.curves, query)
+        raise NotFound("there is no such page")
+
+    def experiments(self) -> list[Experiment]:
+        """Every experiment with results, the newest first. Raises `NotFound` where no folder was given."""
+        if self._folder is None:
+            raise NotFound("no folder of results is configured: cotenant console --results DIR")
+        found = {}
+        for path in self._paths(self._folder):
+            name = path.parent.relative_to(self._folder).as_posix()
+            try:
+                written_s = path.stat().st_mtime
+            except OSError:
+                continue
+            known = self._listed.get(name)
+            found[name] = known if known is not None and known[0] == written_s else (written_s, _read(path, name))
+        self._listed = found
+        listed = [each for _, each in found.values() if each is not None]
+        return sorted(listed, key=lambda each: (-each.written, each.name))
+
+    def results(self, name: str) -> ExperimentPage:
+        """The tables of one. Raises `NotFound`."""
+        listed, path = self._one(name)
+        body = _bytes(path)
+        if body is None:
+            raise NotFound(f"the results of {name} cannot be read")
+        metrics = tuple(
+            MetricView(each.name, each.title, each.short, each.unit, each.better, each.ranks, each.definition)
+            for each in catalogue(listed.workload).values()
+        )
+        return ExperimentPage(name, listed.written, metrics, msgspec.Raw(body))
+
+    def curves(self, query: Mapping[str, str]) -> list[Curve]:
+        """The curves of one run; the newest where sources changed between runs. Raises `NotFound`, `InvalidInput`, `Permanent`."""
+        listed, path = self._one(query.get("of", ""))
+        policy = query.get("policy", "")
+        if policy not in listed.policies:
+            raise NotFound(f"{listed.name} has no policy {policy}")
+        try:
+            load, seed = float(query.get("load", "")), int(query.get("seed", "0"))
+        except ValueError:
+            raise InvalidInput("load, seed", f"{query.get('load')}, {query.get('seed')}", "numbers") from None
+        pattern = f"{escape(re.sub(r'[^A-Za-z0-9._+-]', '_', policy))}-{load:.4g}-s{seed}-*.json"
+        runs = sorted(path.parent.joinpath(storage.RUNS).glob(pattern), key=lambda each: each.stat().st_mtime)
+        if not runs:
+            raise NotFound(f"{listed.name} has no run of {policy} at load {load:g} with seed {seed}")
+        return [_curve(each) for each in storage.load_series(runs[-1])]
+
+    def _one(self, name: str) -> tuple[Experiment, Path]:
+        found = next((each for each in self.experiments() if each.name == name), None)
+        if found is None or self._folder is None:
+            raise NotFound(f"there is no experiment {name}")
+        return found, self._folder / name / storage.RESULTS_JSON
+
+    def _paths(self, folder: Path) -> list[Path]:
+        try:
+            levels = (folder.glob(f"{'*/' * depth}{storage.RESULTS_JSON}") for depth in range(3))
+            return sorted(chain.from_iterable(levels))[:MOST_FOLDERS]
+        except OSError as error:
+            raise Permanent(f"{folder}: {error.strerror}") from error
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
+    except OSError:
+        return None
+
+
+def _read(path: Path, name: str) -> Experiment | None:
+    """None where the file has another form."""
+    body = _bytes(path)
+    try:
+        found = msgspec.json.decode(body or b"", type=_Results)
+        written_s = path.stat().st_mtime
+    except (*UNREADABLE, OSError):
+        return None
+    policies = tuple(dict.fromkeys(row.policy for row in found.rows))
+    loads = found.loads or tuple(dict.fromkeys(row.load for row in found.rows))
+    return Experiment(name, found.workload, policies, loads, found.seeds, len(found.failed), written_s)
+
+
+def _curve(series: Series) -> Curve:
+    step = max(1, -(-len(series.x) // MOST_POINTS))
+    x, y = ([float(value) for value in each[::step]] for each in (series.x, series.y))
+    return Curve(series.name, series.x_label, series.y_label, list(x), list(y))  # NaN is null as JSON

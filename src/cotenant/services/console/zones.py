@@ -1,0 +1,157 @@
+"""ControlZones, and how each stands on its nodes.
+
+    /api/zones   every zone: its definition, and what the agent of each node reports in the object's status
+
+Problem: a zone runs on many nodes, and where it does not, the reason is in one entry of many. Choice: the objects are watched, the spec is read by the parser that the agents use, and nodes without an active zone come first.
+Limits: the status has what changes with the zone's state; late dispatches and the log are on the node (`cotenant zone inspect`, `logs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
+from cotenant.model.errors import InvalidInput
+from cotenant.model.zones.state import ZoneState
+from cotenant.services.zones.definition import BackendChoice, ClassRule, ZoneDefinition, ZoneGroup
+from cotenant.services.zones.reading import definition_of_spec
+
+ENDED = frozenset({ZoneState.FAILED.value, ZoneState.GONE.value, "refused", "unknown"})  # on a node: no zone runs there
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneRule:
+    """The row of the groups or pods that `applies_to` names. Zero: the scheduler's own value; `late_ms` 0: no late dispatches are counted."""
+
+    applies_to: str
+    kind: str
+    weight: int
+    slice_us: int
+    late_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneOnNode:
+    """What one agent reports. `outdated`: of an earlier generation of the object."""
+
+    node: str
+    state: str
+    setting: str
+    groups: int
+    last_change: str
+    message: str
+    outdated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneView:
+    """One zone. `only_on`: the nodes that its spec names, empty = all; `wrong`: why its spec cannot be used."""
+
+    name: str
+    backend: str
+    start: str
+    modes: tuple[str, ...]
+    applications: tuple[str, ...]
+    rules: tuple[ZoneRule, ...]
+    only_on: tuple[str, ...]
+    active: int
+    nodes: tuple[ZoneOnNode, ...]
+    wrong: str
+
+
+class Zones:
+    """The zones of the cluster."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, ControlZoneObject] = {}
+
+    def seen(self, zone: ControlZoneObject) -> None:
+        """A zone was added or changed."""
+        self._by_name[zone.metadata.name or ""] = zone
+
+    def gone(self, name: str) -> None:
+        """A zone was deleted."""
+        self._by_name.pop(name, None)
+
+    async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
+        """The answer to `/api/zones`. Raises `NotFound`."""
+        if names:
+            raise NotFound("there is no such page")
+        return [_view(self._by_name[name]) for name in sorted(self._by_name)]
+
+
+def _view(zone: ControlZoneObject) -> ZoneView:
+    name = zone.metadata.name or ""
+    definition, wrong = None, ""
+    try:
+        definition = definition_of_spec(name, zone.spec, f"ControlZone {name}")
+    except InvalidInput as error:
+        wrong = str(error)
+    nodes = _nodes(zone)
+    return ZoneView(
+        name=name,
+        backend=definition.backend.value if definition is not None else "",
+        start=definition.start.value if definition is not None and definition.backend is not BackendChoice.WEIGHTS else "",
+        modes=tuple(mode.value for mode in definition.modes) if definition is not None else (),
+        applications=_applications(definition) if definition is not None else (),
+        rules=_rules(definition) if definition is not None else (),
+        only_on=definition.nodes if definition is not None else (),
+        active=sum(each.state == ZoneState.ACTIVE for each in nodes),
+        nodes=nodes,
+        wrong=wrong,
+    )  # fmt: skip
+
+
+def _applications(definition: ZoneDefinition) -> tuple[str, ...]:
+    return tuple(
+        " ".join(filter(None, (each.namespace and f"{each.namespace}/", _labels(each.labels))))
+        for each in definition.applications
+    )
+
+
+def _rules(definition: ZoneDefinition) -> tuple[ZoneRule, ...]:
+    return (*map(_rule, definition.groups), *map(_rule, definition.rules))
+
+
+def _rule(rule: ZoneGroup | ClassRule) -> ZoneRule:
+    applies_to = rule.group if isinstance(rule, ZoneGroup) else _labels(rule.labels)
+    return ZoneRule(applies_to, rule.kind.value, rule.weight, rule.slice_us, rule.late_ms)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _nodes(zone: ControlZoneObject) -> tuple[ZoneOnNode, ...]:
+    """What is not active first. Anyone who may write the status may have put anything there."""
+    status = zone.status if isinstance(zone.status, dict) else {}
+    entries = status.get("nodes")
+    found = [
+        _on_node(node, entry, zone.metadata.generation or 0)
+        for node, entry in (entries.items() if isinstance(entries, dict) else ())
+        if isinstance(entry, dict)
+    ]
+    return tuple(sorted(found, key=lambda each: (each.state not in ENDED, each.state == ZoneState.ACTIVE, each.node)))
+
+
+def _on_node(node: str, entry: Mapping[str, Any], generation: int) -> ZoneOnNode:
+    def text(field: str) -> str:
+        value = entry.get(field)
+        return value if isinstance(value, str) else ""
+
+    def whole(field: str) -> int:
+        value = entry.get(field)
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+    return ZoneOnNode(
+        node=node,
+        state=text("state") or "unknown",
+        setting=text("setting"),
+        groups=whole("groups"),
+        last_change=text("lastChange"),
+        message=text("message"),
+        outdated=whole("observedGeneration") < generation,
+    )

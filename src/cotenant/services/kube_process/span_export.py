@@ -1,0 +1,144 @@
+"""Sends a process's own spans to an OTLP/HTTP receiver.
+
+Problem: a receiver that is slow or away must cost the process neither time nor memory. Choice: finished spans wait in a bounded queue; a background task sends them
+in batches about once a second. What cannot be delivered now is sent again with a back-off; what a full queue cannot take, and what the receiver refuses, is dropped and counted.
+Limits: one receiver; what waits when the process ends gets one attempt of `LAST_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cotenant.drivers.http.tokens import read_token
+from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.otlp.encoding import EXPORT_PATH, OwnSpan, encode
+from cotenant.engine.framework.backoff import Backoff
+from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.services.reporting.sender import ReportSender
+
+MOST_WAITING = 16_384
+BATCH = 2_048
+EVERY_S = 1.0
+LAST_S = 1.0
+URL, TOKEN, CA = "--otlp-traces", "--otlp-traces-token-file", "--otlp-traces-ca"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanTarget:
+    """Where spans are sent."""
+
+    url: str  # with the path of OTLP/HTTP
+    token_file: Path | None = None
+    ca: Path | None = None
+
+
+def span_target(url: str, token_file: Path | None, ca: Path | None) -> SpanTarget | None:
+    """What the three options say; None = no spans. Raises `InvalidInput`."""
+    if not url:
+        for option, path in ((TOKEN, token_file), (CA, ca)):
+            if path is not None:
+                raise InvalidInput(option, str(path), f"only with {URL}")
+        return None
+    expected = "http://HOST:PORT or https://HOST:PORT of an OTLP/HTTP receiver"
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment:
+        raise InvalidInput(URL, url, expected, "such as http://127.0.0.1:4318, where `cotenant traces` listens")
+    if token_file is not None:
+        read_token(token_file, TOKEN)
+    if ca is not None:
+        Trust(ca, CA).context()
+    return SpanTarget(url if parts.path.strip("/") else url.rstrip("/") + EXPORT_PATH, token_file, ca)
+
+
+class SpanExporter:
+    """The queue and its sender. `run` as a background task."""
+
+    def __init__(
+        self,
+        target: SpanTarget,
+        service: str,
+        instance: str,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`service` and `instance` are the resource's `service.name` and `service.instance.id`."""
+        self.counts = {"exported": 0, "refused": 0, "dropped": 0}
+        self._target = target
+        self._scope = service
+        self._resource = {
+            "service.name": service,
+            "service.instance.id": instance,
+            "host.name": socket.gethostname(),
+        }
+        self._sleep = sleep
+        self._waiting: deque[OwnSpan] = deque()
+        self._some = asyncio.Event()
+
+    def add(self, spans: Sequence[OwnSpan]) -> None:
+        """Send these soon: all of them, or none where the queue is full."""
+        if len(self._waiting) + len(spans) > MOST_WAITING:
+            self.counts["dropped"] += len(spans)
+            return
+        self._waiting.extend(spans)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        sender = ReportSender(self._target.token_file, ca_file=self._target.ca)
+        backoff, failures = Backoff(EVERY_S, 30.0), 0
+        try:
+            while True:
+                await self._some.wait()
+                await self._sleep(EVERY_S if failures == 0 else backoff.rest_s(failures))
+                while self._waiting:
+                    try:
+                        await self._send(sender)
+                    except Transient as error:
+                        failures += 1
+                        if failures == 1:
+                            _log.warning("spans wait: %s", error)
+                        break
+                    if failures:
+                        _log.info("spans are delivered again")
+                    failures = 0
+                else:
+                    self._some.clear()
+        finally:
+            await self._last(sender)
+
+    async def _send(self, sender: ReportSender) -> None:
+        """Send the first batch. Raises `Transient`, with the spans still queued."""
+        batch = [self._waiting[at] for at in range(min(BATCH, len(self._waiting)))]
+        outcome = "exported"
+        try:
+            await sender.post(self._target.url, encode(self._resource, self._scope, batch))
+        except Transient:
+            raise
+        except CotenantError as error:
+            outcome = "refused"
+            _log.warning("%d spans are refused: %s", len(batch), error)
+        for _ in batch:
+            self._waiting.popleft()
+        self.counts[outcome] += len(batch)
+
+    async def _last(self, sender: ReportSender) -> None:
+        try:
+            async with asyncio.timeout(LAST_S):
+                while self._waiting:
+                    await self._send(sender)
+        except (Transient, TimeoutError):
+            self.counts["dropped"] += len(self._waiting)
+        finally:
+            await sender.close()

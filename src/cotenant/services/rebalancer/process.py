@@ -1,0 +1,343 @@
+"""The rebalancer process: rounds of planning become jobs, and jobs are carried out one write at a time.
+
+Problem: several replicas run, each may be killed at any moment, and nothing may be left half done. Choice: every replica watches; only the leader plans and writes. What is under way is stored in the jobs alone, so
+a replica that takes over continues where the other stood. A round is simulated in the engine, which is restored afterwards, with the moves under way counted; a planned move becomes a PodMigrationJob unless its kind is backed off
+or the replacement was moved less than an hour ago. In a dry run rounds are planned and logged, and nothing is written. Limits: a round is planned in the event loop, for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cotenant.drivers.http.address import Address, Listening
+from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Conflict
+from cotenant.drivers.kube.client.limits import TokenBucket
+from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, MigrationJobObject, read_migration_job
+from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationObject, ReservationReader
+from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.engine.migration.instructions import CreateJob, EvictPod, Instruction, PodFacts, WriteStatus
+from cotenant.engine.migration.migrations import Migrations
+from cotenant.engine.rebalancer.arbiter import ClusterArbiter
+from cotenant.engine.rebalancer.jobs import job_of
+from cotenant.engine.rebalancer.plan import Plan, PlannedMove
+from cotenant.engine.rebalancer.purposes import Purposes
+from cotenant.engine.rebalancer.requested import RequestedMoves
+from cotenant.engine.rebalancer.room import DEFRAGMENTATION
+from cotenant.engine.rebalancer.round_limits import controller
+from cotenant.engine.rebalancer.settings import RebalancerSettings
+from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step
+from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
+from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.services.kube_process.clock import SteadyClock
+from cotenant.services.kube_process.events import NORMAL, WARNING
+from cotenant.services.kube_process.leadership import Leadership
+from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.kube_process.watches import ObjectHandler
+from cotenant.services.rebalancer import metrics
+from cotenant.services.rebalancer.configuration import DEFAULT
+from cotenant.services.rebalancer.planning import ClusterReading
+from cotenant.services.rebalancer.scales import Scales
+from cotenant.services.rebalancer.writing import carry_out, keep_room
+
+LISTEN = Address("127.0.0.1", 10264)
+COMPONENT = "cotenant-rebalancer"
+STAYS_S = 3600.0  # a replacement is not moved again within this time
+_LONGEST_SLEEP_S = 5.0
+_LEAST_KEPT_S = 300.0  # for which room is kept for a pod that waits
+_POLICIES = {each.value: each for each in EvictPolicy}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RebalancerOptions:
+    """What may be set of the process."""
+
+    profile: PlacementProfile
+    names: dict[str, PlacementProfile]
+    listen: Address = LISTEN
+    tls: Tls | None = None
+    settings: RebalancerSettings = DEFAULT
+    load_aware: LoadAwareSettings | None = None
+    acts: bool = False  # False = dry run
+
+
+@dataclass(slots=True)
+class Rounds:
+    """Counts of the rounds so far, and the last plan."""
+
+    number: int = 0
+    planned: int = 0
+    created: int = 0
+    seconds: float = 0.0
+    last: Plan | None = None
+    writes: dict[str, int] = field(default_factory=lambda: {"done": 0, "refused": 0, "conflict": 0})
+    helped: dict[str, int] = field(default_factory=lambda: {"True": 0, "False": 0, "Unknown": 0})
+
+
+class RebalancerProcess:
+    """One replica."""
+
+    def __init__(
+        self,
+        access: Access,
+        options: RebalancerOptions,
+        identity: str,
+        leadership: Callable[[Client], Leadership],
+        clock: SteadyClock | None = None,
+        listening: Listening | None = None,
+    ) -> None:
+        """`listening`: a socket that is bound already."""
+        self._options, self._settings = options, options.settings
+        acting = options.settings.acting
+        self.client = Client(access, qps=float("inf"), burst=100, in_flight=16, user_agent=COMPONENT)
+        self.kube = kube = KubeProcess(
+            COMPONENT, identity, self.client, leadership=leadership(self.client), events_per_s=5.0, clock=clock
+        )
+        self.reading = reading = ClusterReading(
+            self.client,
+            kube.watches,
+            options.profile,
+            options.names,
+            options.settings,
+            options.load_aware,
+            kube.now,
+            once=False,
+        )
+        self.migrations = Migrations(
+            ClusterArbiter(reading.cluster, options.settings, reading.planner.replicas, reading.notes),
+            self._pod,
+            lambda node, resource: reading.planner.percent(node, resource, kube.now()),
+            acting.migration,
+            RequestedMoves(reading.planner, self._moved_lately),
+            Purposes(reading.cluster, reading.planner.last_window),
+        )
+        self._scales = Scales(self.client)
+        self._reservation = ReservationReader()
+        self.rounds = Rounds()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._evictions = TokenBucket(acting.evictions_per_s, acting.burst)
+        kube.watches.handle(
+            MIGRATION_JOBS,
+            ObjectHandler(read_migration_job, self.migrations.job_seen, self.migrations.job_gone),
+            optional=True,
+        )
+        kube.watches.handle(
+            RESERVATIONS,
+            ObjectHandler(self._reservation.read, self.migrations.reservation_seen, self.migrations.reservation_gone),
+            optional=True,
+        )
+        self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
+        self.server = HttpServer(self._answer, listening or options.listen, tls=options.tls)
+        kube.serve("http", self.server)
+        metrics.register(
+            kube.metrics,
+            self.migrations,
+            self.rounds,
+            leads=lambda: kube.leads,
+            acts=options.acts,
+            now=kube.now,
+            malformed=lambda: kube.watches.malformed,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
+        await self.kube.run(stop, self._work, on_synced=self._synced)
+
+    def _synced(self) -> None:
+        mode = "moves pods" if self._options.acts else "dry run: nothing is written"
+        nodes, pods = self.reading.cluster.size()
+        _log.info("listed %d nodes and %d pods; %s; metrics and health on %s", nodes, pods, mode, self.server.url)
+        for name in self._settings.acting.ignored:
+            _log.warning("%s has no effect", name)
+        unfinished = len(self.migrations.unfinished())
+        if unfinished and self._options.acts:
+            _log.info("%d migrations go on where they stood", unfinished)
+
+    async def _work(self) -> None:
+        due_s = self.kube.now()
+        try:
+            while True:
+                self.kube.heartbeat.beat()
+                self.kube.awake()
+                now_s = self.kube.now()
+                if now_s >= due_s:
+                    due_s = now_s + self._settings.acting.interval_s
+                    await self._round()
+                if self._options.acts:
+                    for each in self.migrations.decide(self.kube.now()):
+                        self._start(each)
+                now_s = self.kube.now()
+                wait_s = min(due_s, self.migrations.next_s(now_s)) - now_s
+                await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)))
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self.migrations.stopped()
+
+    # ---- rounds
+
+    async def _round(self) -> None:
+        """Plan, and create the jobs of the moves."""
+        await self._scales.read(self.reading.cluster, self.reading.planner)
+        wrong = self.reading.read_raw_allocatable()
+        now_s = self.kube.now()
+        unfinished = self.migrations.unfinished()
+        kept = {job.pod.uid: f"job {job.name} moves it already" for job in unfinished}
+        kept |= self._moved_lately(now_s)
+        objectives = self._settings.kinds.objectives
+        began_s = time.process_time()
+        plan = self.reading.planner.plan_beside(
+            now_s,
+            unfinished,
+            self.migrations.ended_since(now_s - self._settings.expires_s),
+            kept,
+            lambda workload, replicas, more: self.migrations.rate(workload, replicas, more, now_s),
+            self.migrations.kinds_since(now_s - (objectives.misses.rest_s if objectives is not None else 0.0)),
+        )
+        self.rounds.seconds = time.process_time() - began_s
+        self.rounds.number += 1
+        self.rounds.planned += len(plan.moves)
+        self.rounds.last = plan
+        for each in wrong:
+            _log.warning("%s", each)
+        resting = self.migrations.resting(now_s)
+        kept_rooms: dict[str, bool] = {}
+        for move in plan.moves:
+            entry = self.reading.cluster.find(move.pod)
+            if entry is None or entry.seen.uid != move.uid:
+                continue
+            owner = controller(entry)
+            replicas = self.reading.planner.replicas.get(owner.uid, 1) if owner is not None else 1
+            job = job_of(move, owner.uid if owner is not None else "", replicas, self._settings.acting, now_s)
+            assert job.note is not None
+            if job.note.kind in resting:
+                left_s = resting[job.note.kind] - now_s
+                _log.info("%s is not moved: moves of %s did not help, none for %.0f s", move.pod, job.note.kind, left_s)
+            elif not self._options.acts:
+                _log.info("dry run: %s would move from %s to %s: %s", move.pod, move.node, move.target, move.reason)
+            elif not await self._keep_rooms(plan, move, kept_rooms):
+                _log.info("%s is not moved: the room for %s could not be kept", move.pod, move.about)
+            else:
+                _log.info("%s moves from %s to %s: %s", move.pod, move.node, move.target, move.reason)
+                self.rounds.created += 1
+                self._start(CreateJob(job))
+
+    async def _keep_rooms(self, plan: Plan, move: PlannedMove, done: dict[str, bool]) -> bool:
+        """Write the expected room of the pods that wait for this move before anything moves. Whether that succeeded, or none waits."""
+        rooms = [room for room in plan.rooms if move.trigger == DEFRAGMENTATION and room.about == move.about]
+        if rooms and move.about not in done:
+            done[move.about] = True
+            until_s = self.kube.now() + max(self._settings.acting.ttl_s, _LEAST_KEPT_S)
+            for room in rooms:
+                try:
+                    await keep_room(self.client, room, until_s)
+                except CotenantError as error:
+                    _log.warning("%s: %s", room.pod, error)
+                    done[move.about] = False
+                    break
+        return done.get(move.about, True) if rooms else True
+
+    # ---- writes
+
+    def _start(self, what: Instruction) -> None:
+        task = asyncio.create_task(self._carry_out(what))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, what: Instruction) -> None:
+        try:
+            if isinstance(what, EvictPod):
+                wait_s = self._evictions.take(time.monotonic())
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+            if not self.kube.leads:
+                return
+            stored = await carry_out(self.client, what, self.kube.now())
+        except Conflict as error:
+            self.rounds.writes["conflict"] += 1
+            self.migrations.done(what, self.kube.now(), f"changed meanwhile: {error}")
+        except CotenantError as error:
+            self.rounds.writes["refused"] += 1
+            _log.warning("%s: %s", what.about, error)
+            self.migrations.done(what, self.kube.now(), str(error), is_final=not isinstance(error, Transient))
+        else:
+            self.rounds.writes["done"] += 1
+            self._seen(stored)
+            self.migrations.done(what, self.kube.now())
+            self._record(what)
+        finally:
+            self.kube.wake()
+
+    def _seen(self, stored: MigrationJobObject | ReservationObject | None) -> None:
+        """What was written is known at once; the watch repeats it."""
+        try:
+            if isinstance(stored, MigrationJobObject):
+                self.migrations.job_seen(read_migration_job(stored))
+            elif isinstance(stored, ReservationObject):
+                self.migrations.reservation_seen(self._reservation.read(stored))
+        except InvalidInput as error:
+            _log.warning("%s", error)
+
+    def _record(self, what: Instruction) -> None:
+        """Events on the pods, and lines in the log."""
+        if isinstance(what, EvictPod):
+            job = what.job
+            why = job.reason or f"job {job.name}"
+            self.kube.events.record(
+                PODS, job.pod.key, job.pod.uid, NORMAL, "Descheduled", f"evicted from {job.node}: {why}"
+            )
+        elif isinstance(what, WriteStatus) and what.job.phase.is_final:
+            self._record_end(what.job)
+
+    def _record_end(self, job: MigrationJob) -> None:
+        helped = job.condition(Step.HELPED)
+        if helped is not None:
+            self.rounds.helped[helped.status] = self.rounds.helped.get(helped.status, 0) + 1
+            _log.info("%s: helped %s: %s", job.name, helped.status, helped.message)
+            if job.new_pod is not None:
+                self.kube.events.record(PODS, job.new_pod.key, job.new_pod.uid, NORMAL, "MoveHelped" if helped.status == "True" else "MoveDidNotHelp", helped.message)  # fmt: skip
+        elif job.phase is JobPhase.SUCCEEDED:
+            _log.info("%s: %s was moved from %s", job.name, job.pod.key, job.node or "no node")
+            if job.new_pod is not None:
+                self.kube.events.record(PODS, job.new_pod.key, job.new_pod.uid, NORMAL, "Moved", f"replaces {job.pod.key}, moved from {job.node}: {job.reason}")  # fmt: skip
+        else:
+            _log.warning("%s: %s was not moved: %s: %s", job.name, job.pod.key, job.status_reason, job.message)
+            self.kube.events.record(MIGRATION_JOBS, job.name, job.uid, WARNING, job.status_reason, job.message)
+
+    # ---- look-ups
+
+    def _moved_lately(self, now_s: float) -> dict[str, str]:
+        """Replacements that are not moved again yet, by UID."""
+        return dict.fromkeys(self.migrations.moved_since(now_s - STAYS_S), "it was moved less than an hour ago")
+
+    def _pod(self, key: str) -> PodFacts | None:
+        entry = self.reading.cluster.find(key)
+        if entry is None or entry.seen.phase.is_final:
+            return None
+        seen, notes, owner = entry.seen, self.reading.notes(key), controller(entry)
+        return PodFacts(
+            PodRef(seen.pod.namespace, seen.pod.name, seen.uid),
+            seen.node,
+            terminating=seen.terminating,
+            ready=notes.is_ready and notes.uid == seen.uid,
+            softly_evicted=notes.softly_evicted and notes.uid == seen.uid,
+            policy=_POLICIES.get(seen.pod.labels.get(EVICT_POLICY) or ""),
+            workload=owner.uid if owner is not None else "",
+            replicas=self.reading.planner.replicas.get(owner.uid, 1) if owner is not None else 1,
+        )
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._pages.answer(scope["method"], scope["path"])
+        await send_answer(send, found or Answer(404, b"not found\n", TEXT))

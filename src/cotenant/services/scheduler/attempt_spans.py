@@ -1,0 +1,173 @@
+"""OpenTelemetry spans of scheduling attempts.
+
+Problem: why one pod took long to be bound is not in a histogram, and spans must cost nothing where they are off. Choice: a trace for each attempt that ends in a bind or in a new reason to
+wait, made from times that the process has anyway: when the pod could first be judged, the round that decided it, when the bind was sent, and when it was answered.
+`TracedOutcomes` stands between the binder and the engine only where spans are on.
+
+    schedule pod          from the first time that the pod could be judged to the answer
+      queue wait          until the round that decided it; after a failed attempt it includes the earlier attempts and back-offs
+      filter and score    the round, shared by all pods that were decided in it
+      reserve             assigned in memory until the bind is sent: waiting for a slot of --binds-in-flight
+      bind                volumes of the pod, then the Binding request
+
+Limits: filters and scores are one compiled pass, so they are one span. A pod that is refused again for the same reason gets no further trace, like its condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import urandom
+from typing import Protocol
+
+from cotenant.drivers.otlp.encoding import OwnSpan
+from cotenant.engine.framework.instructions import Bind, Instruction, Unschedulable
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.traces.spans import SpanKind
+from cotenant.services.scheduler.actions.binding import BindOutcomes
+
+ROOT, QUEUE, JUDGE, RESERVE, BIND = "schedule pod", "queue wait", "filter and score", "reserve", "bind"
+_LONGEST = 512  # characters of a reason
+
+
+class SpanSink(Protocol):
+    """Takes finished spans."""
+
+    def add(self, spans: Sequence[OwnSpan]) -> None:
+        """Send these soon."""
+        ...
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A decided bind that is not answered."""
+
+    bind: Bind
+    begun_s: float  # the round
+    decided_s: float
+    pods: int  # decided in the round
+    sent_s: float = 0.0  # 0 = not sent
+
+
+class AttemptSpans:
+    """Attempts that are under way. Times are those of the process's clock."""
+
+    def __init__(self, sink: SpanSink) -> None:
+        self._sink = sink
+        self._open: dict[str, _Attempt] = {}  # by UID; as many as binds are under way
+
+    def decided(self, instructions: Sequence[Instruction], begun_s: float, ended_s: float) -> None:
+        """A round's instructions, with its begin and end."""
+        made = [each for each in instructions if isinstance(each, Bind | Unschedulable)]
+        for each in made:
+            if isinstance(each, Bind):
+                self._open[each.uid] = _Attempt(each, begun_s, ended_s, len(made))
+            else:
+                trace = _Trace(each.uid, each.key, begun_s, ended_s)
+                trace.child(JUDGE, begun_s, ended_s, {"cotenant.round.pods": len(made)})
+                said: dict[str, str | int] = {
+                    "cotenant.nodes": each.record.nodes,
+                    "cotenant.profile": each.record.policy,
+                    "cotenant.reason": each.message[:_LONGEST],
+                }
+                self._sink.add(trace.finished("unschedulable", said))
+
+    def sending(self, uid: str, now_s: float) -> None:
+        """The bind of this pod is being sent."""
+        attempt = self._open.get(uid)
+        if attempt is not None:
+            attempt.sent_s = now_s
+
+    def ended(self, uid: str, now_s: float, error: str = "") -> None:
+        """The bind of this pod is answered; `error` says why it failed. A pod without an open attempt is ignored."""
+        attempt = self._open.pop(uid, None)
+        if attempt is None:
+            return
+        bind, record = attempt.bind, attempt.bind.record
+        first_s = min(attempt.begun_s, record.at_s - bind.waited_s)
+        trace = _Trace(uid, bind.key, first_s, now_s)
+        trace.child(QUEUE, first_s, attempt.begun_s)
+        trace.child(JUDGE, attempt.begun_s, attempt.decided_s, {"cotenant.round.pods": attempt.pods})
+        trace.child(RESERVE, attempt.decided_s, attempt.sent_s or now_s)
+        if attempt.sent_s:
+            trace.child(BIND, attempt.sent_s, now_s, {"k8s.node.name": bind.node}, SpanKind.CLIENT, error)
+        said: dict[str, str | int] = {
+            "k8s.node.name": bind.node,
+            "cotenant.nodes": record.nodes,
+            "cotenant.profile": record.policy,
+            "cotenant.attempts": bind.attempts,
+        }
+        if error:
+            said["cotenant.reason"] = error[:_LONGEST]
+        self._sink.add(trace.finished("error" if error else "scheduled", said, error))
+
+
+class TracedOutcomes:
+    """`BindOutcomes` of an engine, noted in its attempts' spans."""
+
+    def __init__(self, engine: BindOutcomes, spans: AttemptSpans) -> None:
+        self._engine, self._spans = engine, spans
+
+    def sending(self, uid: str, now_s: float) -> bool:
+        """As the engine says; a withdrawn bind ends its attempt."""
+        sends = self._engine.sending(uid, now_s)
+        if sends:
+            self._spans.sending(uid, now_s)
+        else:
+            self._spans.ended(uid, now_s, "withdrawn before it was sent")
+        return sends
+
+    def bound(self, uid: str, now_s: float) -> None:
+        """The pod is bound."""
+        self._engine.bound(uid, now_s)
+        self._spans.ended(uid, now_s)
+
+    def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
+        """The pod is not bound."""
+        self._engine.bind_failed(uid, why, now_s, retry)
+        self._spans.ended(uid, now_s, why)
+
+    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+        """Another scheduler has bound the pod."""
+        self._engine.pod_seen(seen, now_s)
+        self._spans.ended(seen.uid, now_s, f"bound to {seen.node} by another scheduler")
+
+
+class _Trace:
+    """The spans of one attempt."""
+
+    def __init__(self, uid: str, key: str, start_s: float, end_s: float) -> None:
+        self._id, self._root = urandom(16).hex(), urandom(8).hex()
+        self._uid, self._key, self._start_s, self._end_s = uid, key, start_s, end_s
+        self._children: list[OwnSpan] = []
+
+    def child(
+        self,
+        name: str,
+        start_s: float,
+        end_s: float,
+        attributes: dict[str, str | int] | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        error: str = "",
+    ) -> None:
+        """Add a phase."""
+        self._children.append(
+            OwnSpan(self._id, urandom(8).hex(), self._root, name, start_s, end_s, kind, attributes or {}, error)
+        )
+
+    def finished(self, result: str, attributes: dict[str, str | int], error: str = "") -> list[OwnSpan]:
+        """The root and its phases. The root is a SERVER span, so that attempts count as requests of the scheduler."""
+        namespace, _, name = self._key.partition("/")
+        said = {"k8s.namespace.name": namespace, "k8s.pod.name": name, "k8s.pod.uid": self._uid}
+        root = OwnSpan(
+            self._id,
+            self._root,
+            "",
+            ROOT,
+            self._start_s,
+            self._end_s,
+            SpanKind.SERVER,
+            {**said, "cotenant.result": result, **attributes},
+            error,
+        )
+        return [root, *self._children]

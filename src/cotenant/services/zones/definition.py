@@ -1,0 +1,243 @@
+"""A zone as its author defines it: the plain file, and the spec of a ControlZone.
+
+Problem: a zone writes kernel settings of the groups that its file names, so a wrong file must be one clear line before anything is written. Choice: one frozen value
+read from YAML, with groups named relative to the cgroup tree's root as everywhere here; a file can name no path outside that tree. Groups are listed by name,
+or found: pods of this node that one of `applications` selects, each with the row of the first of `rules` that its labels match. Limits: selectors are equality of labels and a namespace;
+a sub-scheduler needs listed groups, because it is attached to the group that contains them all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cotenant.engine.zones.zone import Zone, ZoneLimits
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, Mode, Setting
+from cotenant.model.zones.table import LONGEST_LATE_US, ZoneClass, ZoneRow
+from cotenant.policy.zone.deciding import ZoneConfig
+
+MOST_GROUPS = 256
+LEAST_MEMORY_MIB, MOST_MEMORY_MIB = 256, 16_384
+MOST_CPUS = 16
+MOST_SELECTORS = 64
+MOST_LABELS = 16
+LONGEST_LABEL = 317  # a prefix of 253, a slash and a name of 63 characters
+SHORTEST_PERIOD_MS, LONGEST_PERIOD_MS = 100, 10_000
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+
+
+class GroupClass(StrEnum):
+    """Class of a group, as written in the file."""
+
+    SERVICE = "service"
+    BATCH = "batch"
+
+
+class BackendChoice(StrEnum):
+    """Which back ends a zone may use."""
+
+    WEIGHTS = "weights"  # as good as a kernel scheduler for light services, on any host
+    SUB = "sub"  # a scheduler for the zone's own cgroup
+    ROOT = "root"
+    AUTO = "auto"  # sub, root or weights: the first that this host can
+
+
+def _late_us(late_ms: float) -> int:
+    if not 0 <= late_ms <= LONGEST_LATE_US / 1000:  # refuses NaN, too
+        raise InvalidInput("late_ms", late_ms, f"0 to {LONGEST_LATE_US // 1000} milliseconds")
+    return round(late_ms * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneGroup:
+    """One group. `kind`: its class. `late_ms`: a task that waits for a CPU longer than this is a late dispatch; 0: none. `slice_us`, `weight` 0: the scheduler's own."""
+
+    group: str
+    kind: GroupClass
+    late_ms: float = 0.0
+    slice_us: int = 0
+    weight: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.group or self.group.startswith("/") or "\n" in self.group:
+            raise InvalidInput("group", self.group, "a path below the cgroup tree's root, as in kubepods.slice/web")
+        Target(self.group, Knob.CPU_WEIGHT)  # refuses "..", empty parts and NUL
+        self.row()
+
+    def row(self) -> ZoneRow:
+        """The row of the policy table."""
+        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, _late_us(self.late_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """Pods of the zone: those of this namespace with all of these labels. "": of every namespace."""
+
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels)
+        if not self.namespace and not self.labels:
+            raise InvalidInput("labels", "", "a namespace or labels", "an application without either selects every pod")
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod belongs to it."""
+        return self.namespace in ("", namespace) and _match(self.labels, labels)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRule:
+    """The row of pods with all of these labels; without labels, of every pod. Fields as of `ZoneGroup`."""
+
+    kind: GroupClass
+    labels: Mapping[str, str] = field(default_factory=dict)
+    late_ms: float = 0.0
+    slice_us: int = 0
+    weight: int = 0
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels)
+        self.row()
+
+    def row(self) -> ZoneRow:
+        """The row of the policy table."""
+        return ZoneRow(ZoneClass[self.kind.name], self.weight, self.slice_us, _late_us(self.late_ms))
+
+
+def _match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _check_labels(labels: Mapping[str, str]) -> None:
+    if len(labels) > MOST_LABELS:
+        raise InvalidInput("labels", len(labels), f"at most {MOST_LABELS} labels")
+    for text in (*labels, *labels.values()):
+        if len(text) > LONGEST_LABEL:
+            raise InvalidInput("labels", text, f"at most {LONGEST_LABEL} characters")
+
+
+@dataclass(frozen=True, slots=True)
+class VmDefinition:
+    """The virtual machine of a zone. `group`: the host's group of its processes, made where only its parent exists; "": the keeper's own."""
+
+    memory_mib: int = 512
+    cpus: int = 1
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if not LEAST_MEMORY_MIB <= self.memory_mib <= MOST_MEMORY_MIB:
+            raise InvalidInput("memory_mib", self.memory_mib, f"{LEAST_MEMORY_MIB} to {MOST_MEMORY_MIB}")
+        if not 1 <= self.cpus <= MOST_CPUS:
+            raise InvalidInput("cpus", self.cpus, f"1 to {MOST_CPUS}")
+        if self.group:
+            Target(self.group, Knob.CPU_WEIGHT)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneDefinition:
+    """One zone. `start`: the scheduler that the sub and root back ends start with; `modes`: those that they may switch to, and `start` where they are the usual ones; `exclusive`: the CPUs of services under the exclusive one; `nodes`: where it runs, empty: everywhere; `vm`: in a virtual machine, whose groups these are."""
+
+    zone: str
+    groups: tuple[ZoneGroup, ...] = ()
+    applications: tuple[Application, ...] = ()
+    rules: tuple[ClassRule, ...] = ()
+    nodes: tuple[str, ...] = ()
+    vm: VmDefinition | None = None
+    backend: BackendChoice = BackendChoice.WEIGHTS
+    start: Mode = Mode.WEIGHTED
+    modes: tuple[Mode, ...] = USUAL_MODES
+    exclusive: ExclusiveCpus = field(default_factory=ExclusiveCpus)
+    period_ms: int = 1000
+    policy: ZoneConfig = field(default_factory=ZoneConfig)
+    limits: ZoneLimits = field(default_factory=ZoneLimits)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.zone):
+            raise InvalidInput("zone", self.zone, "1 to 40 of a-z, 0-9 and -, as in shop-web")
+        if len(self.groups) > MOST_GROUPS or not (self.groups or self.applications):
+            raise InvalidInput("groups", len(self.groups), f"1 to {MOST_GROUPS} groups, or applications")
+        for name, selectors in (("applications", self.applications), ("rules", self.rules)):
+            if len(selectors) > MOST_SELECTORS:
+                raise InvalidInput(name, len(selectors), f"at most {MOST_SELECTORS}")
+        if bool(self.applications) != bool(self.rules):
+            missing = "rules" if self.applications else "applications"
+            expected = (
+                "a rule that gives their pods a class" if self.applications else "the pods that the rules are for"
+            )
+            raise InvalidInput(missing, "none", expected)
+        names = [each.group for each in self.groups]
+        for name in names:
+            if (
+                any(name == other or name.startswith(f"{other}/") for other in set(names) - {name})
+                or names.count(name) > 1
+            ):
+                raise InvalidInput("groups", name, "groups that are not one another's and not listed twice")
+        if self.start not in self.modes and self.modes == USUAL_MODES:
+            object.__setattr__(self, "modes", (*USUAL_MODES, self.start))
+        if self.start not in self.modes:
+            raise InvalidInput("start", self.start.value, f"one of modes: {', '.join(self.modes) or 'none'}")
+        if self.vm is not None and (self.applications or self.backend is BackendChoice.SUB):
+            raise InvalidInput(
+                "vm", "with applications or backend sub", "listed groups, and backend weights, root or auto, in a guest"
+            )
+        if self.vm is not None and Mode.EXCLUSIVE in self.modes and self.vm.cpus < 2:
+            raise InvalidInput("vm.cpus", self.vm.cpus, "2 or more with exclusive in modes")
+        if self.backend is BackendChoice.SUB and self.applications:
+            raise InvalidInput(
+                "applications",
+                len(self.applications),
+                "none with backend sub",
+                "list its groups, or take root, weights or auto",
+            )
+        if self.backend is BackendChoice.SUB and not self.common_group:
+            raise InvalidInput(
+                "groups", ", ".join(names), "groups below one common group, which the sub-scheduler is attached to"
+            )
+        if not SHORTEST_PERIOD_MS <= self.period_ms <= LONGEST_PERIOD_MS:
+            raise InvalidInput("period_ms", self.period_ms, f"{SHORTEST_PERIOD_MS} to {LONGEST_PERIOD_MS}")
+
+    @property
+    def common_group(self) -> str:
+        """The group that a sub-scheduler is attached to: the closest one that contains all of the zone's; the group itself where it is the only one. Empty: none but the tree's root, or pods that are found by labels."""
+        if self.applications:
+            return ""
+        return os.path.commonpath([each.group for each in self.groups])
+
+    def ladder(self, root: bool, sub: bool = False) -> tuple[Setting, ...]:
+        """The settings to start with, best first. `root`, `sub`: whether this host can load schedulers for the machine, for one cgroup."""
+        found = []
+        if self.backend is BackendChoice.SUB or (self.backend is BackendChoice.AUTO and sub and self.common_group):
+            found.append(Setting(Backend.SUB, self.start))
+        if self.backend is BackendChoice.ROOT or (self.backend is BackendChoice.AUTO and root):
+            found.append(Setting(Backend.ROOT, self.start))
+        if self.backend in (BackendChoice.WEIGHTS, BackendChoice.AUTO):
+            found.append(Setting(Backend.WEIGHTS))
+        return tuple(found)
+
+    def rows(self) -> dict[str, ZoneRow]:
+        """The rows of the listed groups."""
+        return {each.group: each.row() for each in self.groups}
+
+    def rule_for(self, namespace: str, labels: Mapping[str, str]) -> ClassRule | None:
+        """The rule of a pod; None where no application selects it or no rule matches."""
+        if not any(each.selects(namespace, labels) for each in self.applications):
+            return None
+        return next((rule for rule in self.rules if _match(rule.labels, labels)), None)
+
+    def machine(self, root: bool, sub: bool = False) -> Zone:
+        """The zone's engine. `root`, `sub`: as `ladder`."""
+        return Zone(
+            self.zone,
+            self.rows(),
+            self.ladder(root, sub),
+            self.modes,
+            self.policy,
+            self.limits,
+            may_be_empty=bool(self.applications),
+        )

@@ -1,0 +1,316 @@
+"""The zones of one host, in the process that runs them: made, switched and ended at a client's request, within quotas.
+
+Problem: several clients create zones on one machine, a zone that fails must not end another, and a client must learn at once whether its zone runs. Choice: each zone is a task of its own;
+`create` returns after its first setting was tried. What was created is kept as a file, so that zones are there again after a restart of this process. Limits: the folder is lost at a reboot;
+the groups of zones are not compared, so two zones with the same group write the same knobs by turns, unless they are refused here by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from cotenant.engine.node.interfaces import Keeper
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent
+from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.state import ZoneChange
+from cotenant.services.zones.definition import NAME, VmDefinition, ZoneDefinition
+from cotenant.services.zones.executing import group_for
+from cotenant.services.zones.log_file import ZoneLog
+from cotenant.services.zones.opening import Host, check_host, opened
+from cotenant.services.zones.reading import definition_of
+from cotenant.services.zones.runner import ZoneRunner
+from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
+from cotenant.services.zones.vm.opening import check_vm, opened_vm
+
+_log = logging.getLogger(__name__)
+STARTED_WITHIN_S = 60.0
+VM_STARTED_WITHIN_S = 200.0
+LOCAL_AGENT = "127.0.0.1:10262"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneQuota:
+    """Most zones, most groups listed by all of them, and most memory of all their virtual machines."""
+
+    zones: int = 8
+    groups: int = 512
+    memory_mib: int = 4096
+
+
+class Opener(Protocol):
+    """Opens one zone: `opening.opened`."""
+
+    def __call__(
+        self,
+        definition: ZoneDefinition,
+        host: Host,
+        keeper: Keeper,
+        agent: str | None,
+        changed: Callable[[ZoneChange], None],
+        log: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> AbstractAsyncContextManager[ZoneRunner]:
+        """The runner, not started."""
+        ...
+
+
+class VmOpener(Protocol):
+    """Opens one zone in a virtual machine: `vm.opening.opened_vm`."""
+
+    def __call__(
+        self,
+        definition: ZoneDefinition,
+        host: Host,
+        folder: Path,
+        changed: Callable[[ZoneChange], None],
+        log: Callable[[str], None],
+    ) -> AbstractAsyncContextManager[ZoneRunner]:
+        """The runner, not started, of a machine that runs."""
+        ...
+
+
+@dataclass(slots=True)
+class _Running:
+    definition: ZoneDefinition
+    source: str
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    runner: ZoneRunner | None = None
+    task: asyncio.Task[None] | None = None
+    failure: str = ""
+
+
+class ZoneHost:
+    """All zones of this process. `roots`: groups that zones may have, with those below them; `folder`: states, logs and definitions."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        host: Host,
+        folder: Path,
+        roots: tuple[str, ...],
+        quota: ZoneQuota | None = None,
+        opener: Opener = opened,
+        vm_opener: VmOpener = opened_vm,
+        vm_check: Callable[[], object] = check_vm,
+    ) -> None:
+        self._vm_check = vm_check
+        self._vm_opener = vm_opener
+        self._keeper = keeper
+        self._host = host
+        self._folder = folder
+        self._roots = roots
+        self._quota = quota or ZoneQuota()
+        self._opener = opener
+        self._zones: dict[str, _Running] = {}
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The zones that run, each with the name that it was created from."""
+        return {zone: self._zones[zone].source for zone in sorted(self._zones)}
+
+    async def restore(self) -> None:
+        """Create again what ran before this process. A zone that is refused now is logged and left out."""
+        for path in sorted(self._folder.glob("*.zone")):
+            try:
+                head, _, text = path.read_text().partition("\n")
+                stored = json.loads(head.removeprefix("#"))
+                # states may name a process that ended, or have this one's number: this process is the only one at its socket
+                await self._create(text, stored["source"], stored["agent"])
+            except (CotenantError, OSError, ValueError, LookupError, TypeError) as error:
+                _log.error("zone of %s is not created again: %s", path, error)
+
+    async def create(self, text: str, name: str, agent: str | None = None) -> dict[str, Any]:
+        """Create a zone from the text of its file; its state after the first attach. `agent`: this host's. Raises `InvalidInput`, `Permanent` or `Unsupported`."""
+        zone = definition_of(text.encode(), name).zone
+        if zone not in self._zones and any(
+            state["zone"] == zone and state["running"] for state in read_states(self._folder)
+        ):
+            raise InvalidInput("zone", zone, "a zone that does not run yet", "another keeper runs it")
+        return await self._create(text, name, agent)
+
+    async def _create(self, text: str, name: str, agent: str | None) -> dict[str, Any]:
+        definition = definition_of(text.encode(), name)
+        if definition.applications and agent is None:
+            agent = LOCAL_AGENT
+        self._check(definition, agent)
+        if definition.vm is None:
+            check_host(definition, self._host, agent)
+        else:
+            self._vm_check()
+        running = self._zones[definition.zone] = _Running(definition, name)
+        log = ZoneLog(self._folder, definition.zone)
+        log(f"created from {name}")
+        running.task = asyncio.create_task(self._run(running, agent, log), name=f"zone {definition.zone}")
+        try:
+            async with asyncio.timeout(STARTED_WITHIN_S if definition.vm is None else VM_STARTED_WITHIN_S):
+                await running.started.wait()
+        except TimeoutError:
+            await self.destroy(definition.zone)
+            raise Permanent(f"zone {definition.zone} did not start in time; cotenant zone logs has more") from None
+        if running.failure:
+            raise Permanent(f"zone {definition.zone}: {running.failure}")
+        self._store(definition.zone).write_text(f"# {json.dumps({'source': name, 'agent': agent})}\n{text}")
+        return self._state(running)
+
+    async def switch(self, zone: str, setting: str) -> dict[str, Any]:
+        """Change the setting of a zone (`latency`, `root/latency`, `weights`); the state with the change on trial. Raises `InvalidInput` or `Permanent`."""
+        running = self._named(zone)
+        assert running.runner is not None
+        wanted = setting_of(setting, running.runner.zone.setting)
+        if wanted.backend not in running.runner.backends:
+            raise InvalidInput("setting", setting, f"a back end of this host: {', '.join(running.runner.backends)}")
+        await running.runner.request(wanted)
+        self._write(running)
+        return self._state(running)
+
+    async def execute(self, zone: str, group: str, command: list[str]) -> dict[str, Any]:
+        """Run a command in a group of a zone in a virtual machine: `exit`, `stdout`, `stderr`. Raises `InvalidInput` or `Permanent`."""
+        running = self._named(zone)
+        assert running.runner is not None
+        if running.runner.execute is None:
+            raise InvalidInput(
+                "zone", zone, "a zone in a virtual machine", "a command of this host joins the group itself"
+            )
+        if not command:
+            raise InvalidInput("command", "", "a command and its arguments")
+        chosen = group_for(self._state(running), group)
+        ZoneLog(self._folder, zone)(f"exec in {chosen}: {' '.join(command)}")
+        return {"zone": zone, "group": chosen, **await running.runner.execute(chosen, command)}
+
+    async def destroy(self, zone: str) -> str:
+        """End a zone; its log and its last state stay. A zone that ended already is forgotten with both. What was done. Raises `InvalidInput`."""
+        self._store(zone).unlink(missing_ok=True)
+        running = self._zones.get(zone)
+        if running is not None:
+            await self._end(running)
+            return "destroyed"
+        state = read_state(self._folder, zone)
+        if state["running"]:
+            raise InvalidInput("zone", zone, "a zone of the keeper", f"process {state['pid']} runs it: stop that one")
+        remove_state(self._folder, zone)
+        return "forgotten"
+
+    async def stop(self) -> None:
+        """End all zones of this process; a restart creates them again."""
+        for running in list(self._zones.values()):
+            await self._end(running)
+
+    async def _end(self, running: _Running) -> None:
+        running.stop.set()
+        if running.task is not None:
+            await asyncio.gather(running.task, return_exceptions=True)
+
+    async def _run(self, running: _Running, agent: str | None, log: ZoneLog) -> None:
+        zone = running.definition.zone
+
+        def write() -> None:
+            self._write(running)
+            running.started.set()
+
+        try:
+            async with self._open(running.definition, agent, log) as runner:
+                running.runner = runner
+                await runner.run(running.stop, running.definition.period_ms / 1000, None, write)
+            log("destroyed")
+        except (CotenantError, OSError) as error:
+            running.failure = str(error)
+            log(f"failed: {error}")
+            _log.error("zone %s: %s", zone, error)
+        except Exception as error:
+            running.failure = f"an unexpected error: {error!r}"
+            log(f"failed: {error!r}")
+            _log.exception("zone %s", zone)
+        finally:
+            self._zones.pop(zone, None)
+            running.started.set()
+
+    def _open(
+        self, definition: ZoneDefinition, agent: str | None, log: ZoneLog
+    ) -> AbstractAsyncContextManager[ZoneRunner]:
+        def changed(change: ZoneChange) -> None:
+            """Changes are in the log already."""
+
+        if definition.vm is not None:
+            return self._vm_opener(definition, self._host, self._folder, changed, log)
+        return self._opener(definition, self._host, self._keeper, agent, changed, log, log)
+
+    def _check(self, definition: ZoneDefinition, agent: str | None) -> None:
+        name = definition.zone
+        if name in self._zones:
+            raise InvalidInput("zone", name, "a zone that does not run yet", "cotenant zone list shows what runs")
+        if len(self._zones) >= self._quota.zones:
+            raise InvalidInput("zone", name, f"at most {self._quota.zones} zones", f"{', '.join(self._zones)} run")
+        here = [each.definition for each in self._zones.values() if each.definition.vm is None]
+        listed = {group: each.zone for each in here for group in each.rows()}
+        if definition.vm is not None:
+            self._check_vm(definition.vm)
+            return
+        for group in definition.rows():
+            if not any(group == root or group.startswith(f"{root}/") for root in self._roots):
+                raise InvalidInput("groups", group, f"a group at or below {', '.join(self._roots)} (--root)")
+            if group in listed:
+                raise InvalidInput("groups", group, "a group of no other zone", f"zone {listed[group]} has it")
+        if len(listed) + len(definition.groups) > self._quota.groups:
+            raise InvalidInput("groups", len(definition.groups), f"at most {self._quota.groups} groups in all zones")
+        if agent is not None and not agent.startswith(("unix:/", "127.0.0.1:", "localhost:", "[::1]:")):
+            raise InvalidInput("--agent", agent, "an agent of this host: 127.0.0.1:PORT or unix:/PATH")
+
+    def _check_vm(self, vm: VmDefinition) -> None:
+        used = sum(each.definition.vm.memory_mib for each in self._zones.values() if each.definition.vm is not None)
+        if used + vm.memory_mib > self._quota.memory_mib:
+            raise InvalidInput(
+                "vm.memory_mib", vm.memory_mib, f"at most {self._quota.memory_mib} MiB in all zones", f"{used} are used"
+            )
+        if vm.group and not any(vm.group == root or vm.group.startswith(f"{root}/") for root in self._roots):
+            raise InvalidInput("vm.group", vm.group, f"a group at or below {', '.join(self._roots)} (--root)")
+
+    def _named(self, zone: str) -> _Running:
+        running = self._zones.get(zone)
+        if running is None or running.runner is None:
+            known = ", ".join(self._zones)
+            raise InvalidInput("zone", zone, "a zone that runs", f"zones are {known}" if known else "there are none")
+        return running
+
+    def _state(self, running: _Running) -> dict[str, Any]:
+        runner = running.runner
+        assert runner is not None
+        return {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}
+
+    def _write(self, running: _Running) -> None:
+        try:
+            write_state(self._folder, self._state(running))
+        except OSError as error:
+            _log.warning("zone %s: its state cannot be written: %s", running.definition.zone, error)
+
+    def _store(self, zone: str) -> Path:
+        if not NAME.fullmatch(zone):
+            raise InvalidInput("zone", zone, "a zone's name: 1 to 40 of a-z, 0-9 and -")
+        return self._folder / f"{zone}.zone"
+
+
+def setting_of(text: str, current: Setting) -> Setting:
+    """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises `InvalidInput`."""
+    expected = "weights, a mode (latency, throughput, weighted, exclusive), or root/MODE or sub/MODE"
+    backend, slash, mode = text.partition("/")
+    try:
+        if slash:
+            return Setting(Backend(backend), Mode(mode))
+        if text in set(Mode):
+            loads = current.backend in (Backend.SUB, Backend.ROOT)
+            if not loads:
+                raise InvalidInput(
+                    "setting", text, f"root/{text} or sub/{text}", f"the zone runs {current}, which has no modes"
+                )
+            return Setting(current.backend, Mode(text))
+        return Setting(Backend(text))
+    except ValueError:
+        raise InvalidInput("setting", text, expected) from None

@@ -1,0 +1,128 @@
+"""The socket at which the zones of a host are created, switched and ended.
+
+Problem: the process that runs zones is privileged, and its clients are not trusted to be well behaved. Choice: the same check of peers as the keeper's own socket; one JSON object a line, one request a connection, bounded in size, number and time.
+An answer is `{"ok": ...}` or `{"error": TEXT, "invalid": BOOL}`. Limits: what zones show (list, inspect, why, logs) is read from files, not here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent
+from cotenant.services.keeper.peers import Peers, RefusalLog, credentials
+from cotenant.services.keeper.unix_socket import listening_socket
+from cotenant.services.running import cancelled
+from cotenant.services.zones.host import ZoneHost
+from cotenant.services.zones.reading import MOST_BYTES
+
+_log = logging.getLogger(__name__)
+MOST_CONNECTIONS = 8
+MOST_LINE = 8 * MOST_BYTES  # a text of control characters is six times as long in JSON
+REQUEST_S = 5.0
+
+
+class ZoneServer:
+    """Serves one host's zones at `path`. `start`, then `stop`."""
+
+    def __init__(self, path: Path, zones: ZoneHost, peers: Peers) -> None:
+        self.path = path
+        self._zones = zones
+        self._peers = peers
+        self._refusals = RefusalLog()
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[Any]] = set()
+        self._restoring: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen, and begin to create again what ran before. Raises `Permanent` or `InvalidInput` where the path cannot be used."""
+        listening = listening_socket(self.path, self._peers.socket_group)
+        self._server = await asyncio.start_unix_server(self._accepted, sock=listening, limit=MOST_LINE)
+        self._restoring = asyncio.create_task(self._zones.restore(), name="zones of before")
+
+    async def stop(self) -> None:
+        """Stop listening, close all connections and end the zones."""
+        if self._server is not None:
+            self._server.close()
+            self.path.unlink(missing_ok=True)
+        await cancelled([*self._open, *([self._restoring] if self._restoring else [])])
+        await self._zones.stop()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pid, user, group = credentials(writer)
+        now_s = asyncio.get_running_loop().time()
+        if not self._peers.allows(user, group):
+            self._refusals.refused("stranger", f"user {user} (process {pid}) may not use zones", now_s)
+            writer.transport.abort()
+            return
+        if len(self._open) >= MOST_CONNECTIONS:
+            self._refusals.refused("limit", f"more than {MOST_CONNECTIONS} requests at once", now_s)
+            writer.transport.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                line = await reader.readline()
+            answer = await self._answer(line, user)
+            writer.write(json.dumps(answer).encode() + b"\n")
+            async with asyncio.timeout(REQUEST_S):
+                await writer.drain()
+        except (OSError, ValueError, TimeoutError) as error:
+            _log.info("a request about zones was not read or answered: %s", error or type(error).__name__)
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _answer(self, line: bytes, user: int) -> dict[str, Any]:
+        try:
+            return {"ok": await self._carry_out(_request(line), user)}
+        except InvalidInput as error:
+            return {"error": str(error), "invalid": True}
+        except CotenantError as error:
+            return {"error": str(error), "invalid": False}
+
+    async def _carry_out(self, request: dict[str, Any], user: int) -> Any:
+        match request.get("do"):
+            case "create":
+                agent = request.get("agent")
+                return await self._zones.create(
+                    _text(request, "text"), _text(request, "name"), None if agent is None else _text(request, "agent")
+                )
+            case "switch":
+                return await self._zones.switch(_text(request, "zone"), _text(request, "setting"))
+            case "destroy":
+                return await self._zones.destroy(_text(request, "zone"))
+            case "exec":
+                command = request.get("command")
+                if user not in (0, os.geteuid()):
+                    raise Permanent("commands in virtual machines are for root: a guest's root reads this host's files")
+                if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+                    raise InvalidInput("command", command, "a list of text")
+                return await self._zones.execute(_text(request, "zone"), _text(request, "group"), command)
+            case "sources":
+                return self._zones.sources
+            case other:
+                raise InvalidInput("do", other, "create, switch, exec, destroy or sources")
+
+
+def _request(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidInput("request", line[:80].decode(errors="replace"), "a JSON object on one line")
+    return found
+
+
+def _text(request: dict[str, Any], name: str) -> str:
+    value = request.get(name)
+    if not isinstance(value, str):
+        raise InvalidInput(name, value, "text")
+    return value

@@ -1,0 +1,149 @@
+"""The state of a running zone as a file, for the commands that show it.
+
+Problem: `cotenant zone list` and `inspect` must answer without a server in each zone, also about a zone that ended. Choice: the running process writes one JSON file per
+zone, renamed into place after each period; a reader takes a zone for running while its process is alive. Limits: as old as one period; history as the
+engine keeps it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.zones.reading import ZoneReading
+from cotenant.model.zones.state import ZoneChange
+from cotenant.model.zones.table import ZoneRow
+
+if TYPE_CHECKING:  # readers of states need no engine
+    from cotenant.engine.zones.zone import Zone
+
+FOLDER = Path("/run/cotenant/zones")
+
+
+def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) -> dict[str, Any]:
+    """The zone as plain values. Times of changes are Unix times."""
+    return {
+        "zone": zone.name,
+        "pid": os.getpid(),
+        "writtenAt": wall_s,
+        "state": zone.state.value,
+        "setting": str(zone.setting),
+        "rows": {group: _row(row) for group, row in zone.rows.items()},
+        "reading": _reading(last),
+        "banned": {str(setting): round(left, 1) for setting, left in zone.banned(now_s).items()},
+        "history": [_change(change, wall_s - now_s) for change in zone.history],
+    }
+
+
+def _row(row: ZoneRow) -> dict[str, Any]:
+    return {
+        "class": row.zone_class.name.lower(),
+        "weight": row.weight,
+        "sliceUs": row.slice_us,
+        "lateUs": row.late_us,
+    }
+
+
+def _reading(reading: ZoneReading | None) -> dict[str, Any] | None:
+    if reading is None:
+        return None
+    return {
+        "seconds": round(reading.length_s, 3),
+        "latePerS": round(reading.late_per_s, 3),
+        "batchCpus": round(reading.batch_cpus, 3),
+        "burn": None if reading.burn is None else round(reading.burn, 3),
+        "groups": {
+            each.group: {"late": each.late, "worstUs": each.worst_us, "cpuUs": each.cpu_us} for each in reading.groups
+        },
+    }
+
+
+def _change(change: ZoneChange, offset_s: float) -> dict[str, Any]:
+    return {
+        "at": round(change.at_s + offset_s, 3),
+        "event": event_of(change),
+        "what": change.what,
+        "rule": change.reason.rule,
+        "reason": change.reason.text,
+        "kept": change.kept,
+        "outcome": change.outcome,
+        "rows": {group: {"before": _row(was), "after": _row(now)} for group, was, now in change.rows},
+        "before": _reading(change.before),
+        "after": _reading(change.after),
+    }
+
+
+def event_of(change: ZoneChange) -> str:
+    """What happened before a change: late dispatches of services and burn rates for a decision, else the change's own cause."""
+    match change.reason.rule:
+        case "zone-start":
+            return "the zone was started"
+        case "zone-request":
+            return "a user's request"
+        case "zone-rows" | "zone-switch" if change.before is not None:
+            return _measured(change.before)
+    return change.reason.text
+
+
+def _measured(reading: ZoneReading) -> str:
+    found = []
+    for each in reading.groups:
+        if each.late:
+            worst = f", {each.worst_us / 1000:.1f} ms at most" if each.worst_us else ""
+            found.append(f"{each.group}: {each.late / reading.length_s:.1f} late dispatches a second{worst}")
+        if each.burn is not None:
+            found.append(f"{each.group}: burn rate {each.burn:.2f}")
+    return "; ".join(found) or f"no late dispatch in {reading.length_s:.1f} s, batch on {reading.batch_cpus:.2f} CPUs"
+
+
+def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write beside its place and rename."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / f"{state['zone']}.json"
+    beside = place.with_suffix(f".{os.getpid()}")
+    beside.write_text(json.dumps(state))
+    beside.replace(place)
+
+
+def remove_state(folder: Path, zone: str) -> None:
+    """Forget a zone that ended, with its log. Idempotent."""
+    for suffix in ("json", "log", "log.1"):
+        (folder / f"{zone}.{suffix}").unlink(missing_ok=True)
+
+
+def read_states(folder: Path) -> list[dict[str, Any]]:
+    """All zones of this host, by name. A file that is not a zone's state is left out."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        with contextlib.suppress(OSError, ValueError):
+            state = json.loads(path.read_text())
+            if isinstance(state, dict) and "zone" in state:
+                found.append({**state, "running": state.get("state") != "gone" and _alive(state.get("pid"))})
+    return found
+
+
+def read_state(folder: Path, name: str) -> dict[str, Any]:
+    """One zone. Raises `InvalidInput` where there is none of this name."""
+    states = read_states(folder)
+    for state in states:
+        if state["zone"] == name:
+            return state
+    known = ", ".join(state["zone"] for state in states)
+    raise InvalidInput("zone", name, "a zone of this host", f"zones are {known}" if known else "there are none")
+
+
+def _alive(pid: object) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
+    if not isinstance(pid, int):
+        return False
+    try:
+        # the state is the first field after the name, which may have spaces and brackets (proc_pid_stat(5))
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in ("Z", "X")

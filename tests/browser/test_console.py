@@ -1,0 +1,404 @@
+"""Each view's main task in a real browser, with the mouse and with the keyboard alone; hostile names; both languages; a narrow window."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+from tests.fakes.console_objects import control_zone
+from tests.fakes.console_world import HOSTILE, ConsoleWorld
+
+from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
+
+from .conftest import NARROW, Tab
+
+VIEWS = (
+    "machines",
+    "pods",
+    "quotas",
+    "credit?of=shop",
+    "services?objective=shop/front",
+    "moves?move=move-done",
+    "profiles?a=shop/web&b=shop/sort",
+    "lab?a=cotenant&b=kube-default",
+    "node?name=node-1",
+    "pods?pod=shop/too-large",
+)
+
+
+def pixels(tab: Tab) -> list[int]:
+    """Distinct colours of the map's base layer."""
+    found: list[int] = tab.page.evaluate(
+        """() => { const c = document.querySelector(".map canvas"); const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        return [...new Set(new Uint32Array(d.buffer))] }"""
+    )
+    return found
+
+
+def test_machines_are_drawn_found_grouped_and_explained_by_mouse(tab: Tab) -> None:
+    page = tab.page
+    page.wait_for_selector("text=6 machines")
+    tab.until("performance.getEntriesByName('paint').length > 0")
+    assert len(pixels(tab)) > 6
+    page.fill("input[type=search]", "zone=b")
+    page.wait_for_selector("text=3 of 6 machines")
+    page.fill("input[type=search]", "")
+    page.select_option("label:has-text('Group') select", "zone")
+    page.wait_for_selector("text=6 machines")
+    assert "group=zone" in page.url
+    box = page.locator("[data-map]").bounding_box()
+    page.mouse.click(box["x"] + 30, box["y"] + 50)
+    page.wait_for_selector("section.card:has-text('node-0')")
+    assert "machine=node-0" in page.url
+    page.click("a.button:has-text('Explain')")
+    page.wait_for_selector("h1:has-text('node-0')")
+    page.go_back()
+    page.wait_for_selector("[data-map]")
+    assert "group=zone" in page.url  # the address holds the view
+
+
+def test_machines_by_keyboard_alone(tab: Tab) -> None:
+    page, keys = tab.page, tab.page.keyboard
+    page.wait_for_selector("text=6 machines")
+    keys.press("/")
+    keys.type("team-2")
+    page.wait_for_selector("text=6 machines")
+    keys.press("Escape")
+    keys.press("ArrowRight")
+    keys.press("ArrowRight")
+    tab.until("location.hash.includes('machine=node-1')")
+    page.wait_for_selector("#map-selected:has-text('node-1'):has-text('miss their objective')", state="attached")
+    keys.press("g")
+    keys.press("c")
+    keys.press("+")
+    tab.until(
+        "location.hash.includes('group=zone') && location.hash.includes('colour=kind') && location.hash.includes('size=')"
+    )
+    keys.press("e")
+    page.wait_for_selector("h1:has-text('node-1')")
+    keys.press("Escape")
+    page.wait_for_selector("[data-map]")
+    keys.press("2")
+    page.wait_for_selector("text=26 pods")
+
+
+def test_a_change_reaches_the_map_without_a_reload(tab: Tab, world: ConsoleWorld) -> None:
+    page = tab.page
+    page.wait_for_selector("text=6 machines")
+    pod = {
+        "metadata": {"name": "late", "namespace": "shop"},
+        "spec": {"containers": []},
+        "status": {"phase": "Pending"},
+    }
+    world.do(lambda: world.api.put("pods", pod))
+    page.wait_for_selector(".tile:has-text('pending') b:text-is('3')")
+    world.do(lambda: world.api.drop("pods", "shop/late"))
+    page.wait_for_selector(".tile:has-text('pending') b:text-is('2')")
+    world.do(lambda: world.api.node("node-9", cpu="16"))
+    page.wait_for_selector("text=7 machines")
+    world.do(lambda: world.api.drop("nodes", "node-9"))
+    page.wait_for_selector("text=6 machines")
+
+
+def test_why_a_pod_waits_and_what_if(tab: Tab) -> None:
+    page = tab.open("pods?state=pending")
+    page.click("a.row:has-text('too-large')")
+    page.wait_for_selector("[data-headline]:has-text('no node has 64 cpu')")
+    page.wait_for_selector("text=1 node fits but for 28 cpu")
+    page.click("button:has-text('What if')")
+    page.wait_for_selector("[data-whatif]:has-text('would be placed on node-2')")
+    assert "if=cpu" in page.url
+    page.click("button:has-text('As it is')")
+    page.wait_for_selector("[data-whatif]", state="detached")
+    page.fill("input[placeholder^='disk=ssd']", "disk=ssd")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-whatif]:has-text('node selector disk=ssd it would be placed on node-3')")
+
+
+def test_why_a_pod_is_there(tab: Tab) -> None:
+    page = tab.open("pods?pod=shop/web-1-0")
+    page.wait_for_selector("table.scores >> text=-2.50")
+    page.wait_for_selector("dd:has-text('35 ms')")
+    page.wait_for_selector(".chosen .s-late")
+    tab.open("pods?pod=shop/web-1-3")
+    page.wait_for_selector("[data-gang]:has-text('it waits for 1 member')")
+    page.wait_for_selector("[data-gang]:has-text('1 placed, 0 hold a node and wait, 1 without a node')")
+    assert page.locator("[data-gang] li").count() == 2
+
+
+def test_a_node_as_hardware(tab: Tab) -> None:
+    page = tab.open("node?name=node-1")
+    page.wait_for_selector("text=12 of 16 CPUs without an owner")
+    assert page.locator("a.cpu.held").count() == 3
+    assert page.locator(".cpu.reserved").count() == 1
+    cap = page.locator("tr:has-text('cpu.max')")
+    assert "recovery" in cap.text_content()
+    assert "after 30 s calm" in cap.text_content()
+    page.wait_for_selector("tr:has-text('shop/web-1-0') td.burning:has-text('35 ms / 20 ms')")
+    page.wait_for_selector("text=memory, full")
+    page.wait_for_selector("tr:has-text('kept'):has-text('shop/too-large waits for it')")
+    page.wait_for_selector("text=not ready", state="detached")
+    tab.open("node?name=node-5")
+    page.wait_for_selector("text=not ready")
+
+
+def test_quotas_by_keyboard(tab: Tab) -> None:
+    page = tab.open("quotas")
+    page.wait_for_selector(".quota")
+    assert page.locator(".quota").count() == 3
+    page.focus(".treemap")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("section.card:has-text('runtime of')")
+    page.click("button.link:has-text('research')")
+    page.wait_for_selector("tr.chosen:has-text('research')")
+    row = page.locator("tr.chosen td").all_text_contents()
+    assert row[:3] == ["20", "32", "30"]
+    assert row[5:7] == ["10", "0"]  # borrowed, lent
+    page.click("button.link:has-text('shop')")
+    page.wait_for_selector("tr.chosen:has-text('shop')")
+    assert page.locator("tr.chosen td").all_text_contents()[6] == "15"
+
+
+def test_the_account_book_by_keyboard(tab: Tab) -> None:
+    page = tab.page
+    page.keyboard.press("4")
+    page.wait_for_selector("text=Account book: all tenants")
+    page.focus("button.link:has-text('research')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Account book of research")
+    assert "of=research" in page.url
+    page.wait_for_selector(".services > section:last-of-type td.number:has-text('2.40')")
+    book = page.locator(".services > section:last-of-type td.number").all_text_contents()
+    assert book == ["0.700", "1.25", "−0.090", "2.40"]
+    assert page.get_by_role("img", name="Balance after each").get_attribute("aria-label").endswith("0.000 – 4.26")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("text=Account book: all tenants")
+    page.route("**/api/credit/tenants", lambda route: route.fulfill(status=503, body='{"error": "gone away"}'))
+    page.wait_for_selector(".stale:has-text('gone away')")  # the last answer stays, and is said to be old
+    assert page.locator("td .balance").count() == 3
+    tab.open("moves")  # asks no more
+    page.wait_for_selector("text=planned or running 1")
+    tab.problems[:] = [each for each in tab.problems if "503" not in each]
+
+
+def test_results_of_the_lab_by_keyboard(tab: Tab) -> None:
+    page = tab.page
+    page.keyboard.press("8")
+    page.wait_for_selector(".interval-row")
+    order = page.locator(".interval-row .shift-name").all_text_contents()
+    assert order == ["cotenant", "kube-default", HOSTILE]  # by violation, the lowest first
+    for name in ("cotenant", "kube-default"):
+        page.focus(f"th button.link:has-text('{name}')")
+        page.keyboard.press("Enter")
+    page.wait_for_selector("[data-pair] .sketch")
+    rows = page.locator("[data-pair] tbody tr")
+    found = {
+        row.split("\t")[0]: row
+        for row in rows.evaluate_all("rows => rows.map(r => [...r.cells].map(c => c.textContent.trim()).join('\\t'))")
+    }
+    assert found["SLO violation"].split("\t")[3:] == ["+0.9 % ± 0.3 %", "cotenant"]
+    assert found["Wait, mean"].endswith("within the interval")
+    page.click("button:has-text('load 0.7')")
+    page.wait_for_selector("[data-pair] td:has-text('+0.7 %')")
+    page.select_option("label:has-text('Figure') select", "wait_mean_s")
+    tab.until("location.hash.includes('load=0.7') && location.hash.includes('figure=wait_mean_s')")
+
+
+def test_services_traces_and_the_critical_path(tab: Tab) -> None:
+    page = tab.open("services")
+    page.click("button.link:has-text('shop/front')")
+    page.wait_for_selector("text=Replicas, last nine seconds")
+    assert "objective=shop%2Ffront" in page.url
+    page.wait_for_selector("td.burning:has-text('critical')")
+    chain = page.locator(".chain").first
+    chain.wait_for()
+    assert re.search(
+        "Victim.*shop/web-1-0.*Culprit.*shop/web-1-1.*93 %.*cap.*helped.*after 8.0 s", chain.text_content()
+    )
+    assert page.locator(".timeline-of path.line").count() == 1
+    assert page.locator(".steps .k-victim").count() == 1
+    page.click(".steps .k-move a:has-text('shop/web-1-1')")
+    page.wait_for_selector("[data-headline]")
+    page.go_back()
+    page.wait_for_selector("text=Replicas, last nine seconds")
+    page.wait_for_selector("g.vertex[aria-label=front]")
+    page.focus("g.vertex[aria-label=front]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=critical path of front")
+    page.click(".row:has-text('front')")
+    page.wait_for_selector(".span >> text=cart")
+    assert "trace=ab12" in page.url
+
+
+def test_moves_and_profiles_by_keyboard(tab: Tab) -> None:
+    page = tab.page
+    page.keyboard.press("6")
+    page.wait_for_selector("text=planned or running 1")
+    page.focus("a.row")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-headline]:has-text('helped: node-1 → node-2')")
+    assert "move=move-done" in page.url
+    assert page.locator(".shift").count() == 4
+    page.keyboard.press("Escape")
+    page.wait_for_selector("[data-headline]", state="detached")
+    page.keyboard.press("7")
+    for name in ("shop/web", "shop/sort"):
+        page.focus(f"button.row:has-text('{name}')")
+        page.keyboard.press("Enter")
+    page.wait_for_selector("td.burning:has-text('+66 %')")
+    assert page.locator(".radar .shape").count() == 4
+    assert "a=shop%2Fweb&b=shop%2Fsort" in page.url
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".radar", state="detached")
+
+
+def test_zones_are_a_view_when_there_are_any(tab: Tab) -> None:
+    page, zones = tab.page, tab.world.process.zones
+    assert page.locator("nav a").count() == 8
+    spec = {"applications": [{"namespace": "shop", "labels": {"app": HOSTILE}}], "rules": [{"kind": "batch"}]}
+    nodes = {
+        "node-1": {"state": "active", "setting": "root/latency", "groups": 4, "lastChange": f"switched: {HOSTILE}"},
+        HOSTILE: {"state": "refused", "message": HOSTILE},
+    }
+    for name, reported in (("shop", nodes), ("idle", {})):
+        found = msgspec.convert(control_zone(name, spec, reported), ControlZoneObject)
+        tab.world.do(lambda found=found: zones.seen(found))
+    try:
+        page.keyboard.press("9")
+        page.wait_for_selector("nav a[aria-current]:has-text('Zones')")
+        page.focus("a.row:has-text('idle')")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("[data-headline]:has-text('active on 1 of 2 nodes')")
+        assert "zone=shop" in page.url
+        assert page.locator("article table").nth(1).locator("tbody tr").all_inner_texts()[0].count(HOSTILE) == 2
+        assert page.locator("img[src='x']").count() == 0
+        page.keyboard.press("Escape")
+        page.wait_for_selector("[data-headline]", state="detached")
+    finally:
+        for name in ("shop", "idle"):
+            tab.world.do(lambda name=name: zones.gone(name))
+
+
+def test_markup_in_names_labels_tenants_and_reasons_is_text(tab: Tab) -> None:
+    page = tab.page
+    for view in (
+        *VIEWS,
+        f"pods?pod=shop/{HOSTILE}",
+        f"node?name={HOSTILE}",
+        f"machines?q={HOSTILE}",
+        "machines?machine=node-0",
+        "quotas?quota=shop",
+        "services?service=front",
+        "moves?move=move-planned",
+        f"credit?of={HOSTILE}",
+        f"lab?a=cotenant&b={HOSTILE}",
+        f"profiles?a=shop/{HOSTILE}",
+    ):
+        tab.open(view)
+        page.wait_for_timeout(250)
+        assert page.locator("img:not(.brand img)").count() == 0, view
+    tab.open(f"pods?pod=shop/{HOSTILE}")
+    page.wait_for_selector(f"text=reason {HOSTILE}")
+    tab.problems[:] = [each for each in tab.problems if "404" not in each]  # there is no node of that name
+
+
+def test_a_narrow_window_scrolls_in_one_direction(tab: Tab) -> None:
+    tab.size(NARROW)
+    for view in VIEWS:
+        page = tab.open(view)
+        page.wait_for_selector("main *")
+        page.wait_for_timeout(250)
+        wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert wide[0] <= wide[1], view
+
+
+def test_chinese_and_the_dark_theme_are_kept(tab: Tab) -> None:
+    page = tab.page
+    page.wait_for_selector("text=6 machines")
+    light = set(pixels(tab))
+    page.click("button:has-text('中文')")
+    page.wait_for_selector("text=6 台机器")
+    page.click("button[aria-label^='主题']")
+    page.click("button[aria-label^='主题']")
+    tab.until("document.documentElement.dataset.theme === 'dark'")
+    assert set(pixels(tab)) != light
+    page.reload()
+    page.wait_for_selector("text=6 台机器")
+    assert page.evaluate("[document.documentElement.lang, document.documentElement.dataset.theme]") == ["zh", "dark"]
+
+
+def test_a_console_that_goes_away_is_said_and_found_again(chromium: Any, tmp_path: Any) -> None:
+    path = tmp_path / "token"
+    from tests.fakes.console_world import TOKEN
+
+    path.write_text(TOKEN)
+    with ConsoleWorld(token_file=path) as world:
+        world.do(lambda: world.api.node("a"))
+        tab = Tab(chromium, world)
+        tab.page.wait_for_selector("text=1 machines")
+        tab.context.set_offline(True)
+        world.do(lambda: setattr(world.process.sessions, "is_open", lambda session: False))
+        world.do(world.process.live.wake)
+        tab.page.wait_for_selector("text=The console does not answer since")
+        world.do(lambda: delattr(world.process.sessions, "is_open"))
+        tab.context.set_offline(False)
+        tab.page.wait_for_selector("text=The console does not answer since", state="detached")
+        world.do(lambda: world.api.node("b"))
+        tab.page.wait_for_selector("text=2 machines")
+        tab.context.close()
+
+
+def test_the_log_in_form_refuses_and_the_session_can_be_ended(chromium: Any, world: ConsoleWorld) -> None:
+    tab = Tab(chromium, world)  # a session of its own: it ends here
+    page = tab.page
+    page.click("button[aria-label='Log out']")
+    page.wait_for_selector("#token")
+    page.fill("#token", "wrong")
+    page.click("button")
+    tab.until("location.search === '?refused'")
+    page.goto(f"{tab.world.url}/#/pods")
+    page.wait_for_selector("#token")
+    tab.context.close()
+
+
+def test_every_control_has_a_name_and_text_has_contrast(tab: Tab) -> None:
+    script = """() => { const bad = [];
+      for (const e of document.querySelectorAll("button, a[href], input, select, [role=img], [role=application], [role=listbox]")) {
+        const name = e.getAttribute("aria-label") || e.textContent.trim() || e.title || (e.labels && e.labels.length && e.labels[0].textContent.trim());
+        if (!name) bad.push("no name: " + e.outerHTML.slice(0, 90)); }
+      const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+      if (new Set(ids).size !== ids.length) bad.push("an id twice");
+      if (!document.documentElement.lang || !document.title) bad.push("no language or title");
+      const rgb = (c) => c.match(/[\\d.]+/g).slice(0, 3).map(Number);
+      const lum = (c) => { const [r, g, b] = rgb(c).map((v) => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b };
+      const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\\)|transparent/.test(c)) return c } return "rgb(255,255,255)" };
+      for (const e of document.querySelectorAll("main *, header *")) {
+        if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !e.offsetParent || e.closest("svg, .quota, .cpu, .device-box, .bars")) continue;
+        const [a, b] = [lum(getComputedStyle(e).color), lum(ground(e))].sort((x, y) => y - x);
+        if ((a + .05) / (b + .05) < 4.5) bad.push("contrast " + ((a + .05) / (b + .05)).toFixed(2) + ": " + e.outerHTML.slice(0, 90)); }
+      return bad }"""
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        for view in VIEWS:
+            page = tab.open(view)
+            page.wait_for_selector("main *")
+            page.wait_for_timeout(300)
+            assert page.evaluate(script) == [], (scheme, view)
+
+
+def test_the_whole_page_is_reachable_by_tab(tab: Tab) -> None:
+    page = tab.page
+    page.wait_for_selector("text=6 machines")
+    seen = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        seen.append(
+            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
+        )
+    text = json.dumps(seen)
+    for wanted in ("Skip to content", "Pods", "Search machines", "Map of the machines", "Larger"):
+        assert re.search(wanted, text), wanted

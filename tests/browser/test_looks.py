@@ -1,0 +1,186 @@
+"""How the pages look and whether everybody can use them: axe-core on every view in both themes, golden images with a tolerance (looks.py), and the static pages on a phone.
+
+axe-core comes with axe-playwright-python (the script only; `evaluate` runs it through the debugger, since the console's policy forbids scripts that are put into the page). Skipped, with the reason, where it is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from cotenant.services.demo import page as demo_page
+from cotenant.services.demo.run import DayOutcome, DemoConfig, Sample
+
+from . import looks
+from .conftest import NARROW, WIDE, Tab
+from .test_console import VIEWS
+
+SERIOUS = ("serious", "critical")
+READY = {
+    "machines": ".tile",
+    "pods": "a.row",
+    "quotas": ".quota",
+    "services?objective=shop/front": ".chain",
+    "credit?of=shop": ".sketch",
+    "moves?move=move-done": ".shift",
+    "profiles?a=shop/web&b=shop/sort": ".radar .shape",
+    "lab?a=cotenant&b=kube-default": "[data-pair] .sketch",
+    "node?name=node-1": ".cpu",
+    "pods?pod=shop/too-large": "[data-headline]",
+}
+SHOTS = [
+    ("machines?group=zone", ".tile", WIDE, "light"),
+    ("machines?group=zone", ".tile", WIDE, "dark"),
+    ("machines?group=zone", ".tile", NARROW, "light"),
+    ("pods?pod=shop/too-large", "[data-headline]", NARROW, "dark"),
+]
+
+
+def axe(page: Any, rule: str = "") -> list[str]:
+    """The serious and critical findings of axe-core in a page, a line each; of one rule only, if given."""
+    spec = importlib.util.find_spec("axe_playwright_python")
+    if spec is None or spec.origin is None:
+        pytest.skip("axe-core is not installed: pip install axe-playwright-python")
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate((Path(spec.origin).parent / "axe.min.js").read_text())
+    options = {"resultTypes": ["violations"], **({"runOnly": [rule]} if rule else {})}
+    found = page.evaluate(
+        "options => axe.run(options).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.map(n => n.html.slice(0, 120) + ' ' + n.failureSummary.slice(0, 160))]))",
+        options,
+    )
+    return [f"{rule}: {node}" for impact, rule, nodes in found if impact in SERIOUS for node in nodes]
+
+
+def show(tab: Tab, view: str, ready: str, scheme: str) -> Any:
+    """Open a view in a colour scheme, drawn."""
+    tab.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page = tab.open(view)
+    page.wait_for_selector(ready)
+    tab.until(f"document.documentElement.dataset.theme === '{scheme}'")
+    if view.startswith("machines"):
+        tab.until("performance.getEntriesByName('paint').length > 0")
+    drawn(page)
+    return page
+
+
+def styled(page: Any, rules: str = "") -> None:
+    """Add rules to a page's style; sheets that a script makes are not subject to its policy. What depends on how long the console has run is hidden."""
+    page.evaluate(
+        "rules => { const sheet = new CSSStyleSheet(); sheet.replaceSync(rules); document.adoptedStyleSheets = [sheet] }",
+        f".timeline, .card:has(.curves) {{ display: none !important }} {rules}",
+    )
+    drawn(page)
+
+
+def drawn(page: Any) -> None:
+    """Wait for two frames."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+
+
+def picture(tab: Tab, blank: Any) -> looks.Grid:
+    """The page once it no longer changes: two equal screenshots in a row. A page that never settles is taken as it is after 20 s."""
+    before, shot = b"", tab.page.screenshot()
+    deadline = monotonic() + 20.0
+    while shot != before and monotonic() < deadline:
+        before, shot = shot, tab.page.screenshot()
+    return looks.read(blank, shot)
+
+
+def test_axe_finds_nothing_serious_in_any_view(tab: Tab) -> None:
+    found = {}
+    for view in VIEWS:
+        ready = READY.get(view, "main *")
+        found[view, "light"] = axe(show(tab, view, ready, "light"))
+        found[view, "dark"] = axe(show(tab, view, ready, "dark"), "color-contrast")
+    assert [f"{view} ({scheme}) {line}" for (view, scheme), lines in found.items() for line in lines] == []
+
+
+def test_axe_finds_a_fault(tab: Tab) -> None:
+    page = show(tab, "quotas", ".quota", "light")
+    page.evaluate(
+        """() => { const input = document.createElement("input"); const text = document.createElement("p");
+        text.textContent = "pale"; text.style.color = "#ccc"; text.style.background = "#fff"; document.querySelector("main").append(input, text) }"""
+    )
+    assert {line.split(":")[0] for line in axe(page)} == {"label", "color-contrast"}
+
+
+@pytest.fixture
+def blank(tab: Tab) -> Iterator[Any]:
+    """A page without a policy, which decodes pictures."""
+    opened = tab.context.new_page()
+    yield opened
+    opened.close()
+
+
+def test_views_look_as_they_did(tab: Tab, blank: Any) -> None:
+    wrong = {}
+    for view, ready, size, scheme in SHOTS:
+        if tab.page.viewport_size != size:
+            tab.size(size)
+        page = show(tab, view, ready, scheme)
+        styled(page)
+        name = f"{view.partition('?')[0]}-{size['width']}-{scheme}"
+        seen = picture(tab, blank)
+        if os.environ.get("CONSOLE_GOLDEN") == "write":
+            looks.keep(blank, name, seen)
+        colour, ink = looks.differences(seen, looks.golden(blank, name))
+        if colour > looks.ALLOWED_COLOUR or ink > looks.ALLOWED_INK:
+            wrong[name] = [
+                f"{colour:.0%} of the squares in colour, {ink:.0%} in ink unlike tests/browser/golden/{name}.png"
+            ]
+        if lines := looks.overlaps(page):
+            wrong.setdefault(name, []).extend(lines)
+    assert wrong == {}
+
+
+HARMLESS = (":root { font-family: monospace !important; letter-spacing: -.06em }",)
+FAULTS = {
+    "dark colours in the light scheme": ":root { --bg: #12171b !important; --card: #1a2126 !important; --ink: #e7ecef !important }",
+    "no panel at the side": ".side { display: none }",
+    "one column": ".split { display: block !important }",
+    "a header over the page": "header { position: absolute; width: 100% }",
+    "a header overlapped": "nav { margin-left: -8rem }",
+}
+
+
+def test_faults_are_seen_and_other_fonts_are_not(tab: Tab, blank: Any) -> None:
+    page = show(tab, "machines?group=zone", ".tile", "light")
+    kept = looks.golden(blank, "machines-1280-light")
+    for rules in (*HARMLESS, *FAULTS.values()):
+        styled(page, rules)
+        colour, ink = looks.differences(picture(tab, blank), kept)
+        overlaps = looks.overlaps(page)
+        is_seen = colour > looks.ALLOWED_COLOUR or ink > looks.ALLOWED_INK or overlaps != []
+        print(f"{rules}: colour {colour:.3f}, ink {ink:.3f}, {overlaps}")
+        assert is_seen == (rules not in HARMLESS), (rules, colour, ink, overlaps)
+
+
+def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: Path) -> None:
+    samples = [Sample(each / 5, 0.6, 0.3, 0.1, 0.2, 100) for each in range(70)]
+    days = [
+        DayOutcome(name, samples, hours_per_s=0.4, submitted=9, placed=9, services_placed=True)
+        for name in ("kube-default+usage", "cotenant+peak")
+    ]
+    path = tmp_path / "report.html"
+    demo_page.write(path, DemoConfig(), days)
+    page = chromium.new_page(viewport=NARROW)
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    for scheme, ground, rule in (("light", "rgb(246, 247, 248)", ""), ("dark", "rgb(18, 23, 27)", "color-contrast")):
+        page.emulate_media(color_scheme=scheme)
+        if scheme == "light":
+            page.goto(path.as_uri())
+        page.wait_for_selector(".plot svg.main-svg")
+        cut = page.evaluate(
+            "[...document.querySelectorAll('main *')].filter(e => !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"
+        )
+        assert (cut, problems) == ([], [])
+        assert axe(page, rule) == []
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+    page.close()

@@ -1,0 +1,100 @@
+"""CPUs that only services use: the exclusive scheduler of the machine, and of one cgroup. The guest's second CPU is online for these cases."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.node.guest.zones.conftest import ROOT, Group, burn
+
+from cotenant.drivers.ebpf import sched_ext
+from cotenant.drivers.ebpf.libbpf import objects_folder
+from cotenant.drivers.ebpf.sub_scheduler import SubSchedulers
+from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
+from cotenant.drivers.proc.topology import read_topology
+from cotenant.model.zones.setting import ExclusiveCpus, Mode
+from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.policy.zone.cores import own_cpus
+
+pytestmark = pytest.mark.skipif(
+    not (objects_folder() / "zone_exclusive.bpf.o").is_file(), reason="the schedulers are not built: make bpf"
+)
+SHARED, OWN = 0, 1
+
+
+@pytest.fixture(scope="module")
+def second_cpu() -> Iterator[None]:
+    online = Path("/sys/devices/system/cpu/cpu1/online")
+    online.write_text("1")
+    yield
+    online.write_text("0")
+
+
+def cpu_of(pid: int) -> int:
+    """The CPU that a process ran on last (proc_pid_stat(5), field 39)."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[36])
+
+
+def pinned() -> None:
+    os.sched_setaffinity(0, {OWN})
+    burn()
+
+
+def used(groups: tuple[Group, Group], seconds: float) -> tuple[float, float]:
+    """CPUs used by both groups. With two CPUs the guest's clocks are uneven: the sum can be a fifth above or below what there is."""
+    before, start = [each.used_s() for each in groups], time.perf_counter()
+    time.sleep(seconds)
+    took = time.perf_counter() - start
+    service, batch = ((each.used_s() - then) / took for each, then in zip(groups, before, strict=True))
+    return service, batch
+
+
+def check_sides(zone: ZoneSchedulers, service: Group, batch: Group) -> None:
+    """Batch has the shared CPU and never the other one; services have that, and the shared one while no batch wants it."""
+    zone.maps.put(service.id, ZoneRow(ZoneClass.SERVICE))
+    zone.maps.put(batch.id, ZoneRow(ZoneClass.BATCH))
+    zone.attach(Mode.EXCLUSIVE)
+    with batch.run(burn) as first, batch.run(burn) as second:
+        time.sleep(0.1)  # until both are in their group
+        seen = set()
+        for _ in range(10):
+            time.sleep(0.02)
+            seen |= {cpu_of(first), cpu_of(second)}
+        assert seen == {SHARED}, "also while services are idle"
+        with service.burning(2):
+            got = used((service, batch), 0.4)
+            assert 0.4 < got[0] / sum(got) < 0.6, got
+    with service.burning(2):
+        time.sleep(0.1)
+        got = used((service, batch), 0.3)
+        assert got[0] > 1.4, got
+    assert zone.verify(), zone.maps.last_exit()
+
+
+def test_batch_never_runs_on_the_services_cpus(groups, second_cpu):
+    service, batch = groups
+    own = own_cpus(read_topology(), ExclusiveCpus())
+    assert own == (OWN,)
+    with ZoneSchedulers("exclusive", [Mode.EXCLUSIVE], own_cpus=own, starved_ms=200) as zone:
+        check_sides(zone, service, batch)
+        before = zone.maps.counts()["overdue"]
+        with service.burning(), batch.run(pinned):
+            got = used(groups, 0.8)
+        # batch that may run nowhere else is not stalled: a slice of 4 ms each 0.2 s
+        assert 0.005 < got[1] < 0.1, got
+        assert 2 <= zone.maps.counts()["overdue"] - before <= 16
+        zone.remove()
+
+
+def test_the_same_within_one_cgroup(groups, second_cpu):
+    if not sched_ext.has_sub_schedulers():
+        pytest.skip("Linux 7.3 or later")
+    home = Group("own")
+    home.set("cgroup.subtree_control", "+cpu")
+    with SubSchedulers("own", home.id, [Mode.EXCLUSIVE], own_cpus=(OWN,)) as zone:
+        check_sides(zone, Group("own/service"), Group("own/batch"))
+        zone.remove()
+    (ROOT / "own" / "cgroup.subtree_control").write_text("-cpu")

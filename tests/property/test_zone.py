@@ -1,0 +1,136 @@
+"""Whatever a zone is told, in whatever order: its states change legally, a canary ends, and no change comes within the dwell time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from cotenant.engine.zones.zone import Zone, ZoneLimits
+from cotenant.model.zones.reading import GroupReading, ZoneReading
+from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneInstruction, ZoneState
+from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
+from cotenant.policy.zone.deciding import ZoneConfig
+
+ROWS = {"web": ZoneRow(ZoneClass.SERVICE, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH)}
+LADDERS = [
+    (Setting(Backend.SUB, Mode.WEIGHTED), Setting(Backend.ROOT, Mode.WEIGHTED), Setting(Backend.WEIGHTS)),
+    (Setting(Backend.ROOT, Mode.LATENCY), Setting(Backend.WEIGHTS)),
+    (Setting(Backend.ROOT, Mode.THROUGHPUT),),
+    (Setting(Backend.WEIGHTS),),
+]
+LIMITS = ZoneLimits(canary_s=5, dwell_s=15, ban_s=60)
+
+
+class ZoneMachine(RuleBasedStateMachine):
+    """A zone and a kernel that obeys, refuses, lies and ejects."""
+
+    @initialize(ladder=st.sampled_from(LADDERS))
+    def begin(self, ladder: tuple[Setting, ...]) -> None:
+        self.zone = Zone("shop", ROWS, ladder, config=ZoneConfig(calm_s=20), limits=LIMITS)
+        self.now = 0.0
+        self.changed: float | None = None  # when the zone last changed by its own decision
+        self.attached: Setting | None = None
+        self.kernel_rows: dict[str, ZoneRow] = {}
+        self.canary_since: float | None = None
+
+    def carry_out(self, instructions: tuple[ZoneInstruction, ...]) -> None:
+        for each in instructions:
+            match each:
+                case PutRows(rows):
+                    self.kernel_rows.update(rows)
+                case Attach(setting):
+                    self.attached = setting
+                case Detach():
+                    self.attached = None
+                case Verify(setting):
+                    assert setting == self.attached
+
+    @rule(known=st.booleans())
+    def start(self, known: bool) -> None:
+        if self.zone.state in (ZoneState.DEFINED, ZoneState.FAILED):
+            before = ZoneReading(1.0, (GroupReading("web", ZoneClass.SERVICE, 5),)) if known else None
+            self.carry_out(self.zone.start(self.now, before))
+
+    @rule(accepts=st.booleans(), runs=st.booleans())
+    def kernel_answers(self, accepts: bool, runs: bool) -> None:
+        if self.zone.state is not ZoneState.PREPARING:
+            return
+        if not accepts:
+            self.carry_out(self.zone.refused(self.now, "because"))
+            return
+        self.carry_out(self.zone.attached(self.now))
+        self.carry_out(self.zone.verified(self.now, runs))
+        self.canary_since = self.now
+
+    @rule(
+        late=st.sampled_from([0, 1, 3, 9, 100]),
+        seconds=st.sampled_from([1.0, 3.0, 10.0]),
+        batch=st.sampled_from([0, 10**6]),
+        burn=st.sampled_from([None, 0.1, 3.0]),
+    )
+    def measure(self, late: int, seconds: float, batch: int, burn: float | None) -> None:
+        self.now += seconds
+        before = self.zone.state
+        groups = (
+            GroupReading("web", ZoneClass.SERVICE, late, burn=burn),
+            GroupReading("batch", ZoneClass.BATCH, cpu_us=batch),
+        )
+        instructions = self.zone.measured(self.now, ZoneReading(seconds, groups))
+        if before is ZoneState.ACTIVE and instructions:
+            assert self.changed is None or self.now - self.changed >= LIMITS.dwell_s
+            self.changed = self.now
+            self.canary_since = self.now
+        if before is ZoneState.CANARY and self.canary_since is not None:
+            assert self.zone.state is not ZoneState.CANARY or self.now - self.canary_since < LIMITS.canary_s
+        self.carry_out(instructions)
+
+    @rule()
+    def eject(self) -> None:
+        was = self.zone.setting
+        running = self.zone.state in (ZoneState.CANARY, ZoneState.ACTIVE) and was.mode is not None
+        self.carry_out(self.zone.ejected(self.now, SchedulerExit(1, 1026, "runnable task stall", "spin[7]")))
+        if running:
+            assert self.zone.setting != was
+            assert was in self.zone.banned(self.now)
+
+    @rule(usual=st.sampled_from([ROWS, {}, {"web": ROWS["web"]}, {**ROWS, "new": ROWS["web"]}, {"web": ROWS["batch"]}]))
+    def pods_come_and_go(self, usual: dict[str, ZoneRow]) -> None:
+        state, setting = self.zone.state, self.zone.setting
+        instructions = self.zone.members(usual)
+        if instructions:
+            self.kernel_rows = {}
+        self.carry_out(instructions)
+        assert self.zone.rows.keys() == usual.keys()
+        assert (self.zone.state, self.zone.setting) == (state, setting)
+
+    @rule(mode=st.sampled_from(list(Mode)))
+    def user_switches(self, mode: Mode) -> None:
+        if self.zone.state is ZoneState.ACTIVE and self.zone.setting.mode is not None:
+            instructions = self.zone.request(self.now, Setting(self.zone.setting.backend, mode))
+            self.carry_out(instructions)
+            if instructions:
+                self.changed = self.now
+
+    @invariant()
+    def holds(self) -> None:
+        if not hasattr(self, "zone"):
+            return
+        self.zone.validate()
+        if self.zone.state is not ZoneState.DEFINED:
+            assert self.kernel_rows == self.zone.rows
+        if self.zone.state in (ZoneState.PREPARING, ZoneState.CANARY, ZoneState.ACTIVE):
+            assert self.attached == self.zone.setting
+        if self.zone.state is ZoneState.FAILED:
+            assert self.attached is None
+
+    def teardown(self) -> None:
+        if hasattr(self, "zone"):
+            self.carry_out(self.zone.destroy())
+            assert self.attached is None
+
+
+TestZone = pytest.mark.slow(ZoneMachine.TestCase)
+TestZone.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

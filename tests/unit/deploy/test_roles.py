@@ -1,0 +1,299 @@
+"""The roles in deploy/ grant the verbs that each process uses, and no others.
+
+The calls are found in the source: every module that a process imports is searched for calls of the API client and for watched kinds, so a call
+that no test runs counts too. The extender's role is compared in tests/kube/test_extender_manifests.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+import cotenant
+from cotenant.drivers.kube.kinds.event import EVENTS
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.pod.schema import PODS
+
+SOURCE = Path(cotenant.__file__).parent
+DEPLOY = Path(__file__).parents[3] / "deploy"
+CLIENT = {"client", "_client", "_api", "api"}
+VERBS = {
+    "get": ("get", ""),
+    "has_any": ("list", ""),
+    "create": ("create", ""),
+    "update": ("update", ""),
+    "patch": ("patch", ""),
+    "delete": ("delete", ""),
+    "patch_status": ("patch", "status"),
+}
+WATCHING = {"handle", "keep", "deliver", "Reflector", "CustomKind"}
+TAKING_A_KIND = WATCHING | set(VERBS) | {"set_status"}
+BY_OPERATION = {  # calls of the client that name no kind
+    "bind": ("create", PODS, "binding"),
+    "evict": ("create", PODS, "eviction"),
+    "create_event": ("create", EVENTS, ""),
+}
+
+
+class Use(NamedTuple):
+    """A right: a verb on a resource of a group; the resource may have a subresource."""
+
+    verb: str
+    group: str
+    resource: str
+
+
+class Process(NamedTuple):
+    """A process: the module that starts it, its role, and what its deployment does not do, though the module could."""
+
+    entry: str
+    role: str
+    unused: frozenset[Use] = frozenset()
+    foreign: tuple[str, ...] = ()  # modules that it imports and whose calls it does not make
+    paths: frozenset[Use] = frozenset()  # what it requests by a path, which the source does not show as a kind
+
+
+PROCESSES = {
+    "scheduler": Process(
+        "cotenant.services.scheduler.process",
+        "scheduler/rbac.yaml",
+        unused=frozenset({Use("patch", "slo.cotenant.io", "workloadprofiles")}),  # its definition has the subresource
+    ),
+    "manager": Process("cotenant.services.manager.main", "manager/rbac.yaml"),
+    "rebalancer": Process(
+        "cotenant.services.rebalancer.main",
+        "rebalancer/rbac.yaml",
+        foreign=(  # it has the scheduler's engine and watches, and none of its writes
+            "cotenant.services.reporting.identity",
+            "cotenant.services.scheduler.actions",
+            "cotenant.drivers.kube.kinds.custom.pod_group",
+            "cotenant.drivers.kube.kinds.custom.workload_pod_group",
+        ),
+    ),
+    "agent": Process(
+        "cotenant.services.agent.main",
+        "node/rbac.yaml",
+        unused=frozenset({Use("patch", "slo.cotenant.io", "controlzones/status")}),  # with node.zones
+    ),
+    "credit": Process("cotenant.services.credit.process", "credit/rbac.yaml"),
+    "console": Process(
+        "cotenant.services.console.main",
+        "console/rbac.yaml",
+        foreign=("cotenant.services.manager.watches",),  # names of the ConfigMap
+        paths=frozenset({Use("list", "metrics.k8s.io", "nodes"), Use("list", "metrics.k8s.io", "pods")}),
+    ),
+    "traces": Process(
+        "cotenant.services.traces.process",
+        "traces/rbac.yaml",
+        # with --request-moves, which the manifests leave out as their rebalancer makes a dry run; the chart's test has it
+        unused=frozenset({Use("get", "", "pods"), Use("create", "scheduling.koordinator.sh", "podmigrationjobs")}),
+    ),
+    "withdraw": Process(
+        "cotenant.services.withdrawal.withdrawing",
+        "uninstall/rbac.yaml",
+        paths=frozenset(  # of both kinds, in a loop
+            Use("delete", "admissionregistration.k8s.io", f"{each}webhookconfigurations")
+            for each in ("mutating", "validating")
+        ),
+    ),
+    "webhook": Process(
+        "cotenant.services.webhook.process",
+        "webhook/rbac.yaml",
+        frozenset(
+            {
+                Use("create", "", "events"),  # it records none
+                Use("patch", "", "events"),
+                Use("create", "admissionregistration.k8s.io", "mutatingwebhookconfigurations"),  # --register
+                Use("create", "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+            }
+        ),
+    ),
+}
+
+
+@cache
+def tree(module: str) -> ast.Module | None:
+    path = SOURCE.parent / Path(*module.split("."))
+    for each in (path.with_suffix(".py"), path / "__init__.py"):
+        if each.is_file():
+            return ast.parse(each.read_text())
+    return None
+
+
+def imported(module: str) -> Iterator[str]:
+    parsed = tree(module)
+    for node in ast.walk(parsed) if parsed is not None else ():
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cotenant"):
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("cotenant"))
+
+
+def reached(entry: str) -> set[str]:
+    """Every module that the entry imports, directly or not."""
+    found: set[str] = set()
+    waiting = [entry]
+    while waiting:
+        module = waiting.pop()
+        if module not in found and tree(module) is not None:
+            found.add(module)
+            waiting += imported(module)
+    return found
+
+
+def uses(module: str) -> Iterator[Use]:
+    """The rights that calls in a module need."""
+    parsed = tree(module)
+    assert parsed is not None
+    if module == "cotenant.drivers.kube.client.client":
+        return  # its methods are counted where they are called
+    names = vars(importlib.import_module(module))
+    for loop in (node for node in ast.walk(parsed) if isinstance(node, ast.For)):
+        if any(_called(node) in WATCHING for node in ast.walk(loop)):
+            for name in (node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)):
+                yield from _watched(names.get(name))
+    for call in (node for node in ast.walk(parsed) if isinstance(node, ast.Call)):
+        function, called = call.func, _called(call)
+        kinds = list(_kinds(call.args[0], parsed, names)) if call.args and called in TAKING_A_KIND else []
+        for kind in kinds:
+            if called in WATCHING:
+                yield from _watched(kind)
+            elif called in VERBS:
+                verb, sub = VERBS[called]
+                for keyword in call.keywords:
+                    if keyword.arg == "subresource" and isinstance(keyword.value, ast.Constant):
+                        sub = str(keyword.value.value)
+                yield Use(verb, kind.group, f"{kind.plural}/{sub}" if sub else kind.plural)
+            else:  # set_status; without the subresource in the definition the object itself is patched
+                yield from (Use("patch", kind.group, each) for each in (f"{kind.plural}/status", kind.plural))
+        if not kinds and called in BY_OPERATION and _is_client(function):
+            verb, on, sub = BY_OPERATION[called]
+            yield Use(verb, on.group, f"{on.plural}/{sub}" if sub else on.plural)
+        elif called == "request" and _is_client(function) and len(call.args) > 1:
+            yield from _request(call, names)
+
+
+def _kinds(written: ast.expr, parsed: ast.Module, names: Mapping[str, object]) -> Iterator[Kind[Any]]:
+    """The kinds that an argument may be: a constant, or a variable that was assigned from constants or by a function that returns them."""
+    if not isinstance(written, ast.Name):
+        return
+    found = names.get(written.id)
+    if isinstance(found, Kind):
+        yield found
+        return
+    for each in ast.walk(parsed):
+        targets = (
+            [n.id for t in each.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            if isinstance(each, ast.Assign)
+            else []
+        )
+        if written.id not in targets:
+            continue
+        assert isinstance(each, ast.Assign)
+        for name in (node.id for node in ast.walk(each.value) if isinstance(node, ast.Name)):
+            value = names.get(name)
+            if isinstance(value, Kind):
+                yield value
+            elif isinstance(value, FunctionType) and value.__module__.startswith("cotenant"):
+                yield from _returned(value)
+
+
+def _returned(function: FunctionType) -> Iterator[Kind[Any]]:
+    parsed = tree(function.__module__)
+    for each in ast.walk(parsed) if parsed is not None else ():
+        if isinstance(each, ast.FunctionDef) and each.name == function.__name__:
+            values = (function.__globals__.get(node.id) for node in ast.walk(each) if isinstance(node, ast.Name))
+            yield from (value for value in values if isinstance(value, Kind))
+
+
+def _called(node: ast.AST) -> str:
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _watched(kind: object) -> Iterator[Use]:
+    if isinstance(kind, Kind):
+        yield from (Use(verb, kind.group, kind.plural) for verb in ("list", "watch"))
+
+
+def _is_client(function: ast.expr) -> bool:
+    owner = function.value if isinstance(function, ast.Attribute) else None
+    return getattr(owner, "attr", getattr(owner, "id", "")) in CLIENT
+
+
+def _request(call: ast.Call, names: dict[str, object]) -> Iterator[Use]:
+    """`client.request("POST", KIND.path(namespace, name, "sub"))`."""
+    method, path = call.args[0], call.args[1]
+    if not (isinstance(path, ast.Call) and isinstance(path.func, ast.Attribute) and isinstance(method, ast.Constant)):
+        return
+    kind = names.get(getattr(path.func.value, "id", ""))
+    if isinstance(kind, Kind):
+        verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method.value]
+        if verb == "get" and len(path.args) < 2:
+            verb = "list"  # without a name
+        sub = path.args[2].value if len(path.args) > 2 and isinstance(path.args[2], ast.Constant) else ""
+        yield Use(verb, kind.group, f"{kind.plural}/{sub}" if sub else kind.plural)
+
+
+def granted(role: str) -> set[Use]:
+    return {
+        Use(verb, group, resource)
+        for document in yaml.safe_load_all((DEPLOY / role).read_text())
+        if document
+        for rule in document.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_role_grants_the_verbs_that_its_process_uses_and_no_others(name: str) -> None:
+    process = PROCESSES[name]
+    own = {module for module in reached(process.entry) if not module.startswith(process.foreign or "-")}
+    needed = ({use for module in own for use in uses(module)} | process.paths) - process.unused
+    has = granted(process.role)
+    assert needed - has == set(), "used and not granted"
+    assert has - needed == set(), "granted and not used"
+
+
+def test_the_policy_of_the_node_agent_covers_everything_that_its_role_may_write_but_evictions() -> None:
+    policy, binding = yaml.safe_load_all((DEPLOY / "node/admission-policy.yaml").read_text())
+    covered = {
+        (group, resource)
+        for rule in policy["spec"]["matchConstraints"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if set(rule["operations"]) == {"CREATE", "UPDATE"}
+    }
+    written = {
+        (use.group, use.resource) for use in granted("node/rbac.yaml") if use.verb not in ("get", "list", "watch")
+    }
+    assert covered == written - {("", "pods/eviction")}
+    roles = list(yaml.safe_load_all((DEPLOY / "node/rbac.yaml").read_text()))
+    (subject,) = next(each for each in roles if each["kind"] == "ClusterRoleBinding")["subjects"]
+    user = f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    assert [user in each["expression"] for each in policy["spec"]["matchConditions"]] == [True]
+    assert (policy["spec"]["failurePolicy"], binding["spec"]["policyName"]) == ("Fail", policy["metadata"]["name"])
+    assert "Deny" in binding["spec"]["validationActions"]
+
+
+def test_the_agent_gets_a_token_that_names_its_node() -> None:
+    """Only a token that the kubelet projects is bound to the pod, and has the claim that the policy compares."""
+    documents = yaml.safe_load_all((DEPLOY / "node/daemonset.yaml").read_text())
+    (daemons,) = (each for each in documents if each and each["kind"] == "DaemonSet")
+    sources = [
+        source
+        for volume in daemons["spec"]["template"]["spec"]["volumes"]
+        for source in volume.get("projected", {}).get("sources", ())
+    ]
+    assert any("serviceAccountToken" in source for source in sources)

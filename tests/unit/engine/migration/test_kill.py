@@ -1,0 +1,230 @@
+"""A rebalancer that is killed after any write: the next one ends the job, and no reservation or evicted pod is left behind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from tests.fakes.migration_world import Killed, MigrationWorld
+
+from cotenant.engine.migration.migrations import MigrationSettings
+from cotenant.engine.migration.steps import Simulated
+from cotenant.model.groups.migration import EvictPolicy, JobMode, JobPhase, JobReason, MoveNote, PodRef, Step
+from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit
+
+MOST_WRITES = 20
+
+
+def _plain(world: MigrationWorld) -> None:
+    world.job()
+
+
+def _direct(world: MigrationWorld) -> None:
+    world.job(mode=JobMode.EVICT_DIRECTLY)
+
+
+def _soft(world: MigrationWorld) -> None:
+    world.job(policy=EvictPolicy.SOFT)
+
+
+def _without_uid(world: MigrationWorld) -> None:
+    world.job(pod=PodRef("default", "web-1"))
+
+
+def _no_room(world: MigrationWorld) -> None:
+    world.schedules = False
+    world.job()
+
+
+def _budget(world: MigrationWorld) -> None:
+    world.budget = lambda: False
+    world.job()
+
+
+def _budget_later(world: MigrationWorld) -> None:
+    start_s = world.now_s
+    world.budget = lambda: world.now_s > start_s + 60
+    world.job()
+
+
+def _requested(world: MigrationWorld) -> None:
+    world.simulated = Simulated(PodRef("default", "web-2", "u2"), MoveNote(node="old-node", target="new-node"))
+    world.job(what_if=True, alternatives=("default/web-2",), is_ours=False)
+
+
+def _requested_in_vain(world: MigrationWorld) -> None:
+    world.simulated = Simulated(why="default/web-1: the scheduler finds no node", final=True)
+    world.job(what_if=True, is_ours=False)
+
+
+SCENES: dict[str, tuple[Callable[[MigrationWorld], None], JobPhase]] = {
+    "reservation first": (_plain, JobPhase.SUCCEEDED),
+    "evict directly": (_direct, JobPhase.SUCCEEDED),
+    "soft eviction": (_soft, JobPhase.SUCCEEDED),
+    "a job without the pod's UID": (_without_uid, JobPhase.SUCCEEDED),
+    "no node for the reservation": (_no_room, JobPhase.FAILED),
+    "a budget that never allows it": (_budget, JobPhase.FAILED),
+    "a requested move": (_requested, JobPhase.SUCCEEDED),
+    "a budget that allows it later": (_budget_later, JobPhase.SUCCEEDED),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_killed_after_any_write(scene: str) -> None:
+    prepare, wanted = SCENES[scene]
+    killed = 0
+    for kill_after in range(1, MOST_WRITES):
+        world = MigrationWorld(kill_after=kill_after)
+        prepare(world)
+        try:
+            world.run(110)
+        except Killed:
+            killed += 1
+            world.restart()
+            world.turn()
+            world.run(110)
+        world.check()
+        assert world.jobs["job"].phase is wanted, world.jobs["job"]
+    assert killed >= 3
+
+
+def test_killed_twice_anywhere_while_the_others_go_on() -> None:
+    for seed in range(150):
+        rng = random.Random(seed)
+        world = MigrationWorld()
+        prepare, _ = rng.choice(list(SCENES.values()))
+        prepare(world)
+        for _ in range(2):
+            world.kill_after = world.writes + rng.randrange(1, 8)
+            try:
+                world.run(rng.randrange(40))
+            except Killed:
+                world.restart()
+                for _ in range(rng.randrange(30)):
+                    world.turn()
+        world.kill_after = None
+        world.restart()
+        world.run(120)
+        world.check()
+
+
+@pytest.mark.parametrize("kill_after", range(1, 8))
+def test_a_job_that_is_deleted_while_no_rebalancer_runs_leaves_no_reservation(kill_after: int) -> None:
+    world = MigrationWorld(kill_after=kill_after)
+    world.job(ttl_s=0.0)
+    with pytest.raises(Killed):
+        world.run()
+    world.jobs.clear()
+    world.restart()
+    world.run()
+    world.check()
+
+
+def test_a_pod_that_was_replaced_meanwhile_is_not_evicted() -> None:
+    world = MigrationWorld()
+    world.job(pod=PodRef("default", "web-1", "older"))
+    world.run()
+    world.check()
+    assert world.jobs["job"].status_reason == JobReason.MISSING_POD
+    assert not world.evicted
+
+
+def test_rates_survive_a_restart() -> None:
+    world = MigrationWorld(replicas=12, settings=MigrationSettings(per_minute=2))
+    for i in range(1, 6):
+        world.job(name=f"job-{i}", uid=f"job-uid-{i}", pod=PodRef("default", f"web-{i}", f"u{i}"), forced=True)
+        made = world.jobs.pop("job")
+        world.jobs[made.name] = made
+    per_minute: list[float] = []
+    for _ in range(70):
+        before = len(world.evicted)
+        world.restart()
+        world.act()
+        per_minute += [world.now_s] * (len(world.evicted) - before)
+        world.turn()
+    assert len(per_minute) == 5
+    assert all(later - earlier > 60 for earlier, later in zip(per_minute, per_minute[2:], strict=False))
+
+
+def test_a_workload_moves_one_replica_in_its_time() -> None:
+    world = MigrationWorld()
+    for i in (1, 2):
+        world.jobs[f"job-{i}"] = world.job(name=f"job-{i}", uid=f"job-uid-{i}", pod=PodRef("default", f"web-{i}", f"u{i}"), ttl_s=900.0)  # fmt: skip
+        world.jobs.pop("job")
+    world.run(50)
+    assert len(world.evicted) == 1
+    assert "its workload was moved less than 300 s ago" in world.engine.waits("job-2")
+    world.run(80)
+    assert len(world.evicted) == 2
+    world.check()
+
+
+def test_two_writes_of_one_version_do_not_both_count() -> None:
+    world = MigrationWorld()
+    job = world.job()
+    world.act()
+    assert world._store(job, job) == "conflict"
+
+
+def test_an_ended_job_is_deleted_after_its_time() -> None:
+    world = MigrationWorld(settings=MigrationSettings(kept_s=600.0))
+    world.job()
+    world.run(20)
+    assert world.jobs["job"].has(Step.POD_READY)
+    world.now_s += 1000.0
+    world.run(2)
+    assert not world.jobs
+
+
+def test_two_jobs_of_one_workload_do_not_take_each_others_reservation() -> None:
+    world = MigrationWorld(replicas=6, settings=MigrationSettings(per_workload=ObjectLimit(0.0)))
+    for i in (1, 2, 3):
+        world.jobs[f"job-{i}"] = world.job(name=f"job-{i}", uid=f"job-uid-{i}", pod=PodRef("default", f"web-{i}", f"u{i}"))  # fmt: skip
+        world.jobs.pop("job")
+    world.run(100)
+    world.check()
+    assert {job.phase for job in world.jobs.values()} == {JobPhase.SUCCEEDED}
+    assert len({job.new_pod for job in world.jobs.values()}) == 3
+
+
+def test_a_requested_move_is_about_the_pod_that_was_chosen() -> None:
+    world = MigrationWorld()
+    _requested(world)
+    world.run()
+    world.check()
+    job = world.jobs["job"]
+    assert (job.pod.name, job.phase, world.evicted) == ("web-2", JobPhase.SUCCEEDED, ["u2"])
+    assert world.simulations == 1
+
+
+def test_a_requested_move_without_a_better_place_ends_with_the_reason() -> None:
+    world = MigrationWorld()
+    _requested_in_vain(world)
+    world.run()
+    job = world.jobs["job"]
+    assert (job.phase, job.status_reason) == (JobPhase.FAILED, JobReason.NO_BETTER_PLACE)
+    assert job.message == "default/web-1: the scheduler finds no node"
+    assert not world.evicted
+
+
+def test_a_requested_move_that_must_wait_is_simulated_again_until_its_time_is_over() -> None:
+    world = MigrationWorld()
+    world.simulated = Simulated(why="2 pods of a are moving, at most 2 may at a time")
+    world.job(what_if=True, ttl_s=120.0)
+    world.act()
+    assert world.engine.waits("job") == "2 pods of a are moving, at most 2 may at a time"
+    world.run()
+    assert 4 <= world.simulations <= 5
+    assert world.jobs["job"].status_reason == JobReason.TIMEOUT
+
+
+def test_one_request_is_simulated_a_turn() -> None:
+    world = MigrationWorld()
+    world.simulated = Simulated(why="not now")
+    for i in range(3):
+        made = world.job(name=f"job-{i}", uid=f"uid-{i}", what_if=True)
+        world.jobs[made.name] = made
+    world.jobs.pop("job")
+    world.act()
+    assert world.simulations == 1

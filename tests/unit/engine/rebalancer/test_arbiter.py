@@ -1,0 +1,95 @@
+"""Arbitration over a cluster: filters fail a job, limits make it wait, and what passes counts for the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.rebalancer.arbiter import ClusterArbiter
+from cotenant.engine.rebalancer.settings import MoveLimits, RebalancerSettings
+from cotenant.model.cluster.eviction import EvictionNotes
+from cotenant.model.cluster.labels import Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.migration import JobPhase, MigrationJob, PodRef
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+from cotenant.policy.rebalance.loads.pools import NodePool
+from cotenant.policy.rebalance.loads.thresholds import Percentages
+from cotenant.policy.rebalance.migration.arbitration import Verdict
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter
+from cotenant.policy.rebalance.migration.workload_limits import Share
+
+LOOSE = EvictionFilter(max_moving=Share(3), max_unavailable=Share(3))
+POOL = NodePool("p", Percentages({"cpu": 30}, {"cpu": 60}))
+
+
+def cluster(pods: int = 8) -> Cluster:
+    made = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+    for node in "ab":
+        made.node_seen(Node(node, Amounts.of({"cpu": 10_000, "memory": 1 << 36, "pods": 50})))
+    for i in range(pods):
+        owner = "web" if i % 2 else "other"
+        owned = (OwnedBy("apps/v1", "ReplicaSet", owner, f"uid-{owner}", True),)
+        pod = Pod(f"p{i}", requests=Amounts.of({"cpu": 100}), labels=Labels.of({"app": owner}), priority=i)
+        node = "a" if i < pods // 2 else "b"
+        made.pod_seen(ObservedPod(pod, f"u{i}", "cotenant", 0.0, node, Phase.RUNNING, owned_by=owned), 0.0)
+    return made
+
+
+def arbiter(made: Cluster, limits: MoveLimits | None = None, **more: Any) -> ClusterArbiter:
+    settings = RebalancerSettings((POOL,), filter=replace(LOOSE, **more), limits=limits or MoveLimits(per_node=None))
+    return ClusterArbiter(made, settings, {"uid-web": 4, "uid-other": 4}, lambda key: EvictionNotes(is_ready=True))
+
+
+def job(i: int, **more: Any) -> MigrationJob:
+    return MigrationJob(f"job-{i}", f"ju{i}", PodRef("default", f"p{i}", f"u{i}"), created_s=float(i), **more)
+
+
+def running(i: int, node: str = "a") -> MigrationJob:
+    return job(i, phase=JobPhase.RUNNING, node=node)
+
+
+def passed(found: Any) -> list[str]:
+    return [name for name, (verdict, _) in found.items() if verdict is Verdict.PASSED]
+
+
+def test_what_passes_counts_for_the_next_and_the_least_important_come_first() -> None:
+    found = arbiter(cluster(), MoveLimits(per_node=2)).arbitrate([job(i) for i in range(8)], [], 0.0)
+    assert sorted(passed(found)) == ["job-0", "job-1", "job-4", "job-5"]
+    assert found["job-2"] == (Verdict.WAITING, "2 pods of a are moving, at most 2 may at a time")
+
+
+def test_moves_under_way_count_also_where_their_pod_is_gone() -> None:
+    made = cluster()
+    made.pod_gone("u0", 0.0)
+    limits = MoveLimits(per_node=1)
+    found = arbiter(made, limits).arbitrate([job(1), job(4)], [running(0)], 0.0)
+    assert passed(found) == ["job-4"]
+    assert passed(arbiter(made, MoveLimits(globally=2)).arbitrate([job(1), job(4)], [running(0)], 0.0)) == ["job-1"]
+
+
+def test_a_pod_that_moves_already_and_a_filter_fail_a_job() -> None:
+    found = arbiter(cluster()).arbitrate([replace(job(1), name="again")], [running(1)], 0.0)
+    assert found["again"] == (Verdict.FAILED, "job job-1 moves this pod already")
+    found = arbiter(cluster(), exclude=("default",)).arbitrate([job(1)], [], 0.0)
+    assert found["job-1"] == (Verdict.FAILED, "namespace default is excluded")
+
+
+def test_budgets_are_shared_and_a_missing_pod_passes_so_that_its_job_ends() -> None:
+    made = cluster()
+    made.budget_seen(DisruptionBudget("default", "web", LabelSelector.of({"app": "web"}), 1))
+    found = arbiter(made).arbitrate([job(1), job(3), job(99)], [], 0.0)
+    assert sorted(passed(found)) == ["job-1", "job-99"]
+    assert found["job-3"][1] == "PodDisruptionBudget default/web allows no further disruption now"
+
+
+def test_the_replicas_of_a_workload() -> None:
+    found = arbiter(cluster(), max_moving=Share(2)).arbitrate([job(1), job(3), job(5), job(2)], [], 0.0)
+    assert sorted(passed(found)) == ["job-1", "job-2", "job-3"]
+    assert found["job-5"][1] == "2 of 4 replicas are moving, at most 2 may"

@@ -1,0 +1,319 @@
+"""Kinds of moves other than LowNodeLoad on the scheduling engine: repairs, room for pods that wait, emptied nodes, missed objectives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.rebalancer.jobs import job_of, kind_of
+from cotenant.engine.rebalancer.plan import Plan
+from cotenant.engine.rebalancer.planner import Planner
+from cotenant.engine.rebalancer.settings import (
+    ActingSettings,
+    Defragmentation,
+    MissedObjectives,
+    MoveKinds,
+    MoveLimits,
+    Packing,
+    PodScope,
+    RebalancerSettings,
+)
+from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
+from cotenant.model.cluster.eviction import EvictionNotes
+from cotenant.model.cluster.labels import Labels, LabelSelector
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.pod import Estimate, Pod
+from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.cluster.taints import Effect, Taint
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
+from cotenant.model.resources import Amounts
+from cotenant.policy.placement.profiles import profile
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter, Gate
+from cotenant.policy.rebalance.violations.contract import Rule
+
+NOW = 1000.0
+GIB = 1 << 30
+WEB = LabelSelector.of({"app": "web"})
+
+
+class World:
+    """A cluster of nodes with 10 cores, without LowNodeLoad."""
+
+    def __init__(self, kinds: MoveKinds, limits: MoveLimits | None = None) -> None:
+        self.cluster = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
+        settings = RebalancerSettings(
+            (),
+            filter=EvictionFilter(skip=frozenset({Gate.MAX_UNAVAILABLE, Gate.MAX_MOVING, Gate.EXPECTED_REPLICAS})),
+            limits=limits or MoveLimits(per_node=None),
+            kinds=kinds,
+        )
+        self.notes: dict[str, EvictionNotes] = {}
+        self.planner = Planner(self.cluster, settings, lambda key: self.notes.get(key, EvictionNotes(is_ready=True)))
+        self.planner.workload_seen("uid-w", 20)
+
+    def node(self, name: str, cpu_m: int = 10_000, **more: Any) -> None:
+        labels = Labels.of({"kubernetes.io/hostname": name, **more.pop("labels", {})})
+        amounts = Amounts.of({"cpu": cpu_m, "memory": 64 * GIB, "pods": 20})
+        self.cluster.node_seen(Node(name, amounts, labels, **more))
+
+    def pod(self, name: str, node: str, cpu_m: int = 1000, owned: bool = True, **more: Any) -> None:
+        owners = (OwnedBy("apps/v1", "ReplicaSet", "w", "uid-w", True),) if owned else ()
+        more.setdefault("labels", Labels.of({"app": "web"}))
+        pod = Pod(name, requests=Amounts.of({"cpu": cpu_m, "memory": GIB}), **more)
+        phase = Phase.RUNNING if node else Phase.PENDING
+        self.cluster.pod_seen(ObservedPod(pod, f"u-{name}", "cotenant", 0.0, node, phase, owned_by=owners), NOW)
+
+    def plan(self, **more: Any) -> Plan:
+        before = {entry.seen.uid: (entry.seen, entry.node) for entry in self.cluster.every_pod()}
+        found = self.planner.plan_beside(NOW, **more)
+        assert {entry.seen.uid: (entry.seen, entry.node) for entry in self.cluster.every_pod()} == before
+        self.cluster.validate()
+        return found
+
+
+def every_rule(**more: Any) -> MoveKinds:
+    return MoveKinds(dict.fromkeys(Rule, PodScope()), **more)
+
+
+def test_each_rule_moves_the_pod_that_violates_it() -> None:
+    world = World(every_rule())
+    world.node("a", labels={"disk": "hdd"}, taints=(Taint("gpu", "", Effect.NO_SCHEDULE),))
+    world.node("b", labels={"disk": "ssd"})
+    world.node("c", labels={"disk": "ssd"})
+    world.pod("selected", "a", node_selector=Labels.of({"disk": "ssd"}))
+    world.pod("tainted", "a")
+    lonely = (PodTerm("kubernetes.io/hostname", LabelSelector.of({"app": "x"})),)
+    world.pod("x1", "b", labels=Labels.of({"app": "x"}), anti_affinity=lonely, priority=5)
+    world.pod("x2", "b", labels=Labels.of({"app": "x"}), anti_affinity=lonely)
+    found = world.plan()
+    assert {move.pod: move.trigger for move in found.moves} == {
+        "default/selected": Rule.NODE_AFFINITY,
+        "default/tainted": Rule.NODE_TAINTS,
+        "default/x2": Rule.ANTI_AFFINITY,
+    }
+    assert {kind.trigger: (kind.considered, kind.solved) for kind in found.kinds} == {
+        Rule.NODE_AFFINITY: (1, 1),
+        Rule.NODE_TAINTS: (1, 1),
+        Rule.ANTI_AFFINITY: (1, 1),
+        Rule.SPREAD: (0, 0),
+    }
+    assert next(move.target for move in found.moves if move.pod == "default/x2") == "c"
+    assert world.plan() == found
+
+
+def test_a_pod_without_another_place_stays_with_the_schedulers_reason() -> None:
+    world = World(every_rule())
+    world.node("a", labels={"disk": "hdd"})
+    world.node("b", labels={"disk": "hdd"})
+    world.pod("selected", "a", node_selector=Labels.of({"disk": "ssd"}))
+    (kept,) = world.plan().kept
+    assert kept.reason.startswith("a does not satisfy its required node affinity; the scheduler finds no node: ")
+    assert kept.trigger == Rule.NODE_AFFINITY
+
+
+def test_spread_within_a_budget_and_in_scope() -> None:
+    rule = SpreadConstraint("kubernetes.io/hostname", WEB)
+    for allowed, moves in ((5, 2), (1, 1)):
+        world = World(every_rule())
+        for name in "abc":
+            world.node(name)
+        for i in range(4):
+            world.pod(f"p{i}", "a", spread=(rule,))
+        world.cluster.budget_seen(DisruptionBudget("default", "web", LabelSelector(), allowed=allowed))
+        assert len(world.plan().moves) == moves
+    world = World(MoveKinds({Rule.SPREAD: PodScope(exclude=("default",))}))
+    world.node("a")
+    world.node("b")
+    for i in range(4):
+        world.pod(f"p{i}", "a", spread=(rule,))
+    assert not world.plan().moves
+
+
+def fragmented(**more: Any) -> World:
+    """Two nodes of 10 cores with 7 and 8 requested; a pod of 6 cores waits."""
+    world = World(MoveKinds(defragmentation=Defragmentation(**more)))
+    world.node("a")
+    world.node("b")
+    world.node("small", 4000)
+    for name, node, cpu_m in (("a1", "a", 3000), ("a2", "a", 2000), ("a3", "a", 2000), ("b1", "b", 6000), ("b2", "b", 2000)):  # fmt: skip
+        world.pod(name, node, cpu_m)
+    world.pod("waits", "", 6000, owned=False)
+    return world
+
+
+def test_the_fewest_pods_make_room_for_one_that_waits() -> None:
+    world = fragmented()
+    found = world.plan()
+    (move,) = found.moves
+    assert (move.pod, move.node, move.target) == ("default/a1", "a", "small")
+    assert (move.trigger, move.about) == ("Defragmentation", "default/waits")
+    assert (found.kinds[0].considered, found.kinds[0].solved) == (1, 1)
+    job = job_of(move, "uid-w", 20, ActingSettings(), NOW)
+    assert (job.trigger, job.reason) == ("Defragmentation", "frees room for default/waits, which waits")
+    assert kind_of(move) == "Defragmentation/default/waits"
+
+
+def test_pods_that_are_more_important_than_the_one_that_waits_are_not_moved_for_it() -> None:
+    world = fragmented()
+    for name in ("a1", "a2", "a3", "b1", "b2"):
+        entry = world.cluster.find(f"default/{name}")
+        assert entry is not None
+        world.cluster.pod_seen(replace(entry.seen, pod=replace(entry.seen.pod, priority=10)), NOW)
+    found = world.plan()
+    assert not found.moves
+    assert found.kept[0].reason == "no node has pods enough that may move"
+
+
+def test_a_pod_that_came_a_moment_ago_is_left_to_the_scheduler() -> None:
+    assert not fragmented(waits_s=5000.0).plan().moves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+def test_room_is_made_with_the_fewest_pods_of_all_plans_that_land(seed: int) -> None:
+    """Brute force: every set of at most two pods of one node, and every way to place them."""
+    rng = np.random.default_rng(seed)
+    world = World(MoveKinds(defragmentation=Defragmentation(most_pods=2)))
+    free = {}
+    pods: dict[str, list[int]] = {}
+    for name in "abc":
+        world.node(name)
+        pods[name] = [int(each) for each in rng.integers(1, 5, 3)]
+        while sum(pods[name]) > 10:
+            pods[name].pop()
+        free[name] = 10 - sum(pods[name])
+        for i, cores in enumerate(pods[name]):
+            world.pod(f"{name}{i}", name, 1000 * cores)
+    need = max(free.values()) + int(rng.integers(1, 4))
+    world.pod("waits", "", 1000 * need, owned=False)
+    best = None
+    for size in (1, 2):
+        for node, own in pods.items():
+            for chosen in combinations(range(len(own)), size):
+                amounts = [own[i] for i in chosen]
+                others = [free[name] for name in free if name != node]
+                if free[node] + sum(amounts) >= need and best is None and _lands(amounts, others):
+                    best = size
+    found = world.plan()
+    if best is None:
+        assert not found.moves
+    elif found.moves:  # the scheduler's own choice of nodes may leave no room for the second pod
+        assert len(found.moves) == best
+        assert len({move.node for move in found.moves}) == 1
+    else:
+        assert best == 2
+
+
+def _lands(amounts: list[int], free: list[int]) -> bool:
+    if not amounts:
+        return True
+    return any(
+        amounts[0] <= room and _lands(amounts[1:], [*free[:i], room - amounts[0], *free[i + 1 :]])
+        for i, room in enumerate(free)
+    )
+
+
+def packed(limits: MoveLimits | None = None) -> World:
+    world = World(MoveKinds(packing=Packing({"cpu": 30.0})), limits)
+    for name in "abc":
+        world.node(name)
+    for i in range(2):
+        world.pod(f"a{i}", "a")
+    for name in "bc":
+        world.pod(name, name, 5000)
+    return world
+
+
+def test_an_underused_node_is_emptied_whole() -> None:
+    found = packed().plan()
+    assert {move.pod for move in found.moves} == {"default/a0", "default/a1"}
+    assert {move.node for move in found.moves} == {"a"}
+    assert found.moves[0].reason == "a is underused, and all of its 2 pods fit elsewhere"
+    assert (found.kinds[0].trigger, found.kinds[0].solved) == ("HighNodeUtilization", 1)
+
+
+def test_a_node_of_which_one_pod_has_no_other_place_is_not_begun() -> None:
+    world = packed()
+    world.pod("pinned", "a", 500, node_selector=Labels.of({"kubernetes.io/hostname": "a"}))
+    found = world.plan()
+    assert not found.moves
+    assert found.kept[0].pod == "default/pinned"
+    assert found.kept[0].reason.startswith("the scheduler finds no node")
+    bare = packed()
+    bare.pod("bare", "a", 500, owned=False)
+    assert bare.plan().kept[0].reason == "no controller would create it again"
+
+
+def test_a_node_is_emptied_over_several_rounds_where_limits_say_so() -> None:
+    found = packed(MoveLimits(per_node=1)).plan()
+    assert len(found.moves) == 1
+    assert found.kept[0].reason == "in a later round: 1 pods of a are moving, at most 1 may at a time"
+
+
+def missing(estimate: bool = True) -> World:
+    """`victim` on `a` misses its objective beside a batch pod that presses; `b` is free."""
+    world = World(MoveKinds(objectives=MissedObjectives()))
+    world.node("a")
+    world.node("b")
+    service = Estimate(2.0, GIB, sensitivity=1.0, pressure=0.2, allowance=0.3) if estimate else None
+    batch = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=600.0) if estimate else None
+    prod: dict[str, Any] = {"qos": QoSClass.LS, "priority_class": PriorityClass.PROD, "priority": 9000}
+    world.pod("victim", "a", 2000, estimate=service, objective_p99_ms=10.0, **prod)
+    world.pod("batch", "a", 4000, estimate=batch, priority_class=PriorityClass.BATCH, priority=5000)
+    return world
+
+
+def measure(world: World, windows: int = 4) -> None:
+    for window in range(windows):
+        slow = MeasuredPod(Use(2000, GIB), PriorityClass.PROD, PodSignals(latency_p99_ms=25.0))
+        world.planner.metric_seen(
+            NodeMetric("a", 0.0, use=Use(6000, GIB), pods={"default/victim": slow}, system=Use()), NOW - 30.0 + 10 * window
+        )  # fmt: skip
+
+
+def test_the_cheaper_of_victim_and_culprit_moves_with_the_predicted_effect() -> None:
+    world = missing()
+    assert not world.plan().moves, "not without evidence"
+    measure(world)
+    found = world.plan()
+    (move,) = found.moves
+    assert (move.pod, move.target, move.about) == ("default/batch", "b", "default/victim")
+    assert "p99 is 2.50 of it" in move.reason
+    assert move.reason.endswith("moving default/batch costs less")
+    effect = move.effect
+    assert effect is not None
+    assert effect.source_before == pytest.approx(1.0 * (1.0 * 4.0 / 5.0) / 0.3 * 1.0, rel=0.5)
+    assert effect.source_after == 0.0
+    assert effect.violation_after < effect.violation_before
+    assert effect.basis == "declared"
+    assert not world.plan(done={kind_of(move)}).moves, "hysteresis: a pod was moved for it lately"
+
+
+def test_the_victim_moves_where_the_culprit_may_not() -> None:
+    world = missing()
+    measure(world)
+    world.notes["default/batch"] = EvictionNotes(is_ready=True, has_local_storage=True)
+    (move,) = world.plan().moves
+    assert (move.pod, move.target) == ("default/victim", "b")
+
+
+def test_no_move_without_a_gain_by_prediction() -> None:
+    world = missing()
+    measure(world)
+    press = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.2)
+    world.pod("tenant", "b", 5000, estimate=press, objective_p99_ms=10.0, labels=Labels.of({"app": "y"}))
+    assert not [move for move in world.plan().moves if move.pod == "default/victim"]
+
+
+def test_without_a_prediction_the_victim_itself_moves() -> None:
+    world = missing(estimate=False)
+    measure(world)
+    (move,) = world.plan().moves
+    assert move.pod == "default/victim"

@@ -1,0 +1,177 @@
+"""Objectives counted from spans: exactly at the threshold, by window and by replica, and bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fakes.spans import EPOCH_S, Given, batch_of
+
+from cotenant.drivers.otlp.resources import span_tags
+from cotenant.engine.traces.objectives import TrackedObjectives
+from cotenant.engine.traces.replicas import FORGOTTEN_S, Replicas
+from cotenant.engine.traces.slot_counts import SlotCounts, SlotRing
+from cotenant.engine.traces.trace_engine import TraceEngine
+from cotenant.model.errors import InvalidInput
+from cotenant.model.traces.objective import Indicator, ServiceObjective
+from cotenant.model.traces.spans import SpanKind, SpanSource
+from cotenant.policy.objective.burn import Counted
+
+NOW_S = float(EPOCH_S + 10)
+CART = ServiceObjective("default/cart", "", "cart", threshold_us=80_000)
+
+
+@pytest.fixture
+def engine() -> TraceEngine:
+    return TraceEngine(NOW_S, span_tags)
+
+
+def spans(*ms: float, service: str = "cart", name: str = "POST", kind: SpanKind = SpanKind.SERVER) -> list[Given]:
+    return [Given(number + 1, 0, name, kind, 0, each, service, trace=number + 1) for number, each in enumerate(ms)]
+
+
+def counted(engine: TraceEngine, key: str = "default/cart") -> tuple[int, int]:
+    tracked = engine.objectives.get(key)
+    assert tracked is not None
+    return tracked.requests, tracked.bad
+
+
+def test_a_request_is_good_at_its_threshold_and_bad_a_nanosecond_above(engine: TraceEngine) -> None:
+    engine.objectives.set(CART, NOW_S)
+    engine.add(batch_of(*spans(80, 79, 80.000001, 500)), NOW_S)
+    assert counted(engine) == (4, 2)
+
+
+def test_only_requests_of_what_it_names_count(engine: TraceEngine) -> None:
+    engine.objectives.set(replace(CART, operation="POST"), NOW_S)
+    engine.objectives.set(replace(CART, key="default/all"), NOW_S)
+    engine.objectives.set(replace(CART, key="default/none", service="nobody"), NOW_S)
+    engine.add(batch_of(*spans(100)), NOW_S)
+    engine.add(batch_of(*spans(100, name="GET")), NOW_S)
+    engine.add(batch_of(*spans(100, kind=SpanKind.CLIENT)), NOW_S)
+    engine.add(batch_of(*spans(100, kind=SpanKind.CONSUMER)), NOW_S)
+    engine.add(batch_of(*spans(100, service="other")), NOW_S)
+    assert [counted(engine, f"default/{name}") for name in ("cart", "all", "none")] == [(2, 2), (3, 3), (0, 0)]
+
+
+def test_errors_count_status_and_not_latency(engine: TraceEngine) -> None:
+    engine.objectives.set(replace(CART, indicator=Indicator.ERRORS, threshold_us=None), NOW_S)
+    given_spans = spans(5000, 1)
+    engine.add(batch_of(given_spans[0], replace(given_spans[1], failed=True)), NOW_S)
+    assert counted(engine) == (2, 1)
+
+
+def test_an_objective_added_later_finds_operations_that_were_seen(engine: TraceEngine) -> None:
+    engine.add(batch_of(*spans(100)), NOW_S)
+    engine.objectives.set(CART, NOW_S)
+    engine.add(batch_of(*spans(100)), NOW_S)
+    assert counted(engine) == (1, 1)
+    engine.objectives.remove(CART.key)
+    engine.add(batch_of(*spans(100)), NOW_S)
+    assert len(engine.objectives) == 0
+
+
+def test_a_change_of_the_target_keeps_counts_and_one_of_the_threshold_does_not(engine: TraceEngine) -> None:
+    engine.objectives.set(CART, NOW_S)
+    engine.add(batch_of(*spans(100)), NOW_S)
+    engine.objectives.set(replace(CART, budget_ppm=5000), NOW_S)
+    assert counted(engine) == (1, 1)
+    engine.objectives.set(replace(CART, threshold_us=1), NOW_S)
+    assert counted(engine) == (0, 0)
+
+
+def test_a_million_other_operations_do_not_hide_an_objective() -> None:
+    engine = TraceEngine(NOW_S, span_tags)
+    engine.objectives.set(replace(CART, operation="wanted"), NOW_S)
+    for number in range(600):
+        engine.add(batch_of(*spans(1, name=f"op-{number}")), NOW_S)
+    assert engine.operations.overflowed > 0
+    engine.add(batch_of(*spans(100, name="wanted")), NOW_S)
+    assert counted(engine) == (1, 1)
+
+
+def test_replicas_of_one_objective_are_told_apart(engine: TraceEngine) -> None:
+    engine.objectives.set(CART, NOW_S)
+    fast, slow = spans(10)[0], spans(100)[0]
+    engine.add(batch_of(*[replace(fast, span=n, trace=n, pod="a") for n in range(1, 51)]), NOW_S)
+    engine.add(batch_of(*[replace(slow, span=n, trace=n, pod="b") for n in range(100, 120)]), NOW_S)
+    tracked = engine.objectives.get(CART.key)
+    assert tracked is not None
+    found = {source.pod: each for source, each in engine.objectives.of_replicas(tracked, NOW_S, 10).items()}
+    assert {pod: (each.requests, each.bad) for pod, each in found.items()} == {"a": (50, 0), "b": (20, 20)}
+    assert found["b"].p99_us == pytest.approx(100_000, rel=0.011)
+    assert found["a"].at_target_us == pytest.approx(10_000, rel=0.011)
+    later = {s.pod: each for s, each in engine.objectives.of_replicas(tracked, NOW_S + 11, 10).items()}
+    assert {pod: each.requests for pod, each in later.items()} == {"a": 0, "b": 0}
+
+
+def test_replicas_are_bounded_and_forgotten() -> None:
+    replicas = Replicas(most=2)
+    assert [replicas.row("o", SpanSource(pod=pod), 0.0, 3) for pod in "abc"] == [0, 1, -1]
+    assert replicas.overflowed == 3
+    none = np.array([False, False])
+    replicas.add(np.array([0, -1]), np.array([1000, 1000]), np.array([True, True]), np.array([500, 500]), none)
+    replicas.row("o", SpanSource(pod="b"), FORGOTTEN_S, 1)
+    replicas.forget(FORGOTTEN_S + 1)
+    assert len(replicas) == 1
+    assert replicas.row("o", SpanSource(pod="c"), FORGOTTEN_S + 1, 1) == 0
+    assert replicas.figures("o", SpanSource(pod="c"), 0.99, FORGOTTEN_S + 1).requests == 0  # type: ignore[union-attr]
+
+
+def test_self_reports_count_for_their_service_only() -> None:
+    engine = TraceEngine(NOW_S, span_tags)
+    own = replace(CART, service_namespace="shop", indicator=Indicator.SELF_REPORTED, threshold_us=None)
+    engine.objectives.set(own, NOW_S)
+    assert engine.objectives.reported("shop/cart", 100, 3, NOW_S) == 1
+    assert engine.objectives.reported("shop/other", 100, 3, NOW_S) == 0
+    assert counted(engine) == (100, 3)
+
+
+def test_an_unreadable_objective_counts_nothing_and_names_near_services(engine: TraceEngine) -> None:
+    engine.objectives.set(replace(CART, wrong=("odd",)), NOW_S)
+    engine.add(batch_of(*spans(100)), NOW_S)
+    assert counted(engine) == (0, 0)
+    typo = replace(CART, key="default/typo", service="crat")
+    engine.objectives.set(typo, NOW_S)
+    assert (engine.objectives.is_known(typo), engine.objectives.near(typo)) == (False, ["cart"])
+    of_operation = replace(CART, key="default/op", operation="PSOT")
+    assert engine.objectives.near(of_operation) == ["POST"]
+
+
+def test_the_number_of_objectives_is_bounded(engine: TraceEngine) -> None:
+    bounded = TrackedObjectives(engine.operations, engine._sources, most=1)
+    bounded.set(CART, NOW_S)
+    bounded.set(CART, NOW_S)
+    with pytest.raises(InvalidInput, match="at most 1"):
+        bounded.set(replace(CART, key="default/second"), NOW_S)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 5), st.integers(0, 5)), max_size=40),
+    st.integers(1, 20),
+    st.integers(1, 30),
+    st.integers(0, 300),
+)
+def test_a_window_is_the_sum_of_its_slots(
+    events: list[tuple[int, int, int]], width_s: int, slots: int, window_s: int
+) -> None:
+    ring, now_s, seen = SlotRing(width_s, slots + 1), 0, []
+    for passed_s, requests, bad in events:
+        now_s += passed_s
+        ring.add(now_s, requests, bad)
+        seen.append((now_s // width_s, requests, bad))
+        window = min(window_s, ring.covers_s)
+        oldest = now_s // width_s - -(-window // width_s)
+        within = [each for each in seen if each[0] >= oldest]
+        assert ring.sum(now_s, window) == Counted(sum(n for _, n, _ in within), sum(b for *_, b in within))
+
+
+def test_a_clock_that_goes_back_counts_into_the_newest_slot() -> None:
+    counts = SlotCounts(86_400)
+    counts.add(1000.0, 5, 1)
+    counts.add(10.0, 5, 1)
+    assert counts.sum(1000.0, 10) == Counted(10, 2)
+    assert counts.sum(1000.0 + 5 * 86_400, 86_400) == Counted(0, 0)

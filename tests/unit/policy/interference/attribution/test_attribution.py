@@ -1,0 +1,165 @@
+"""Attribution piece by piece: trouble, usual levels, the window, answers and their reasons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from tests.fakes.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, NodeState
+from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
+from cotenant.policy.interference.attribution.regression import nonnegative_fit
+from cotenant.policy.interference.attribution.samples import NodeSamples, UsualLevel, extended
+from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+
+CONFIG = AttributionSettings()
+WEB = "uid-web"
+
+
+def history_of(states: list[NodeState], config: AttributionSettings = CONFIG) -> NodeSamples:
+    history = NodeSamples()
+    for state in states:
+        history = extended(history, state, config)
+    return history
+
+
+def hurt(seconds: int = 26, **planted: object) -> tuple[list[NodeState], Attribution]:
+    states = list(TroubledNode(Random(3), **({"guilty": "b"} | planted)).states(seconds))  # type: ignore[arg-type]
+    history = history_of(states)
+    assert history.in_trouble(WEB, CONFIG)
+    answer = attribute(history, states[-1], states[-1].pods[0], CONFIG)
+    assert answer is not None
+    return states, answer
+
+
+def test_the_answer_has_the_pod_its_confidence_and_the_evidence_of_each_signal() -> None:
+    _, answer = hurt()
+    assert answer.cause is Cause.POD
+    assert answer.culprit is not None
+    assert answer.culprit.name == "batch/b"
+    assert answer.culprit.confidence_ppm >= CONFIG.least_confidence_ppm
+    assert {"blame", "latency", "run-delay"} <= {term.name for term in answer.culprit.evidence}
+    assert "caused by batch/b, confidence 0." in answer.reason.text
+    assert sum(each.confidence_ppm for each in answer.candidates) <= PPM + len(answer.candidates)
+    assert [each.confidence_ppm for each in answer.candidates] == sorted(
+        (each.confidence_ppm for each in answer.candidates), reverse=True
+    )
+
+
+def test_a_quota_of_its_own_excludes_every_pod() -> None:
+    _, answer = hurt(throttled_ppm=300_000)
+    assert answer.cause is Cause.OWN_QUOTA
+    assert answer.culprit is None
+    assert "its own quota" in answer.reason.text
+
+
+def test_a_calm_service_is_not_in_trouble_and_has_no_answer() -> None:
+    states = list(TroubledNode(Random(1)).states(20))
+    history = history_of(states)
+    assert not history.in_trouble(WEB, CONFIG)
+    assert attribute(history, states[-1], states[-1].pods[0], replace(CONFIG, signals=(Signal.LATENCY,))) is None
+
+
+def test_without_latency_and_probe_waiting_decides() -> None:
+    states = list(TroubledNode(Random(3), guilty="b", latency=False, probe=False).states(30))
+    history = history_of(states)
+    assert history.deciding(WEB, CONFIG) in (Signal.CPI, Signal.RUN_DELAY)
+    waiting = AttributionSettings(signals=(Signal.RUN_DELAY,))
+    assert history_of(states, waiting).deciding(WEB, waiting) is Signal.RUN_DELAY
+
+
+def test_a_service_without_any_signal_is_never_in_trouble() -> None:
+    states = list(TroubledNode(Random(3), guilty="b", latency=False).states(30))
+    assert not history_of(states, AttributionSettings(signals=(Signal.LATENCY,))).in_trouble(
+        WEB, AttributionSettings(signals=(Signal.LATENCY,))
+    )
+
+
+def test_an_old_report_and_one_of_few_requests_are_not_used() -> None:
+    state = next(TroubledNode(Random(3)).states(1))
+    entry = state.pods[0]
+    assert entry.health is not None
+    for health in (
+        replace(entry.health, age_us=16 * SECOND_US),
+        replace(entry.health, requests=19, over_objective=0),
+        None,
+    ):
+        changed = replace(state, pods=(replace(entry, health=health), *state.pods[1:]))
+        levels = history_of([changed]).samples[-1].services[WEB].levels
+        assert Signal.LATENCY not in levels
+
+
+def test_a_service_whose_group_cannot_be_read_is_in_trouble_by_its_latency() -> None:
+    states = [
+        replace(state, pods=(replace(state.pods[0], use=GroupUse("pods/web")), *state.pods[1:]), blame=None)
+        for state in TroubledNode(Random(3), throttled_ppm=400_000).states(30)
+    ]
+    history = history_of(states)
+    assert history.in_trouble(WEB, CONFIG)
+    answer = attribute(history, states[-1], states[-1].pods[0], CONFIG)
+    assert answer is not None
+    assert answer.culprit is None
+
+
+def test_burn_is_of_the_requests_that_may_miss_the_objective() -> None:
+    state = next(TroubledNode(Random(3)).states(1))
+    entry = state.pods[0]
+    assert entry.health is not None
+    health = replace(entry.health, requests=1000, over_objective=144, p99_us=2 * OBJECTIVE_US)
+    sample = history_of([replace(state, pods=(replace(entry, health=health), *state.pods[1:]))]).samples[-1]
+    assert sample.services[WEB].burn_milli == 14_400
+    assert sample.services[WEB].levels[Signal.LATENCY] == 2 * PPM
+
+
+def test_an_alarm_and_a_first_state_add_no_sample_and_a_clock_that_went_back_starts_anew() -> None:
+    states = list(TroubledNode(Random(3)).states(5))
+    history = history_of(states)
+    assert len(history.samples) == 5
+    alarmed = replace(states[-1], at_us=states[-1].at_us + 1, alarms=(Alarm(1, "", "cpu"),))
+    assert extended(history, alarmed, CONFIG) is history
+    assert extended(history, replace(states[-1], interval_us=0), CONFIG) is history
+    assert len(extended(history, states[0], CONFIG).samples) == 1
+
+
+def test_the_window_is_bounded_in_time() -> None:
+    config = replace(CONFIG, window_us=10 * SECOND_US)
+    assert len(history_of(list(TroubledNode(Random(3)).states(30)), config).samples) == 10
+
+
+def test_the_usual_level_is_known_after_some_samples_and_does_not_learn_from_trouble() -> None:
+    level = UsualLevel()
+    for _ in range(9):
+        level = level.with_level(1000)
+    assert level.threshold_ppm(CONFIG) is None
+    assert level.with_level(1000).threshold_ppm(CONFIG) == 1000
+    states = list(TroubledNode(Random(3), guilty="b", harm=5.0).states(60))
+    usual = history_of(states).usual[WEB, Signal.RUN_DELAY]
+    assert usual.mean < 400_000
+
+
+def test_columns_that_cannot_be_distinguished_share_the_coefficient() -> None:
+    column = [0.0, 1.0, 0.0, 1.0]
+    one, other = nonnegative_fit([column, column], [0.0, 2.0, 0.0, 2.0])
+    assert one == pytest.approx(other, rel=0.05)
+    assert one + other == pytest.approx(2.0, rel=0.05)
+    assert nonnegative_fit([[0.0, 0.0]], [1.0, 2.0]) == [0.0]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"signals": ()},
+        {"signals": (Signal.BLAME,)},
+        {"signals": (Signal.CPI, Signal.CPI)},
+        {"window_us": 0},
+        {"sigmas": -1},
+        {"trouble_samples": 6},
+        {"least_confidence_ppm": 1_000_001},
+    ],
+)
+def test_impossible_settings_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        AttributionSettings(**fields)  # type: ignore[arg-type]

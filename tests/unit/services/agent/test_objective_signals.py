@@ -1,0 +1,114 @@
+"""Signals of the trace process in the agent's process: stored, explained, and what was done reported back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.fakes.agent_world import live, world
+
+from cotenant.engine.node.decision_log import DecisionKind
+from cotenant.engine.node.recovery.incident import Event, Incident, Lease, Reading
+from cotenant.engine.node.recovery.policy import RecoveryMemory
+from cotenant.engine.node.recovery.stages import Rung, Stage
+from cotenant.model.machine.node_state import PPM
+from cotenant.model.machine.replica_signal import MaxAction
+from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.reports.objective_actions import actions_of, moves_of
+from cotenant.services.reporting.signals import ActionTaken, SignalLine, WireSignal
+
+BURNING = WireSignal("shop/o", "shop/web", "", "", 5000, 10_000, MaxAction.CAP, True, 9_000_000, 400, 80, 9000, 9000)
+
+
+def signal(process: AgentProcess, pod: str) -> WireSignal:
+    found = next(each for each in process.pods if each.group == pod)
+    return WireSignal(
+        **{name: getattr(BURNING, name) for name in WireSignal.__struct_fields__}
+        | {"pod": found.key, "pod_uid": found.uid}
+    )
+
+
+def test_a_burning_signal_cuts_best_effort_work_is_explained_and_reported() -> None:
+    w = world()
+    w.use = {"top/web": 500, "top/job": 2400}
+    text: list[str] = []
+    actions: list[ActionTaken] = []
+
+    async def scenario(process: AgentProcess) -> None:
+        for _ in range(5):
+            process.signals_came(SignalLine((signal(process, "top/web"),)))
+            await w.tick(process, 1)
+        state = process.agent.state()
+        assert state is not None
+        entry = next(each for each in state.pods if each.pod.group == "top/web")
+        assert (entry.pod.objective_p99_us, entry.health is not None) == (5000, True)
+        story = process.agent.explain("top/web")
+        assert story is not None
+        text.extend(story.text)
+        now_us = process.components.clocks.now_us()
+        actions.extend(actions_of(process.agent.decisions(), state, "n", now_us, 1000.0))
+        process.signals_came(SignalLine((BURNING,), ((entry.pod.key, "shop/o"),)))
+        await w.tick(process, 1)
+        assert process.agent.state().pods[0].signals == ()  # type: ignore[union-attr]
+        assert process.signal_counts == {"taken": 5, "unknown": 1, "invalid": 0}
+
+    process = live(w, scenario)
+    assert any(
+        each.startswith(
+            "objective shop/o: 80 of 400 requests missed it within 9.0 s, p99 9.0 ms against 5 ms, budget burns 20.0 x"
+        )
+        for each in text
+    )
+    assert {each.objective for each in actions} == {"shop/o"}
+    assert "cap" in {each.action for each in actions}
+    assert any(each.what is DecisionKind.HELD for each in process.agent.decisions())
+
+
+def test_a_move_is_asked_for_once_and_only_for_an_objective() -> None:
+    lease = Lease(Rung.MOVE, "uid-b", "batch/b", since_us=5_000_000, until_us=9_000_000)
+    incident = Incident(
+        number=1,
+        victim="uid-web",
+        name="shop/web-1",
+        service="shop/web",
+        objective="shop/o",
+        objective_us=10_000,
+        opened_us=1_000_000,
+        stage=Stage.ACTING,
+        since_us=5_000_000,
+        before=Reading(2 * PPM, 3000),
+        threshold_ppm=PPM,
+        lease=lease,
+        events=(Event(5_000_000, Stage.ACTING, "caused by batch/b"),),
+    )
+    others = (
+        replace(incident, objective=""),
+        replace(incident, lease=None),
+        replace(incident, lease=replace(lease, rung=Rung.CAP)),
+    )
+    memory = RecoveryMemory(incidents=(incident, *others))
+    asked = ActionTaken("shop/o", "n1", "shop/web-1", "move", "caused by batch/b", 999.0, culprit="batch/b")
+    assert list(moves_of(memory, "n1", 6_000_000, 1000.0, since_us=0)) == [asked]
+    assert list(moves_of(memory, "n1", 7_000_000, 1001.0, since_us=5_000_000)) == []
+
+
+def test_a_silent_source_is_explained_and_impossible_figures_are_counted() -> None:
+    w = world()
+    w.use = {"top/web": 500, "top/job": 2400}
+    text: list[str] = []
+
+    async def scenario(process: AgentProcess) -> None:
+        good = signal(process, "top/web")
+        process.signals_came(SignalLine((good,)))
+        wrong = {name: getattr(good, name) for name in WireSignal.__struct_fields__} | {"bad": 401}
+        process.signals_came(SignalLine((WireSignal(**wrong),)))
+        await w.tick(process, 8)
+        story = process.agent.explain("top/web")
+        assert story is not None
+        text.extend(story.text)
+        assert process.signal_counts["invalid"] == 1
+
+    live(w, scenario)
+    assert any(
+        "no signal from the trace process for" in each and "run delay and pressure are used instead" in each
+        for each in text
+    )

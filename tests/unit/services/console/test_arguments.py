@@ -1,0 +1,57 @@
+"""What the arguments of `cotenant console` mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotenant.model.errors import InvalidInput
+from cotenant.services.console.main import ConsoleArguments, link, options_of
+from cotenant.services.scheduler.explain.client import DEFAULT_URL, URL_FILE
+
+
+def test_the_scheduler_is_the_named_one_or_the_one_beside_the_kubeconfig_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert options_of(ConsoleArguments()).scheduler() == DEFAULT_URL
+    config = tmp_path / "kubeconfig"
+    named = options_of(ConsoleArguments(kubeconfig=config))
+    assert named.scheduler() == DEFAULT_URL  # there is no such file yet
+    (tmp_path / URL_FILE).write_text("http://127.0.0.1:4242\n")
+    assert named.scheduler() == "http://127.0.0.1:4242"  # read at each question: `cotenant up` may start again
+    monkeypatch.setenv("KUBECONFIG", f"{config}:/elsewhere")
+    assert options_of(ConsoleArguments()).scheduler() == "http://127.0.0.1:4242"
+    assert options_of(ConsoleArguments(scheduler="http://other:1")).scheduler() == "http://other:1"
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        (ConsoleArguments(listen="unix:/x"), "--listen"),
+        (ConsoleArguments(listen="0.0.0.0:1"), "--listen"),
+        (ConsoleArguments(tls_cert=Path("/x")), "--tls-cert"),
+        (ConsoleArguments(period_s=0.1), "--period-s"),
+        (ConsoleArguments(period_s=float("nan")), "--period-s"),
+        (ConsoleArguments(scheduler="localhost:1"), "--scheduler"),
+        (ConsoleArguments(traces="ftp://x"), "--traces"),
+        (ConsoleArguments(agents="{ip}:10262"), "--agents"),
+        (ConsoleArguments(results=Path("/none")), "--results"),
+        (ConsoleArguments(proxy_header="X User"), "--proxy-header"),
+        (ConsoleArguments(proxy_header="X-User", proxy_from="lan"), "--proxy-from"),
+        (ConsoleArguments(credit="credit:10265"), "--credit"),
+        (ConsoleArguments(token_file=Path("/none")), "--token-file"),
+    ],
+)
+def test_bad_values_are_refused_by_name(asked: ConsoleArguments, names: str) -> None:
+    with pytest.raises(InvalidInput, match=names):
+        options_of(asked)
+
+
+def test_a_trusted_network_may_be_said() -> None:
+    assert options_of(ConsoleArguments(listen="0.0.0.0:1", insecure=True)).listen.port == 1
+
+
+def test_the_link_carries_the_token() -> None:
+    assert link("http://127.0.0.1:1", "a-b_c") == "http://127.0.0.1:1/login?token=a-b_c"

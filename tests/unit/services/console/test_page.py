@@ -1,0 +1,69 @@
+"""The built page: made from these sources, small, without inline code, with every text in both languages."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import pytest
+from tools import console_digest
+
+from cotenant.services.console.app import page_files
+
+SOURCES = console_digest.SOURCES / "src"
+TEXTS: dict[str, list[str]] = json.loads((SOURCES / "words.json").read_text())
+MOST_BYTES = 80 << 10
+
+
+def test_the_page_was_built_from_these_sources() -> None:
+    assert console_digest.STAMP.read_text().strip() == console_digest.digest(), "run `make console` and commit the page"
+
+
+@pytest.mark.slow
+def test_the_page_is_small() -> None:
+    parts = [each.body for path, each in page_files().items() if path == "/" or "console." in path]
+    assert len(parts) == 3
+    assert sum(len(gzip.compress(each, 9)) for each in parts) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("path", ["/", "/login"])
+def test_documents_have_no_inline_code_and_load_nothing_from_elsewhere(path: str) -> None:
+    text = page_files()[path].body.decode()
+    assert not re.search(r"<script(?![^>]*\bsrc=)", text)
+    assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
+    assert all(url.startswith("/") for url in re.findall(r'(?:src|href|action)="([^"]*)"', text))
+
+
+def test_sources_make_no_markup_from_text() -> None:
+    for path in SOURCES.rglob("*.ts*"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|dangerouslySet|\beval\(", path.read_text()
+        ), path
+
+
+def test_every_text_is_in_both_languages_with_the_same_values() -> None:
+    for key, (english, chinese) in TEXTS.items():
+        assert english.strip(), key
+        assert chinese.strip(), key
+        assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", chinese)), key
+
+
+def test_every_text_that_is_asked_for_exists() -> None:
+    asked = {key for path in SOURCES.rglob("*.ts*") for key in re.findall(r'\bt\(\s*"([^"]+)"', path.read_text())}
+    assert asked - set(TEXTS) == set()
+    prefixes = {key for path in SOURCES.rglob("*.ts*") for key in re.findall(r"\bt\(`([\w.]+\.)\$\{", path.read_text())}
+    assert all(any(key.startswith(prefix) for key in TEXTS) for prefix in prefixes)
+
+
+def test_the_tables_of_both_sides_agree() -> None:
+    from cotenant.services.console import fleet
+
+    text = (SOURCES / "fleet.ts").read_text()
+    constants = dict(re.findall(r"export const (\w+) = ([\w <]+);", text))
+    assert int(constants["COLUMNS"]) == fleet.COLUMNS
+    assert int(constants["CELL"]) == fleet.CELL
+    assert int(constants["UNKNOWN"], 16) == fleet.UNKNOWN
+    assert int(constants["UNMEASURED"], 16) == fleet.UNMEASURED
+    assert (constants["NOT_READY"], constants["CORDONED"]) == ("1 << 16", "1 << 17")
+    assert (fleet.NOT_READY, fleet.CORDONED) == (1 << 16, 1 << 17)

@@ -1,0 +1,302 @@
+"""Zones in virtual machines: the guest's program against groups in a folder, the link to it, and the zone's end with its machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.services.zones.test_runner import MemoryKeeper
+
+from cotenant.drivers.cgroup.layout import Hierarchy, Layout, LayoutKind
+from cotenant.drivers.qemu.machine import Machine, MachineSpec
+from cotenant.engine.zones.zone import Zone, ZoneLimits
+from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.zones.setting import Backend, Mode, Setting
+from cotenant.model.zones.state import ZoneChange, ZoneState
+from cotenant.model.zones.table import ZoneClass, ZoneRow
+from cotenant.services.keeper.peers import Peers
+from cotenant.services.zones.backends import BackendLost
+from cotenant.services.zones.client import ZoneClient
+from cotenant.services.zones.definition import VmDefinition, ZoneDefinition
+from cotenant.services.zones.host import ZoneHost, ZoneQuota
+from cotenant.services.zones.log_file import read_log
+from cotenant.services.zones.opening import Host
+from cotenant.services.zones.runner import ZoneRunner
+from cotenant.services.zones.server import ZoneServer
+from cotenant.services.zones.state_file import read_state
+from cotenant.services.zones.vm.backend import GuestBackend, GuestState
+from cotenant.services.zones.vm.guest_agent import Guest, port_of
+from cotenant.services.zones.vm.link import GuestLink
+from cotenant.services.zones.vm.opening import FIRST_LINE, _host_group, first_booted
+
+ROWS = {"web": ZoneRow(ZoneClass.SERVICE, weight=400), "batch": ZoneRow(ZoneClass.BATCH)}
+WRITTEN = {
+    "web": {"class": "service", "weight": 400, "sliceUs": 0, "lateUs": 0},
+    "batch": {"class": "batch", "weight": 0, "sliceUs": 0, "lateUs": 0},
+}
+BOX = "zone: box\nvm: {memory_mib: 512}\ngroups: [{group: web, kind: service}]\nperiod_ms: 100"
+
+
+def guest(tree: Path) -> Guest:
+    """A guest whose groups are folders, with the counters that a kernel would make."""
+    for group in ROWS:
+        (tree / group).mkdir(parents=True)
+        (tree / group / "cpu.stat").write_text("usage_usec 70\nuser_usec 0\n")
+    return Guest(tree)
+
+
+@asynccontextmanager
+async def linked(
+    path: Path, answer: Callable[[dict[str, Any]], Any]
+) -> AsyncIterator[tuple[GuestLink, Callable[[], None]]]:
+    """A link to a guest that answers so, and what ends the guest."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        writer.write(b'{"id": 0, "ok": {"kernel": "7", "python": "3"}}\nnot json\n[]\n{"id": 99, "ok": 1}\n')
+        while line := await reader.readline():
+            request = json.loads(line)
+            try:
+                found = {"id": request["id"], "ok": answer(request)}
+            except Exception as error:
+                found = {"id": request["id"], "error": str(error)}
+            writer.write(json.dumps(found).encode() + b"\n")
+
+    server = await asyncio.start_unix_server(serve, path)
+    link = GuestLink()
+    assert (await link.open(path, 20))["kernel"] == "7"
+    try:
+        yield link, lambda: writers[0].transport.abort()
+    finally:
+        await link.close()
+        server.close()
+
+
+def test_a_guest_has_the_groups_and_weights_of_its_rows(tmp_path: Path) -> None:
+    inside = guest(tmp_path)
+    found = inside.carry_out({"do": "attach", "rows": WRITTEN, "mode": None, "modes": []})
+    assert found == {"cpuUs": {"web": 70, "batch": 70}, "runs": None, "late": {}, "exit": None}
+    assert (tmp_path / "web/cpu.weight").read_text() == "400"
+    assert (tmp_path / "batch/cpu.idle").read_text() == "1"
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
+    with pytest.raises(ValueError, match="unknown request"):
+        inside.carry_out({"do": "nothing"})
+
+
+def test_a_command_in_a_guest_joins_its_group_first(tmp_path: Path) -> None:
+    inside = guest(tmp_path)
+    found = inside.carry_out({"do": "exec", "group": "web", "command": ["sh", "-c", "echo out; echo err >&2; exit 3"]})
+    assert found == {"exit": 3, "stdout": "out\n", "stderr": "err\n"}
+    assert (tmp_path / "web/cgroup.procs").read_text().strip().isdecimal()
+    missing = inside.carry_out({"do": "exec", "group": "none", "command": ["true"]})
+    assert missing["exit"] != 0
+    killed = inside.carry_out({"do": "exec", "group": "web", "command": ["sh", "-c", "kill -9 $$"]})
+    assert killed["exit"] == 137
+
+
+def test_the_port_is_found_by_its_name(tmp_path: Path) -> None:
+    for number, name in enumerate(("other", "cotenant.agent")):
+        (tmp_path / f"vport0p{number}").mkdir()
+        (tmp_path / f"vport0p{number}/name").write_text(f"{name}\n")
+    assert port_of(tmp_path) == Path("/dev/vport0p1")
+    (tmp_path / "vport0p1/name").write_text("third")
+    with pytest.raises(LookupError):
+        port_of(tmp_path)
+
+
+def test_a_zone_runs_on_a_guest_and_ends_with_it(tmp_path: Path) -> None:
+    inside = guest(tmp_path / "tree")
+
+    async def main() -> None:
+        async with linked(tmp_path / "agent.sock", inside.carry_out) as (link, end_guest):
+            state = GuestState(link)
+            backends = {each: GuestBackend(state, each, (Mode.LATENCY,)) for each in (Backend.ROOT, Backend.WEIGHTS)}
+            zone = Zone("box", ROWS, (Setting(Backend.WEIGHTS),), limits=ZoneLimits(canary_s=0.001))
+            now_s = [0.0]
+
+            def clock() -> float:
+                now_s[0] += 1
+                return now_s[0]
+
+            runner = ZoneRunner(zone, backends, lambda: state.used_us, clock=clock)
+            await runner.start()
+            await runner.step()
+            assert (zone.state, str(zone.setting)) == (ZoneState.ACTIVE, "weights")
+            assert state.used_us == {"web": 70, "batch": 70}
+            assert (tmp_path / "tree/web/cpu.weight").read_text() == "400"
+            with pytest.raises(Permanent, match="in the guest: unknown request"):
+                await link.ask("nonsense")
+            end_guest()
+            with pytest.raises(BackendLost, match=r"ended|port"):
+                await runner.step()
+            await runner.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [], {"cpuUs": 3}, {"cpuUs": {}, "runs": "fast", "late": {}, "exit": None}, {"cpuUs": {"a": "x"}}]
+)
+def test_a_hostile_guest_is_refused(tmp_path: Path, answer: Any) -> None:
+    async def main() -> None:
+        async with linked(tmp_path / "agent.sock", lambda request: answer) as (link, _):
+            with pytest.raises(Permanent, match="not a reading"):
+                await GuestState(link).ask("read")
+
+    asyncio.run(main())
+
+
+@asynccontextmanager
+async def memory_vm(
+    definition: ZoneDefinition,
+    host: Host,
+    folder: Path,
+    changed: Callable[[ZoneChange], None],
+    log: Callable[[str], None],
+) -> AsyncIterator[ZoneRunner]:
+    async def never() -> None:
+        """A backend's refresh."""
+
+    class Weights:
+        async def attach(self, setting: Setting) -> None: ...
+        def runs(self, setting: Setting) -> bool:
+            return True
+
+        def put(self, rows: object) -> None: ...
+
+        refresh: Callable[[], Awaitable[None]] = staticmethod(never)
+
+        def late(self) -> None: ...
+        def events(self) -> None: ...
+        def last_exit(self) -> None: ...
+        async def detach(self) -> None: ...
+
+    runner = ZoneRunner(definition.machine(root=False), {Backend.WEIGHTS: Weights()}, dict, changed, log=log)
+    runner.details = {"vm": {"pid": 1}}
+
+    async def execute(group: str, command: list[str]) -> dict[str, Any]:
+        return {"exit": 0, "stdout": f"{group}: {command}", "stderr": ""}
+
+    runner.execute = execute
+    yield runner
+
+
+def test_commands_go_to_the_guest_for_root_only_and_memory_is_bounded(tmp_path: Path) -> None:
+    host = Host(Layout(LayoutKind.V2, (), {}, None), root=False, sub=False)
+
+    async def main() -> None:
+        zones = ZoneHost(
+            MemoryKeeper(),
+            host,
+            tmp_path,
+            ("kubepods",),
+            ZoneQuota(memory_mib=800),
+            vm_opener=memory_vm,
+            vm_check=lambda: None,
+        )
+        server = ZoneServer(tmp_path / "zones.sock", zones, Peers())
+        await server.start()
+        client = ZoneClient(tmp_path / "zones.sock")
+        state = await asyncio.to_thread(client.create, BOX, "box.yaml")
+        assert state["vm"] == {"pid": 1}
+        assert read_state(tmp_path, "box")["vm"] == {"pid": 1}
+        found = await asyncio.to_thread(client.execute, "box", "", ["uname"])
+        assert found == {"zone": "box", "group": "web", "exit": 0, "stdout": "web: ['uname']", "stderr": ""}
+        assert "exec in web: uname" in [entry["text"] for entry in read_log(tmp_path, "box", 50)]
+        for arguments, expected in (
+            (("box", "db", ["uname"]), "at or below one of web"),
+            (("box", "", []), "a command and its arguments"),
+            (("none", "", ["uname"]), "a zone that runs"),
+        ):
+            with pytest.raises(InvalidInput, match=expected):
+                await asyncio.to_thread(client.execute, *arguments)
+        request = {"do": "exec", "zone": "box", "group": "", "command": ["uname"]}
+        with pytest.raises(Permanent, match="for root"):
+            await server._carry_out(request, user=12345)
+        with pytest.raises(InvalidInput, match="at most 800 MiB"):
+            await asyncio.to_thread(client.create, BOX.replace("box", "two"), "two.yaml")
+        small = BOX.replace("box", "two").replace("512", "256, group: system.slice/x")
+        with pytest.raises(InvalidInput, match="at or below kubepods"):
+            await asyncio.to_thread(client.create, small, "two.yaml")
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_a_machine_is_of_its_group_and_the_group_is_removed_also_after_a_kill(tmp_path: Path) -> None:
+    tree, record = tmp_path / "tree", tmp_path / "box.groups"
+    (tree / "a").mkdir(parents=True)
+    host = Host(
+        Layout(LayoutKind.V2, (), {"cpu": Hierarchy(str(tree), 2, frozenset({"cpu"}))}, None), root=False, sub=False
+    )
+    with _host_group(host, VmDefinition(group="a/box"), record) as procs:
+        assert procs == (tree / "a/box/cgroup.procs",)
+        killed = record.read_text()
+    assert not (tree / "a/box").exists()
+    (tree / "a/box").mkdir()
+    record.write_text(killed)  # as a process that was killed leaves it
+    with _host_group(host, VmDefinition(group="a/box"), record):
+        pass
+    assert not (tree / "a/box").exists()
+    with _host_group(host, VmDefinition(group="a"), record):
+        pass
+    assert (tree / "a").exists()  # was there before
+    with pytest.raises(Permanent, match="parent does not exist"), _host_group(host, VmDefinition(group="b/c"), record):
+        pass
+
+
+def test_qemu_makes_no_device_beyond_those_named_and_starts_nothing(tmp_path: Path) -> None:
+    spec = MachineSpec("box", Path("/kernel"), tmp_path, 512, 2, "tcg")
+    words = Machine(spec, b"", lambda line: None)._command()
+    devices = [word.partition(",")[0] for before, word in pairwise(words) if before == "-device"]
+    assert devices == ["virtio-serial-pci", "virtserialport", "vhost-user-fs-pci"]
+    assert {"-nodefaults", "-no-user-config", "512M"} <= set(words)
+    assert "spawn=deny" in words[words.index("-sandbox") + 1]
+
+
+class ScriptedMachine(Machine):
+    """A machine whose QEMU cannot start (`refuses`), ends at once (`ends`) or boots (`boots`)."""
+
+    def __init__(self, does: str, console: Callable[[str], None]) -> None:
+        super().__init__(MachineSpec("box", Path("/k"), Path("/nonexistent"), 64, 1, does), b"", console)
+        self.does = does
+        self.print = console
+        self.stopped = False
+
+    async def start(self) -> None:
+        if self.does == "refuses":
+            raise Transient("QEMU did not start")
+        if self.does == "boots":
+            self.print(FIRST_LINE)
+
+    async def wait(self) -> int:
+        if self.does == "boots":
+            await asyncio.Event().wait()
+        return 1
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.mark.parametrize("first", ["refuses", "ends"])
+def test_a_machine_that_kvm_cannot_start_or_boot_runs_under_the_next_accelerator(first: str) -> None:
+    made: list[ScriptedMachine] = []
+
+    def make(accel: str, console: Callable[[str], None]) -> Machine:
+        made.append(ScriptedMachine(accel, console))
+        return made[-1]
+
+    lines: list[str] = []
+    found = asyncio.run(first_booted((first, "boots"), make, lines.append))
+    assert found is made[1]
+    assert [each.stopped for each in made] == [True, False]
+    assert f"{first} does not boot the guest here" in lines[0]
+    with pytest.raises(Transient if first == "refuses" else Permanent, match=r"not (start|boot)"):
+        asyncio.run(first_booted((first,), make, lines.append))
