@@ -18,6 +18,7 @@ import contextlib
 import os
 import random
 import re
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,8 @@ LEASES = "/apis/coordination.k8s.io/v1/leases"
 NODES = "/api/v1/nodes"
 MEMBERS, TEAMS = 4, ("red", "blue")
 PROBES = 3  # answers of /healthz a sample
+PROGRESS_S = 300.0
+HEADER = "hours,process,rss_mib,files,answer_ms"
 _LISTEN = re.compile(r"127\.0\.0\.1:(\d+)")
 
 
@@ -60,6 +63,10 @@ class Samples:
     rss_mib: list[float] = field(default_factory=list)
     files: list[float] = field(default_factory=list)
     answer_ms: list[float] = field(default_factory=list)
+
+    def line(self, name: str, hours: float) -> str:
+        """The last sample as a line of `--samples`."""
+        return f"{hours:.5f},{name},{self.rss_mib[-1]:.3f},{self.files[-1]:.0f},{self.answer_ms[-1]:.2f}"
 
 
 def health_url(name: str, pid: int, server: str) -> str:
@@ -157,6 +164,13 @@ class Others:
                 self.refused += answer.status >= 300 and not (method == "DELETE" and answer.status == 404)
 
 
+def write(path: Path, line: str) -> None:
+    """Append a line at once, so that an interrupted run leaves its samples."""
+    begins = not path.exists()
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{HEADER}\n{line}\n" if begins else f"{line}\n")
+
+
 async def transitions(http: aiohttp.ClientSession) -> int:
     """How often Leases of our processes changed hands."""
     async with http.get(LEASES) as answer:
@@ -193,8 +207,15 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
         led, began = await transitions(http), monotonic()
         first = churn.created
         running = asyncio.create_task(churn.run(options.minutes * 60))
+        told = began
         while not running.done():
             await asyncio.wait({running}, timeout=options.sample_s)
+            if monotonic() - told >= PROGRESS_S:
+                told = monotonic()
+                print(
+                    f"{(told - began) / 60:.0f} of {options.minutes:g} minutes, {churn.created - first} pods",
+                    file=sys.stderr,
+                )
             if beside.done():
                 beside.result()
             hours.append((monotonic() - began) / 3600)
@@ -202,6 +223,8 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
                 each.rss_mib.append(usage(each.pid).rss_mib)
                 each.files.append(len(os.listdir(f"/proc/{each.pid}/fd")))
                 each.answer_ms.append(await _answer_ms(http, urls[name]) if urls[name] else 0.0)
+                if options.samples is not None:
+                    write(options.samples, each.line(name, hours[-1]))
         await running
         changed = await transitions(http) - led
         waiting = await churn.unscheduled()
@@ -335,6 +358,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--most-files-hour", type=float, default=4.0)
     parser.add_argument("--most-answer-ms", type=float, default=5_000.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--samples", type=Path, help="a new CSV file for every sample")
     parser.add_argument("--day", action="store_true", help="24 simulated hours of the engine instead")
     parser.add_argument("--day-hours", type=float, default=24.0)
     parser.add_argument("--day-rate", type=int, default=2, help="pods a simulated second")
