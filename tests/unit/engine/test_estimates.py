@@ -17,6 +17,7 @@ from cotenant.model.cluster.pod import Estimate, Pod
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import PlacementProfile, profile
+from cotenant.policy.rebalance.victims import takeover_limit
 
 GIB = 2**30
 REQUESTS = 10_000  # of a window: its sampling error is about 2 %
@@ -240,6 +241,28 @@ def test_the_hourly_limit_holds_over_all_replicas_and_ends_after_an_hour() -> No
     replicas = np.array([world.engine.number_of(uid) for uid in ("p0", "p1") if uid not in first[1]])
     assert [moved(first[0] + minute) for minute in range(1, 60)] == [[]] * 59
     assert len(moved(first[0] + 60)) == 1
+
+
+@pytest.mark.parametrize(("found", "most"), [(True, 1 + takeover_limit(50)), (False, 1)])
+def test_replicas_found_on_nodes_move_beside_the_hourly_limit_for_a_time(found: bool, most: int) -> None:
+    few = profile("cotenant")
+    world = World(nodes=63, policy=replace(few, knobs=replace(few.knobs, move_hour_share=0.002)))
+    for i in range(50):
+        for j in range(4):
+            if not found:
+                world.pod(4 * i + j, service=j == 0)  # it waited first
+            world.pod(4 * i + j, f"n{i}", service=j == 0)
+    replicas = {f"p{4 * i}": world.engine.number_of(f"p{4 * i}") for i in range(50)}
+    moved: list[str] = []
+    for minute in range(1, 60):
+        there = np.array([number for uid, number in replicas.items() if uid not in moved])
+        misses = np.where(np.arange(len(there)) < 2, 1.5, 0.5)  # too few to widen the limit
+        world.engine.latency_measured(there, misses, np.full(len(there), REQUESTS), 60.0 * minute)
+        for each in world.engine.decide(60.0 * minute):
+            if isinstance(each, Evict):
+                moved.append(each.victim.uid)
+                world.engine.pod_gone(each.victim.uid, 60.0 * minute)
+    assert len(moved) == most
 
 
 def test_a_replica_stays_where_no_node_is_better() -> None:

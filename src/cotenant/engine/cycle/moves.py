@@ -18,7 +18,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.model.arrays import CPU, Float, Int
 from cotenant.policy.placement.compiled import plain_rejections, plain_scores
 from cotenant.policy.rebalance.misses import CLEAR, evidence
-from cotenant.policy.rebalance.victims import hourly_limit, victims
+from cotenant.policy.rebalance.victims import TAKEOVER_S, hourly_limit, takeover_limit, victims
 
 REASON = "MissedObjective"
 _HOUR_S = 3600.0
@@ -33,7 +33,9 @@ class Moves:
         self._evidence: Float = np.zeros(0)  # that it misses its objective
         self._missed: Int = np.zeros(0, dtype=np.int64)  # windows since there is evidence
         self._moved_s: Float = np.zeros(0)  # last move of the replica, or of the one that it replaces
-        self._recent_s: deque[float] = deque()  # moves within the last hour
+        self._recent_s: deque[float] = deque()  # moves within the last hour, without those of the takeover
+        self._takeover_ends_s = np.nan  # NaN until the first measurement
+        self._takeover_left = 0  # moves beside the hourly limit
         self._replaced: dict[int, deque[float]] = {}  # shape -> times of moves whose replacement has not appeared yet
 
     def consider(self, replicas: Int, p99_ratio: Float, requests: Int, now_s: float) -> tuple[Evict, ...]:
@@ -49,8 +51,9 @@ class Moves:
         missing = int((now >= CLEAR).sum())
         while self._recent_s and self._recent_s[0] <= now_s - _HOUR_S:
             self._recent_s.popleft()
-        limit = hourly_limit(len(replicas), missing, knobs.move_hour_share)
-        budget = min(int(np.ceil(knobs.move_share * len(replicas))), max(0, limit - len(self._recent_s)))
+        left = max(0, hourly_limit(len(replicas), missing, knobs.move_hour_share) - len(self._recent_s))
+        takeover = self._takeover(replicas, now_s)
+        budget = min(int(np.ceil(knobs.move_share * len(replicas))), left + takeover)
         ledger = assignments.ledger
         cores = ledger.shapes.request[ledger.shape[replicas], CPU] / 1000.0
         rested = now_s - self._moved_s[replicas]
@@ -67,8 +70,18 @@ class Moves:
                 moves.append(_move(entry, int(self._missed[number]), gain))
                 self._replaced.setdefault(entry.shape, deque(maxlen=64)).append(now_s)
                 self._moved_s[number], self._missed[number], self._evidence[number] = now_s, 0, 0.0
-        self._recent_s.extend([now_s] * len(moves))
+        apart = min(len(moves), takeover)
+        self._takeover_left -= apart
+        self._recent_s.extend([now_s] * (len(moves) - apart))
         return tuple(moves)
+
+    def _takeover(self, replicas: Int, now_s: float) -> int:
+        """Moves left beside the hourly limit for the replicas that were on nodes before this scheduler."""
+        if np.isnan(self._takeover_ends_s) and len(replicas):
+            by_number = self._components.assignments.pods.by_number
+            self._takeover_left = takeover_limit(sum(by_number[number].is_found for number in replicas.tolist()))
+            self._takeover_ends_s = now_s + TAKEOVER_S
+        return self._takeover_left if now_s < self._takeover_ends_s else 0
 
     def _recognise(self, replicas: Int) -> None:
         """Begin anew for numbers that another pod has now; one that replaces a moved replica inherits its cool-down."""

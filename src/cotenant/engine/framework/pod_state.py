@@ -101,6 +101,11 @@ class PodInfo:
         """Whether preemption may evict the pod at all: not the stand-in of a reservation, nor a pod whose label forbids it."""
         return not self.seen.reservation and self.seen.pod.labels.get(PREEMPTIBLE) != "false"
 
+    @property
+    def is_found(self) -> bool:
+        """Whether the pod was on a node already when this scheduler first saw it: another one placed it, or an earlier process of this one."""
+        return len(self.story) == 1 and self.story[0][1] is State.BOUND
+
     def move(self, after: State, now_s: float) -> None:
         """Change the state. Raises `Permanent` with the story where `LEGAL` has no such edge."""
         if (self.state, after) not in LEGAL:

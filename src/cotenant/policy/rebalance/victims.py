@@ -13,8 +13,10 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int
 
-TOLERATED = 0.01  # share of replicas that may miss clearly before the hourly limit is widened
+TOLERATED = 0.05  # share of replicas that may miss clearly before the hourly limit is widened
 MOST_WIDENED = 0.05  # of all replicas an hour
+TAKEOVER_S = 2_700.0  # time after the first measurement in which replicas that another scheduler placed may move beside the hourly limit
+MOST_TAKEN_OVER = 0.045  # of these replicas, in that time
 
 
 def victims(missed: Float, p99_ratio: Float, cores: Float, rested_s: Float, windows: float, rest_s: float) -> Int:
@@ -28,11 +30,19 @@ def victims(missed: Float, p99_ratio: Float, cores: Float, rested_s: Float, wind
 
 
 def hourly_limit(replicas: int, missing: int, share: float) -> int:
-    """Moves allowed within an hour: `share` of the replicas, more while more than `TOLERATED` of them miss clearly.
+    """Moves allowed within an hour: `share` of the replicas, or one where that is less than one, and more while more than `TOLERATED` of them miss clearly.
 
-    A badly placed cluster needs many moves once, a well placed one a few all the time. Every replica beyond the tolerated share adds one move, up to
-    `MOST_WIDENED` of all.
+    A well placed cluster needs a few moves all the time, and many where much of it misses at once, such as after failures. Every replica beyond the tolerated
+    share adds one move, up to `MOST_WIDENED` of all.
     """
-    usual = ceil(share * replicas)
+    usual = int(share * replicas) or ceil(share * replicas)
     excess = missing - TOLERATED * replicas
     return max(usual, min(usual + int(max(0.0, excess)), int(MOST_WIDENED * replicas)))
+
+
+def takeover_limit(found: int) -> int:
+    """Moves allowed beside the hourly limit within `TAKEOVER_S`, by how many replicas the scheduler found on nodes when it began.
+
+    A cluster that another scheduler placed needs many moves once; one that this scheduler placed has `found` = 0.
+    """
+    return int(MOST_TAKEN_OVER * found)

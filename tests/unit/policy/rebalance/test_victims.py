@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cotenant.policy.rebalance.victims import hourly_limit, victims
+from cotenant.policy.rebalance.victims import hourly_limit, takeover_limit, victims
 
 
 def test_long_misses_outside_the_back_off_move_largest_first() -> None:
@@ -24,9 +24,16 @@ def test_the_hourly_limit_widens_with_the_replicas_that_miss_beyond_the_tolerate
     None
 ):
     assert hourly_limit(1000, missing=0, share=0.002) == 2
-    assert hourly_limit(1000, missing=10, share=0.002) == 2
-    assert hourly_limit(1000, missing=25, share=0.002) == 17
+    assert hourly_limit(1000, missing=50, share=0.002) == 2
+    assert hourly_limit(1000, missing=65, share=0.002) == 17
     assert hourly_limit(1000, missing=900, share=0.002) == 50
     assert hourly_limit(1000, missing=900, share=0.2) == 200  # a wider usual limit stays
+    assert hourly_limit(1499, missing=0, share=0.002) == 2  # never above the share
     assert hourly_limit(7, missing=0, share=0.002) == 1  # a small cluster may move one
+    assert hourly_limit(7, missing=0, share=0.0) == 0
     assert hourly_limit(0, missing=0, share=1.0) == 0
+
+
+def test_a_cluster_that_another_scheduler_placed_may_move_a_part_of_it_once() -> None:
+    assert takeover_limit(1000) == 45
+    assert takeover_limit(0) == 0
