@@ -315,7 +315,8 @@ def test_the_console_asks_the_credit_process_and_the_agents() -> None:
     pod = made["Deployment", "cotenant-system", "cotenant-console"]["spec"]["template"]["spec"]
     _, bound, unused, *_ = app.parse_known_args(pod["containers"][0]["args"])
     assert not unused
-    assert bound.arguments["credit"] == "http://cotenant-credit.cotenant-system.svc:10265"
+    assert bound.arguments["credit"] == "https://cotenant-credit.cotenant-system.svc:10265"
+    assert str(bound.arguments["credit_ca"]) == "/etc/cotenant/credit/ca.crt"
     assert str(bound.arguments["credit_token_file"]) == "/etc/cotenant/credit-token/token"
     assert bound.arguments["agents"] == "http://{ip}:10262/"
     (secret,) = (each["secret"] for each in pod["volumes"] if each["name"] == "credit-token")

@@ -26,6 +26,7 @@ def console(
     traces_ca: Path | None = None,
     credit: str = "",
     credit_token_file: Path | None = None,
+    credit_ca: Path | None = None,
     agents: str = "",
     results: Path | None = None,
     token_file: Path | None = None,
@@ -69,6 +70,8 @@ def console(
         URL of the credit process (`cotenant credit serve`), such as http://127.0.0.1:10265. Default: none, and the view "Credit" says so.
     credit_token_file
         File with the token of the credit process, where it is on another machine.
+    credit_ca
+        Certificate authority of the credit process's certificate, as PEM.
     agents
         Where the agents of nodes answer, for knobs, run delay and incidents: a URL in which {ip} stands for a node's internal address and {node} for its name, such as http://{ip}:10262. Default: none are asked.
     results
@@ -113,6 +116,7 @@ def console(
             traces_ca=traces_ca,
             credit=credit,
             credit_token_file=credit_token_file,
+            credit_ca=credit_ca,
             agents=agents,
             results=results,
             token_file=token_file,

@@ -38,6 +38,7 @@ class ConsoleArguments:
     traces_ca: Path | None = None
     credit: str = ""
     credit_token_file: Path | None = None
+    credit_ca: Path | None = None
     agents: str = ""
     results: Path | None = None
     token_file: Path | None = None
@@ -77,7 +78,7 @@ def options_of(asked: ConsoleArguments) -> ConsoleOptions:
         raise InvalidInput("--results", str(asked.results), "a folder, such as the --out of `cotenant lab compare`")
     if asked.agents:
         check_pattern(asked.agents)
-    for option, file in (("--scheduler-ca", asked.scheduler_ca), ("--traces-ca", asked.traces_ca)):
+    for option, file in (("--scheduler-ca", asked.scheduler_ca), ("--traces-ca", asked.traces_ca), ("--credit-ca", asked.credit_ca)):
         if file is not None and not file.is_file():
             raise InvalidInput(option, str(file), "a file of certificates as PEM")
     beside = asked.kubeconfig or next(
@@ -98,6 +99,7 @@ def options_of(asked: ConsoleArguments) -> ConsoleOptions:
         traces_ca=asked.traces_ca,
         credit=asked.credit,
         credit_token_file=asked.credit_token_file,
+        credit_ca=asked.credit_ca,
         agents=asked.agents,
         results=asked.results,
         token=BearerToken(asked.token_file, "--token-file") if asked.token_file is not None else None,

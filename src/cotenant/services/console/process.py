@@ -77,6 +77,7 @@ class ConsoleOptions:
     traces_ca: Path | None = None
     credit: str = ""  # URL of the credit process; empty = none
     credit_token_file: Path | None = None
+    credit_ca: Path | None = None
     agents: str = ""  # pattern of the addresses of nodes' agents (agents.py); empty = none
     results: Path | None = None  # folder of the lab's experiments
     token: BearerToken | None = None
@@ -113,7 +114,9 @@ class ConsoleProcess:
         )
         self.traces = Upstream(TRACES, options.traces, token_file=options.traces_token_file, ca=options.traces_ca)
         self.credit = (
-            Upstream(CREDIT, lambda: options.credit, token_file=options.credit_token_file) if options.credit else None
+            Upstream(CREDIT, lambda: options.credit, token_file=options.credit_token_file, ca=options.credit_ca)
+            if options.credit
+            else None
         )
         self.agents = Agents(options.agents, lambda node: node in self.fleet.nodes)
         self.latencies = Latencies()
