@@ -474,7 +474,7 @@ function Legend({ fleet }: { fleet: Fleet }) {
   );
 }
 
-const CURVES = [["requested", "asked"], ["lent", "lent"], ["used", "used"]] as const;
+const CURVES = [["requested", "asked", "requested"], ["lent", "lent", "lent.of"], ["used", "used", "used"]] as const;
 
 function Curves({ history }: { history: HistoryAnswer }) {
   const { curves } = history;
@@ -506,9 +506,9 @@ function Curves({ history }: { history: HistoryAnswer }) {
         ))}
       </svg>
       <div class="curve-key">
-        {CURVES.map(([name, style]) => {
+        {CURVES.map(([name, style, word]) => {
           const last = [...curves[name]].reverse().find((each) => each !== null);
-          return <span key={name}><i class={`key ${style}`} />{t(name as Word)} {last === undefined || last === null ? "–" : percent(last, 1)}</span>;
+          return <span key={name}><i class={`key ${style}`} />{t(word)} {last === undefined || last === null ? "–" : percent(last, 1)}</span>;
         })}
       </div>
       <div class="soft between"><span>{clock(begin)}</span><span>{clock(begin + span)}</span></div>

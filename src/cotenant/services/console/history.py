@@ -49,14 +49,14 @@ class History:
         return None if found is None else zlib.decompress(found)
 
     def curves(self) -> dict[str, list[float | None]]:
-        """The sums as columns; shares of the cluster's CPU, and counts."""
+        """The sums as columns; shares of the cluster's CPU, and counts. "requested" includes "lent", what is requested of lent CPU."""
         columns: dict[str, list[float | None]] = {
             name: [] for name in ("at", "requested", "used", "lent", "pending", "burning")
         }
         for at, sums in self._sums:
             cpu = sums.cpu_m or 1
             columns["at"].append(at)
-            columns["requested"].append(sums.requested_m / cpu)
+            columns["requested"].append((sums.requested_m + sums.lent_requested_m) / cpu)
             columns["used"].append(None if sums.used_m is None else sums.used_m / cpu)
             columns["lent"].append(sums.lent_requested_m / cpu)
             columns["pending"].append(float(sums.pending))

@@ -78,7 +78,11 @@ def options_of(asked: ConsoleArguments) -> ConsoleOptions:
         raise InvalidInput("--results", str(asked.results), "a folder, such as the --out of `cotenant lab compare`")
     if asked.agents:
         check_pattern(asked.agents)
-    for option, file in (("--scheduler-ca", asked.scheduler_ca), ("--traces-ca", asked.traces_ca), ("--credit-ca", asked.credit_ca)):
+    for option, file in (
+        ("--scheduler-ca", asked.scheduler_ca),
+        ("--traces-ca", asked.traces_ca),
+        ("--credit-ca", asked.credit_ca),
+    ):
         if file is not None and not file.is_file():
             raise InvalidInput(option, str(file), "a file of certificates as PEM")
     beside = asked.kubeconfig or next(
