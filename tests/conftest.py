@@ -25,7 +25,7 @@ def pytest_report_header() -> str:
 TESTS = Path(__file__).parent
 FAKES = TESTS / "fakes"
 # Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
-SHARED_MACHINE = {"e2e", "fault", "kube", "node"}
+SHARED_MACHINE = {"browser", "e2e", "fault", "kube", "node"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
