@@ -34,10 +34,12 @@ class Served:
     sample: float | None = None
 
 
-Purpose = Callable[[MigrationJob], Served | None]  # None = the move has no purpose that is checked
+Purpose = Callable[
+    [MigrationJob, bool], Served | None
+]  # a job, and whether its time of watching is over; None = the move has no purpose that is checked
 
 
-def _no_purpose(job: MigrationJob) -> Served | None:
+def _no_purpose(job: MigrationJob, is_due: bool) -> Served | None:
     return None
 
 
@@ -92,7 +94,7 @@ class Proofs:
         return _judged(job, samples.node / samples.number, samples.target / samples.number, now_s)
 
     def _judge_purpose(self, job: MigrationJob, now_s: float, is_due: bool) -> MigrationJob | None:
-        now = self._purpose(job)
+        now = self._purpose(job, is_due)
         if now is None:
             return None
         samples = self._samples.setdefault(job.uid, _Samples())

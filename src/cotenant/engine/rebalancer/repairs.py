@@ -30,7 +30,7 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
     if not (between or spreads):  # others do not depend on pods without rules
         entries = [*on_nodes, *(each for each in entries if each.node in tainted and each not in on_nodes)]
     namespaces = {facts.name: facts.labels for facts in context.cluster.namespaces()}
-    repair = Repair(_Noted(context), nodes, namespaces, {each.seen.uid: each.node for each in entries})
+    repair = Repair(nodes, namespaces, {each.seen.uid: each.node for each in entries}, _Noted(context))
     context.choice.entries.update({each.seen.uid: each for each in entries})
     pods = [PlacedPod(_brief(each), each.seen.pod, each.node, _rules(each, kinds)) for each in entries]
     if Rule.NODE_AFFINITY in kinds.repairs:

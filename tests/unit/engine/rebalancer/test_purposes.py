@@ -11,9 +11,11 @@ import pytest
 from cotenant.engine.migration.proof import FIRST_REST_S, Proofs, rests
 from cotenant.engine.rebalancer.jobs import job_of
 from cotenant.engine.rebalancer.purposes import Purposes
-from cotenant.engine.rebalancer.settings import ActingSettings
-from cotenant.model.cluster.labels import Labels
-from cotenant.model.cluster.observed import Phase
+from cotenant.engine.rebalancer.settings import ActingSettings, MoveKinds, Packing
+from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
+from cotenant.model.cluster.labels import Labels, LabelSelector
+from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.cluster.taints import Effect, Taint
 from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, PodRef, Step
@@ -32,7 +34,7 @@ class Watched:
         job = job_of(self.move, "uid-w", 20, ActingSettings(), NOW)
         ready = JobCondition(Step.POD_READY, "True", since_s=NOW)
         self.new = PodRef("default", f"{job.pod.name}-new", f"{job.pod.uid}-new")
-        self.job = replace(job, uid="j", phase=JobPhase.SUCCEEDED, conditions=(ready,), new_pod=self.new)
+        self.job = replace(job, uid="j", created_s=NOW, phase=JobPhase.SUCCEEDED, conditions=(ready,), new_pod=self.new)
         entry = world.cluster.find(self.move.pod)
         assert entry is not None
         world.cluster.pod_gone(self.move.uid, NOW)
@@ -101,6 +103,79 @@ def test_taints_are_checked_where_the_replacement_is(kept: bool) -> None:
         world.node("b", taints=(taint,))
     words = "tolerates" if kept else "does not tolerate"
     assert watched.verdict() == (str(kept), f"default/p-new {words} the taints of b")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_anti_affinity_is_checked_where_the_replacement_is(kept: bool) -> None:
+    world = World(every_rule())
+    world.node("a")
+    world.node("b")
+    alone = (PodTerm("kubernetes.io/hostname", LabelSelector.of({"app": "x"})),)
+    for name, priority in (("x1", 5), ("x2", 0)):
+        world.pod(name, "a", labels=Labels.of({"app": "x"}), anti_affinity=alone, priority=priority)
+    watched = Watched(world)
+    assert watched.move.pod == "default/x2"
+    if not kept:
+        world.pod("x3", "b", labels=Labels.of({"app": "x"}))  # another scheduler put it there
+    assert watched.after(170.0) is None
+    words = "allows default/x2-new on b" if kept else "forbids default/x2-new a common domain with default/x3"
+    assert watched.verdict() == (str(kept), f"anti-affinity {words}")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_spread_is_checked_where_the_replacement_is(kept: bool) -> None:
+    world = World(every_rule())
+    for name in "abc":
+        world.node(name)
+    rule = SpreadConstraint("kubernetes.io/hostname", LabelSelector.of({"app": "web"}))
+    for i in range(3):
+        world.pod(f"p{i}", "a", spread=(rule,))
+    watched = Watched(world)
+    if not kept:
+        for i in range(2):
+            world.pod(f"q{i}", watched.move.target)
+    has = 1 if kept else 3
+    words = f"kubernetes.io/hostname {watched.move.target} has {has} pods, the smallest domain 0: at most 1 more are allowed"
+    assert watched.verdict() == (str(kept), words)
+
+
+def emptying() -> Watched:
+    world = World(MoveKinds(packing=Packing({"cpu": 20.0})))
+    world.node("a")
+    world.node("b")
+    world.pod("p", "a")
+    world.pod("q", "b", 5000)
+    return Watched(world)
+
+
+def test_an_emptied_node_is_empty_apart_from_pods_that_every_node_has() -> None:
+    watched = emptying()
+    assert (watched.move.node, watched.move.target) == ("a", "b")
+    seen = ObservedPod(Pod("d"), "u-d", "cotenant", NOW + 1.0, "a", Phase.RUNNING, owned_by=(OwnedBy("apps/v1", "DaemonSet", "d", "uid-d", True),))  # fmt: skip
+    watched.world.cluster.pod_seen(seen, NOW)
+    assert watched.after(170.0) is None
+    assert watched.verdict() == ("True", "a is empty")
+
+
+def test_an_emptied_node_that_is_filled_again_was_emptied_in_vain_and_is_backed_off() -> None:
+    watched = emptying()
+    watched.world.cluster.pod_seen(ObservedPod(Pod("r"), "u-r", "cotenant", NOW + 60.0, "a", Phase.RUNNING), NOW + 60.0)
+    found = watched.after(180.0)
+    assert found is not None
+    assert watched.verdict() == ("False", "a has 1 pods, 1 of which came after the move")
+    assert rests([found], NOW + 200.0) == {"HighNodeUtilization/a": NOW + 180.0 + FIRST_REST_S}
+
+
+def test_a_node_that_is_still_being_emptied_is_not_judged() -> None:
+    watched = emptying()
+    watched.world.cluster.pod_seen(ObservedPod(Pod("r"), "u-r", "cotenant", NOW - 60.0, "a", Phase.RUNNING), NOW)
+    assert watched.verdict() == ("Unknown", "a still has 1 pods from before the move")
+
+
+def test_a_node_that_was_removed_needs_no_judgement_of_its_pods() -> None:
+    watched = emptying()
+    watched.world.cluster.node_gone("a", NOW + 100.0)
+    assert watched.verdict() == ("True", "a was removed")
 
 
 @pytest.mark.parametrize(("p99_ms", "status"), [(8.0, "True"), (14.0, "False")])

@@ -89,7 +89,7 @@ class Legal:
         return counts[domain] + bool(without) - min(counts.values()) if domain in counts else 99
 
     def repair(self) -> Repair:
-        return Repair(self, self.nodes, {}, dict(self.where))
+        return Repair(self.nodes, {}, dict(self.where), self)
 
 
 def test_node_affinity_and_taints_on_the_own_node() -> None:

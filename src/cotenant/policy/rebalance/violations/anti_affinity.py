@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.model.cluster.affinity import PodTerm
-from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule, in_order
+from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Repair, Rule, in_order
 from cotenant.policy.rebalance.violations.pod_index import PodIndex
 
 
-def conflicts(pods: Iterable[PlacedPod], repair: Repair) -> dict[str, dict[str, PlacedPod]]:
+def conflicts(pods: Iterable[PlacedPod], placement: Placement) -> dict[str, dict[str, PlacedPod]]:
     """For each pod by UID the pods that it may not share a domain with and does, by UID; symmetric."""
-    placed = [each for each in pods if repair.where[each.load.uid] in repair.nodes]
+    placed = [each for each in pods if placement.where[each.load.uid] in placement.nodes]
     index = PodIndex(placed)
     holders: dict[tuple[str, PodTerm], list[PlacedPod]] = {}
     for each in placed:
@@ -27,13 +27,13 @@ def conflicts(pods: Iterable[PlacedPod], repair: Repair) -> dict[str, dict[str, 
     for (namespace, term), mine in holders.items():
         by_domain: dict[str, list[PlacedPod]] = {}
         for own in index.namespaces:
-            if term.about_namespace(namespace, own, repair.labels_of(own)):
+            if term.about_namespace(namespace, own, placement.labels_of(own)):
                 for each in index.selected(own, term.selector):
-                    domain = _domain(each, term, repair)
+                    domain = _domain(each, term, placement)
                     if domain is not None:
                         by_domain.setdefault(domain, []).append(each)
         for holder in mine:
-            domain = _domain(holder, term, repair)
+            domain = _domain(holder, term, placement)
             for other in by_domain.get(domain, ()) if domain is not None else ():
                 if other is not holder:
                     found.setdefault(holder.load.uid, {})[other.load.uid] = other
@@ -58,5 +58,5 @@ def repair_anti_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
             del left[each.load.uid]
 
 
-def _domain(pod: PlacedPod, term: PodTerm, repair: Repair) -> str | None:
-    return repair.nodes[repair.where[pod.load.uid]].labels.get(term.topology_key)
+def _domain(pod: PlacedPod, term: PodTerm, placement: Placement) -> str | None:
+    return placement.nodes[placement.where[pod.load.uid]].labels.get(term.topology_key)

@@ -57,21 +57,27 @@ class RuleKept:
 
 
 @dataclass(slots=True)
-class Repair:
-    """The moves so far. Pods move at most once; `where` is each pod's node now, by UID."""
+class Placement:
+    """Where pods are: `where` is each pod's node by UID."""
 
-    choice: Choice
     nodes: Mapping[str, Node]
     namespaces: Mapping[str, Labels]
-    where: dict[str, str] = field(default_factory=dict)
-    moves: list[RuleMove] = field(default_factory=list)
-    kept: list[RuleKept] = field(default_factory=list)
-    tried: set[tuple[str, Rule]] = field(default_factory=set)
-    moved: set[str] = field(default_factory=set)
+    where: dict[str, str]
 
     def labels_of(self, namespace: str) -> Labels:
         """A namespace's labels."""
         return self.namespaces.get(namespace, NO_LABELS)
+
+
+@dataclass(slots=True)
+class Repair(Placement):
+    """The moves so far, which `where` follows. Pods move at most once."""
+
+    choice: Choice
+    moves: list[RuleMove] = field(default_factory=list)
+    kept: list[RuleKept] = field(default_factory=list)
+    tried: set[tuple[str, Rule]] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
 
     def may_try(self, pod: PlacedPod, rule: Rule) -> bool:
         """Whether the pod may be moved for this rule and was not tried."""

@@ -16,7 +16,7 @@ from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import first_repelling
-from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule, in_order
+from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Repair, Rule, in_order
 from cotenant.policy.rebalance.violations.node_rules import allows
 from cotenant.policy.rebalance.violations.pod_index import PodIndex
 
@@ -72,20 +72,32 @@ def repair_spread(pods: Iterable[PlacedPod], repair: Repair) -> None:
         assert index is not None
         key = _eligible_key(mine[0].pod, constraint)
         if key not in known:
-            known[key] = _eligible(mine[0].pod, constraint, repair.nodes)
+            known[key] = eligible_nodes(mine[0].pod, constraint, repair.nodes)
         _repair(group_of(constraint, mine, known[key], index, repair), repair)
 
 
 def group_of(
-    constraint: SpreadConstraint, holders: list[PlacedPod], eligible: Eligible, index: PodIndex, repair: Repair
+    constraint: SpreadConstraint, holders: list[PlacedPod], eligible: Eligible, index: PodIndex, placement: Placement
 ) -> Group:
     """The group of pods with the same constraint, counted now."""
     counts: Counter[str] = Counter()
     for other in index.selected(holders[0].pod.namespace, constraint.selector):
-        domain = eligible.domains.get(repair.where[other.load.uid])
+        domain = eligible.domains.get(placement.where[other.load.uid])
         if domain is not None and constraint.selects(other.pod.labels):
             counts[domain] += 1
     return Group(constraint, holders, eligible, counts)
+
+
+def skews(pod: PlacedPod, pods: Iterable[PlacedPod], placement: Placement) -> list[tuple[Group, str]]:
+    """The pod's hard constraints as groups, counted now, each with the pod's domain."""
+    index = PodIndex(pods)
+    found = []
+    for constraint in pod.pod.spread:
+        eligible = eligible_nodes(pod.pod, constraint, placement.nodes)
+        domain = eligible.domains.get(placement.where[pod.load.uid])
+        if constraint.forbids and domain is not None:
+            found.append((group_of(constraint, [pod], eligible, index, placement), domain))
+    return found
 
 
 def _repair(group: Group, repair: Repair) -> None:
@@ -128,7 +140,7 @@ def _eligible_key(pod: Pod, constraint: SpreadConstraint) -> Hashable:
     return (constraint.topology_key, affinity if honours else None, tolerations, keys)
 
 
-def _eligible(pod: Pod, constraint: SpreadConstraint, nodes: Mapping[str, Node]) -> Eligible:
+def eligible_nodes(pod: Pod, constraint: SpreadConstraint, nodes: Mapping[str, Node]) -> Eligible:
     """The nodes that count for the constraint."""
     keys = [each.topology_key for each in pod.spread if each.forbids]
     found = {}
