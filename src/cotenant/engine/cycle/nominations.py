@@ -5,12 +5,12 @@ withheld from pods of higher priority. Choice: a nominated pod's requests count 
 suspended while pods of higher priority, or the pod itself, are evaluated; its rules count as well. It waits in a group of its own, and is woken when
 its last victim is gone. The same holds for a pod for which a rebalancer makes room: it waits for the pods that are being moved, which are not victims, so another
 preemptor may still evict them; devices that are free already cannot be set aside, so other pods that ask for devices are kept off its node meanwhile. Source: kube-scheduler's nominator. Limits: a pod without rules of its own is not affected by the
-nominated pod's rules; a whole gang may take devices that are being freed for another pod.
+nominated pod's rules; a gang of which some members ask for devices is kept off such nodes as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,7 +150,7 @@ class Nominations:
         for pod in pods:
             entry = pod[0]
             own = entry.seen.uid in self._of
-            closed = self._closed_to(entry)
+            closed = self.closed_to([entry])
             narrowed = bool(closed) or self._assignments.narrowing.is_narrowed(entry.number)
             if run and (own or narrowed or entry.seen.pod.priority != priority):
                 yield Segment(run, EVERYWHERE, True)
@@ -169,28 +169,30 @@ class Nominations:
                 self._resume(suspended)
                 priority = None
             elif narrowed:
-                yield Segment([pod], self._without(self._allowed_with_nominated(entry), closed), True)
+                yield Segment([pod], self.without(self._allowed_with_nominated(entry), closed), True)
             else:
                 run.append(pod)
         if run:
             yield Segment(run, EVERYWHERE, True)
         self._resume(suspended)
 
-    def _closed_to(self, entry: PodInfo) -> list[int]:
-        """Rows on which a pod that asks for devices is not placed: a rebalancer frees devices there, one by one, for a pod that is not less important."""
-        if not self._moves_for or not asks_devices(entry.seen.pod.requests):
+    def closed_to(self, entries: Sequence[PodInfo]) -> list[int]:
+        """Rows on which pods that are placed together are not placed where one of them asks for devices: a rebalancer frees devices there, one by one, for another pod that is not less important."""
+        asking = [entry.seen.pod.priority for entry in entries if asks_devices(entry.seen.pod.requests)]
+        if not self._moves_for or not asking:
             return []
+        own = {entry.seen.uid for entry in entries}
         return [
             nomination.entry.row
             for uid, nomination in self._of.items()
             if nomination.moving
             and uid in self._assignments.reserved
-            and nomination.entry is not entry
-            and nomination.entry.seen.pod.priority >= entry.seen.pod.priority
+            and uid not in own
+            and nomination.entry.seen.pod.priority >= min(asking)
             and asks_devices(nomination.entry.seen.pod.requests)
         ]
 
-    def _without(self, allowed: Mask, closed: list[int]) -> Mask:
+    def without(self, allowed: Mask, closed: list[int]) -> Mask:
         """`allowed` without these rows."""
         if not closed:
             return allowed

@@ -276,8 +276,9 @@ def test_room_for_a_whole_gang_is_kept_on_every_node(kept: bool) -> None:
     assert {"g0", "g1"} <= bound.keys() if kept else not {"g0", "g1"} & bound.keys()
 
 
+@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("kept", [True, False])
-def test_room_for_a_group_of_gpus_is_kept(kept: bool) -> None:
+def test_room_for_a_group_of_gpus_is_kept_from_pods_and_whole_gangs(kept: bool, size: int) -> None:
     field = Field()
     for name in "ab":
         field.node(name, 64_000, gpus=4)
@@ -295,7 +296,8 @@ def test_room_for_a_group_of_gpus_is_kept(kept: bool) -> None:
         field.keep(plan)
     for at in range(len(plan.moves)):
         field.move(plan, at)
-        field.pod(f"small{at}", "", 100, 100)
+        for i in range(size):
+            field.pod(f"small{at}-{i}", "", 100, 100 // size, gang=f"small{at}" if size > 1 else "", size=size)
         bound = field.step()
         taken = [node for name, node in bound.items() if name != "whole" and node == plan.rooms[0].node]
         assert not (kept and taken)
@@ -303,7 +305,7 @@ def test_room_for_a_group_of_gpus_is_kept(kept: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(36))
 def test_a_plan_that_is_carried_out_places_what_waited_whatever_arrives_meanwhile(seed: int) -> None:
     """Random nodes with residents of CPU and GPUs; a pod, a gang, or a pod of several GPUs waits, and others arrive after every move."""
     rng = np.random.default_rng(seed)
@@ -333,7 +335,10 @@ def test_a_plan_that_is_carried_out_places_what_waited_whatever_arrives_meanwhil
     assert {uid for room in plan.rooms for uid in room.pods} <= {move.uid for move in plan.moves}
     field.keep(plan)
     for at in range(len(plan.moves)):
-        field.pod(f"arrives-{at}", "", 1000 * int(rng.integers(1, 5)), 100 if kind == "gpus" else 0)
+        size = int(rng.integers(1, 3))
+        for i in range(size):  # a pod, or a whole gang
+            gang = {"gang": f"arrives-{at}", "size": size} if size > 1 else {}
+            field.pod(f"arrives-{at}-{i}", "", 1000 * int(rng.integers(1, 5)), 100 if kind == "gpus" else 0, **gang)
         field.step()
         field.move(plan, at)
         field.step()

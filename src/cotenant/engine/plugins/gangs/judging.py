@@ -120,7 +120,10 @@ class GangJudging:
         if kept is not None:
             return kept
         failure: Verdict | None = None
-        for place in places(self._components.assignments, self._gangs, keys, entries, self._nominated(entries)):
+        nominations = self._components.nominations
+        closed = nominations.closed_to(entries)
+        for each in places(self._components.assignments, self._gangs, keys, entries, self._nominated(entries)):
+            place = each._replace(only=nominations.without(each.only, closed))
             found = self._attempt(keys, entries, place, now_s)
             if (
                 isinstance(found, Verdict) and self._placer.drew
@@ -147,8 +150,10 @@ class GangJudging:
             or not may_be_together(assignments, self._gangs, keys, nominated)
         ):
             return None
+        nominations = self._components.nominations
         others = nominated if topology is not None and topology.required else EVERYWHERE
-        nodes, node_of = assignments.encoder.node_rows, self._components.nominations.node_of
+        others = nominations.without(others, nominations.closed_to(entries))
+        nodes, node_of = assignments.encoder.node_rows, nominations.node_of
         expected = [(entry, nodes.get(node_of(entry.seen.uid), -1)) for entry in entries]
         expected.sort(key=lambda pair: pair[1] < 0)
         for drawing in (True, False):
