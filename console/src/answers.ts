@@ -433,6 +433,17 @@ export interface Curve {
   y: (number | null)[];
 }
 
+/** Machines of a run over time: `cells` is base64 of bytes by frame, machine and column. */
+export interface RunMachines {
+  hours: number[];
+  machine: number[];
+  machines: number;
+  columns: string[];
+  cells: string;
+  violated: number[];
+  used_cpu: number[];
+}
+
 export interface GangPage {
   key: string;
   spec: { minAvailable: number; mode: string } | null;

@@ -2,6 +2,7 @@
 import { useAsked } from "./ask";
 import type { Curve, Experiment, ExperimentPage, LabRow, MetricView } from "./answers";
 import { count, moment } from "./format";
+import { RunMaps } from "./lab-machines";
 import { Old } from "./old";
 import { param, set } from "./route";
 import { t } from "./words";
@@ -21,7 +22,7 @@ export function Lab() {
       <div class="controls">
         <label class="choice">
           {t("lab.experiment")}
-          <select value={chosen.name} onChange={(event) => set({ of: event.currentTarget.value, load: "", a: "", b: "", seed: "" })}>
+          <select value={chosen.name} onChange={(event) => set({ of: event.currentTarget.value, load: "", a: "", b: "", seed: "", at: "" })}>
             {all.map((each) => <option key={each.name} value={each.name}>{each.name === "." ? each.workload : each.name}</option>)}
           </select>
         </label>
@@ -78,6 +79,7 @@ function Tables({ page }: { page: ExperimentPage }) {
         <p class="soft">{metric.definition}</p>
         <Intervals rows={order} metric={metric} ours={results.ours} />
       </section>
+      {!!pair[0] !== !!pair[1] && <One page={page} policy={(pair[0] ?? pair[1])!.policy} load={load} />}
       {pair[0] && pair[1] && <Pair page={page} a={pair[0]} b={pair[1]} metrics={known} load={load} />}
       <section>
         <h2>{t("lab.table")}</h2>
@@ -147,10 +149,20 @@ function Intervals({ rows, metric, ours }: { rows: LabRow[]; metric: MetricView;
   );
 }
 
+/** The seeds of an experiment, and the chosen one. */
+function seedsOf(page: ExperimentPage): [number[], number] {
+  const seeds = page.results.seed_list ?? Array.from({ length: page.results.seeds }, (_, k) => k);
+  return [seeds, seeds.find((each) => String(each) === param("seed")) ?? seeds[0] ?? 0];
+}
+
+/** The machines of one policy, until a second is chosen. */
+function One({ page, policy, load }: { page: ExperimentPage; policy: string; load: number }) {
+  return <section class="card"><RunMaps of={page.name} a={policy} b="" load={load} seed={seedsOf(page)[1]} /></section>;
+}
+
 /** Every figure of two policies with the difference; seed by seed where one of them is the policy that others are compared with. */
 function Pair({ page, a, b, metrics, load }: { page: ExperimentPage; a: LabRow; b: LabRow; metrics: MetricView[]; load: number }) {
-  const seeds = page.results.seed_list ?? Array.from({ length: page.results.seeds }, (_, k) => k);
-  const seed = seeds.find((each) => String(each) === param("seed")) ?? seeds[0] ?? 0;
+  const [seeds, seed] = seedsOf(page);
   const paired = (metric: string): { value: number; half: number | null } | null => {
     const row = page.results.paired.find((each) => each.metric === metric && each.load === load && ((each.policy === a.policy && each.against === b.policy) || (each.policy === b.policy && each.against === a.policy)));
     if (!row || row.difference === null) return null;
@@ -161,6 +173,7 @@ function Pair({ page, a, b, metrics, load }: { page: ExperimentPage; a: LabRow; 
       <h2><span class="swatch profile-0" /> {a.policy} · <span class="swatch profile-1" /> {b.policy}</h2>
       <p class="soft">{t("lab.pair-help")}</p>
       <Curves of={page.name} a={a.policy} b={b.policy} load={load} seed={seed} seeds={seeds} />
+      <RunMaps of={page.name} a={a.policy} b={b.policy} load={load} seed={seed} />
       <div class="wide">
         <table>
           <thead><tr><th scope="col">{t("lab.figure")}</th><th scope="col" class="number"><span class="swatch profile-0" /> {a.policy}</th><th scope="col" class="number"><span class="swatch profile-1" /> {b.policy}</th><th scope="col" class="number">{t("lab.difference")}</th><th scope="col">{t("lab.verdict")}</th></tr></thead>

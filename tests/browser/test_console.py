@@ -200,6 +200,15 @@ def test_results_of_the_lab_by_keyboard(tab: Tab) -> None:
     }
     assert found["SLO violation"].split("\t")[3:] == ["+0.9 % ± 0.3 %", "cotenant"]
     assert found["Wait, mean"].endswith("within the interval")
+    words = page.locator("[data-maps] [data-map-words]")
+    page.focus("[data-maps] input[type=range]")
+    page.keyboard.press("ArrowRight")
+    tab.until("location.hash.includes('at=1')")
+    assert words.nth(1).text_content().startswith("1 of 60 machines with a missed objective; CPU used 50 %")
+    assert words.nth(0).text_content().startswith("0 of 60 machines")
+    page.keyboard.press("Space")  # plays to the last frame
+    tab.until("location.hash.includes('at=4')")
+    page.wait_for_selector("[data-maps] button[aria-pressed=false]")
     page.click("button:has-text('load 0.7')")
     page.wait_for_selector("[data-pair] td:has-text('+0.7 %')")
     page.select_option("label:has-text('Figure') select", "wait_mean_s")

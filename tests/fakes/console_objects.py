@@ -21,7 +21,7 @@ from cotenant.engine.node.recovery.stages import Rung, Stage
 from cotenant.engine.node.recovery.story import IncidentStory, ServiceStory
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.engine.plugins.reservations.instructions import ReservationView
-from cotenant.lab.contract import Measures, RunResult, RunSpec, Series
+from cotenant.lab.contract import FrameCell, MachineFrames, Measures, RunResult, RunSpec, Series
 from cotenant.lab.storage import RESULTS_JSON, run_path, save_result, write_json
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.workload_profile import (
@@ -269,6 +269,19 @@ def agent_pages(node: str, victim: str, culprit: str, hostile: str) -> dict[str,
     }
 
 
+def run_machines(missed: int) -> MachineFrames:
+    """Five frames of 30 of 60 machines, the last of them down; in each frame one more machine has `missed` missed objectives."""
+    cells = np.zeros((5, 30, len(FrameCell)), np.uint8)
+    cells[:, :, FrameCell.SERVICE_ASKED], cells[:, :, FrameCell.BATCH_ASKED] = 40, 70
+    cells[:, :, FrameCell.SERVICE_USED], cells[:, :, FrameCell.BATCH_USED] = 20, 30
+    for frame in range(5):
+        cells[frame, :frame, FrameCell.MISSED] = missed
+    cells[:, 29] = 0
+    cells[:, 29, FrameCell.DOWN] = 1
+    violated = np.arange(5) if missed else np.zeros(5, np.int64)
+    return MachineFrames(np.arange(5) * 1800.0, np.arange(0, 60, 2), cells, 60, violated, np.full(5, 0.5))
+
+
 def lab_folder(folder: Path, policies: tuple[str, ...], seeds: int = 3) -> None:
     """Results of an experiment at two loads, the first policy ours; the curves of its runs with a spike at the beginning."""
     rows, paired = [], []
@@ -286,7 +299,11 @@ def lab_folder(folder: Path, policies: tuple[str, ...], seeds: int = 3) -> None:
                 y = np.abs(np.sin(x / 3)) * (k + 1) + np.where(x < 0.1, 60.0, 0.0)
                 spec = RunSpec("founding", policy, seed, load)
                 result = RunResult(
-                    spec, Measures(), (Series("queued", "time (h)", "pods waiting", x, y),), np.zeros(1), None
+                    spec,
+                    Measures(),
+                    (Series("queued", "time (h)", "pods waiting", x, y),),
+                    np.zeros(1),
+                    machine_frames=run_machines(k) if policy in ("cotenant", "kube-default") else None,
                 )
                 save_result(run_path(folder, spec), result)
     written = {"workload": "founding", "file": None, "seeds": seeds, "seed_list": list(range(seeds)), "loads": [0.7, 0.9], "ours": policies[0], "rows": rows, "paired": paired, "sustained_load": [], "notes": [policies[-1]], "failed": []}  # fmt: skip

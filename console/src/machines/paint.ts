@@ -82,7 +82,7 @@ export function paint(pixels: Uint32Array, width: number, height: number, scene:
   }
 }
 
-function hatch(
+export function hatch(
   pixels: Uint32Array,
   width: number,
   x0: number,

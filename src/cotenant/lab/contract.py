@@ -8,14 +8,17 @@ Equal specifications give equal results: the seed fixes the workload, the failur
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from math import nan
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.model.identical_fields import identical
+
+Cells: TypeAlias = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,29 @@ class MachineMap:
     is_service: NDArray[np.bool_]
 
 
+class FrameCell(IntEnum):
+    """The columns of a machine in a frame. Amounts are whole percent of the machine's CPU, at most 255."""
+
+    SERVICE_ASKED = 0  # allocated to services
+    BATCH_ASKED = 1
+    SERVICE_USED = 2
+    BATCH_USED = 3
+    MISSED = 4  # replicas that missed their objective in the window that ends here, at most 255
+    DOWN = 5  # 1 = the machine was down; its other columns are 0
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFrames:
+    """The machines at regular times of a run: F frames of M machines. `violated` and `used_cpu` are of all `machines`, of which M are shown."""
+
+    time_s: NDArray[np.float64]  # [F] simulated
+    machine: NDArray[np.int64]  # [M] rows
+    cells: Cells  # [F, M, len(FrameCell)]
+    machines: int  # of the cluster
+    violated: NDArray[np.int64]  # [F] machines with a replica that missed its objective
+    used_cpu: NDArray[np.float64]  # [F] fraction of the cluster's CPU
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """The result of one run."""
@@ -118,6 +144,7 @@ class RunResult:
     machine_map: MachineMap | None = None
     by_class: tuple[tuple[str, float], ...] = ()  # further named figures of this scenario, e.g. acceptance by class
     notes: tuple[str, ...] = ()
+    machine_frames: MachineFrames | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from cotenant.lab import registry, storage, workers
-from cotenant.lab.contract import RunResult, RunSpec, Scenario
+from cotenant.lab.contract import FrameCell, RunResult, RunSpec, Scenario
 from cotenant.lab.metrics import METRICS
 from cotenant.lab.storage import RunRecord
 from cotenant.model.errors import InvalidInput, Permanent
@@ -225,6 +225,11 @@ def check_result(result: RunResult, spec: RunSpec) -> None:
         lengths = {machines.machine.size, len(machines.owner), machines.cpu_share.size, machines.is_service.size}
         if len(lengths) != 1:
             refuse("the machine map's columns differ in length")
+    frames = result.machine_frames
+    if frames is not None:
+        times = {frames.time_s.size, frames.violated.size, frames.used_cpu.size}
+        if times != {len(frames.cells)} or frames.cells.shape[1:] != (frames.machine.size, len(FrameCell)):
+            refuse("the columns of the machine map over time differ in length")
 
 
 def measured(records: tuple[RunRecord, ...]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from math import inf, isfinite, isnan, nan
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant import __version__
-from cotenant.lab.contract import MachineMap, Measures, RunResult, RunSpec, Series
+from cotenant.lab.contract import MachineFrames, MachineMap, Measures, RunResult, RunSpec, Series
 from cotenant.model.errors import InvalidInput, Permanent
 
 RUNS = "runs"
@@ -142,6 +142,10 @@ def save_result(path: Path, result: RunResult) -> None:
         owners, codes = np.unique(np.array(result.machine_map.owner, dtype=np.str_), return_inverse=True)
         arrays |= {"owners": owners, "owner": codes.astype(np.int32), "machine": result.machine_map.machine}
         arrays |= {"cpu_share": result.machine_map.cpu_share, "is_service": result.machine_map.is_service}
+    frames = result.machine_frames
+    if frames is not None:
+        arrays |= {"frame_time_s": frames.time_s, "frame_machine": frames.machine, "frame_cells": frames.cells}
+        arrays |= {"frame_machines": np.array(frames.machines), "frame_violated": frames.violated, "frame_used_cpu": frames.used_cpu}  # fmt: skip
     buffer = io.BytesIO()  # savez seeks in its target, and a path would have its suffix changed
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     write_atomic(path.with_suffix(".npz"), lambda file: file.write(buffer.getbuffer()))
@@ -195,10 +199,11 @@ def load_result(record: RunRecord) -> RunResult:
                 machines = MachineMap(
                     stored.machine_map, arrays["machine"], owner, arrays["cpu_share"], arrays["is_service"]
                 )
-            slowdowns = arrays["slowdowns"]
+            slowdowns, frames = arrays["slowdowns"], _frames(arrays)
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise Permanent(f"cannot read the run {record.path}: {error}") from error
-    return RunResult(record.spec, record.measures, series, slowdowns, machines, record.by_class, record.notes)
+    found = RunResult(record.spec, record.measures, series, slowdowns, machines, record.by_class, record.notes)
+    return replace(found, machine_frames=frames)
 
 
 def load_series(path: Path) -> tuple[Series, ...]:
@@ -211,6 +216,28 @@ def load_series(path: Path) -> tuple[Series, ...]:
             return tuple(Series(*words, arrays[f"x{i}"], arrays[f"y{i}"]) for i, words in enumerate(stored.series))
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise Permanent(f"cannot read the run {path.name}: {error}") from error
+
+
+def load_frames(path: Path) -> MachineFrames | None:
+    """The machine map over time of a stored run, by its JSON file; None where it has none. Raises `Permanent` where its files are gone or damaged."""
+    try:
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as arrays:
+            return _frames(arrays)
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise Permanent(f"cannot read the run {path.name}: {error}") from error
+
+
+def _frames(arrays: Mapping[str, NDArray[Any]]) -> MachineFrames | None:
+    if "frame_cells" not in arrays:  # stored by an older version, or a scenario without machines over time
+        return None
+    return MachineFrames(
+        arrays["frame_time_s"],
+        arrays["frame_machine"],
+        arrays["frame_cells"],
+        int(arrays["frame_machines"]),
+        arrays["frame_violated"],
+        arrays["frame_used_cpu"],
+    )
 
 
 def write_json(path: Path, value: object) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from cotenant.lab import storage
-from cotenant.lab.contract import MachineMap, Measures, RunResult, RunSpec, Series
+from cotenant.lab.contract import MachineFrames, MachineMap, Measures, RunResult, RunSpec, Series
 from cotenant.model.errors import InvalidInput, Permanent
 
 SPEC = RunSpec("fake", "cotenant", 3, 0.77, overrides=(("spread", 0.2),))
@@ -29,6 +29,14 @@ def result(spec: RunSpec = SPEC) -> RunResult:
         ),
         by_class=(("8-GPU pods placed", 0.73),),
         notes=("stretched",),
+        machine_frames=MachineFrames(
+            np.array([0.0, 60.0]),
+            np.array([0, 2]),
+            np.arange(24, dtype=np.uint8).reshape(2, 2, 6),
+            4,
+            np.array([0, 3]),
+            np.array([0.5, 0.6]),
+        ),
     )
 
 
@@ -44,6 +52,16 @@ def test_a_stored_run_comes_back_whole(tmp_path: Path) -> None:
     assert back.notes == ("stretched",)
     assert back.slowdowns.tolist() == [1.0, 1.5, 9.0]
     assert (back.series[0].name, back.series[0].y.tolist()) == ("fragmentation", [0.5, 0.25])
+    frames = back.machine_frames
+    assert frames is not None
+    assert storage.load_frames(path) is not None
+    assert (frames.machines, frames.cells.dtype, frames.cells[1, 1].tolist()) == (4, np.uint8, [18, 19, 20, 21, 22, 23])
+    assert (frames.time_s.tolist(), frames.machine.tolist(), frames.violated.tolist(), frames.used_cpu.tolist()) == (
+        [0.0, 60.0],
+        [0, 2],
+        [0, 3],
+        [0.5, 0.6],
+    )
     assert back.machine_map is not None
     assert back.machine_map.owner == ("b", "a", "b")
     assert back.machine_map.is_service.tolist() == [True, False, True]
@@ -56,6 +74,7 @@ def test_a_run_without_pictures_comes_back_without_them(tmp_path: Path) -> None:
     assert record is not None
     back = storage.load_result(record)
     assert (back.series, back.machine_map, back.slowdowns.size) == ((), None, 0)
+    assert back.machine_frames is None
 
 
 def test_infinite_and_undefined_figures_stay_what_they_are(tmp_path: Path) -> None:

@@ -195,6 +195,7 @@ def result(spec: RunSpec, bridge: Bridge, notes: tuple[str, ...], run_s: float) 
         series=_series(account),
         slowdowns=_sample(account.slowdown),
         machine_map=account.machine_map,
+        machine_frames=account.machine_frames,
         by_class=(
             ("violation by unplaced", account.violation_unplaced),
             ("violation by queueing", account.violation_queued),

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.lab.contract import MachineMap
+from cotenant.lab.contract import MachineFrames, MachineMap
 from cotenant.lab.world.config import WorldConfig
+from cotenant.lab.world.frames import machine_frames
 from cotenant.lab.world.records import Records, where
 from cotenant.lab.world.state import MEMORY, NODE_FAILURE, REQUESTED, State
 from cotenant.lab.world.truth import Truth
@@ -64,6 +65,7 @@ class RunMetrics:
     wait_s: Float  # all pods: first start - ready, inf if never started
     timeline: Timeline
     machine_map: MachineMap | None  # at `map_at_s`; None if the run did not reach it
+    machine_frames: MachineFrames | None  # up to the horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def account(truth: Truth, state: State, config: WorldConfig) -> RunMetrics:
         wait_s=wait,
         timeline=_timeline(taken),
         machine_map=_machine_map(truth, state, config),
+        machine_frames=machine_frames(state.frames, state.frame_nodes, taken, config),
     )
 
 

@@ -41,6 +41,7 @@ class WorldConfig:
     fragmentation_every_s: float = 300.0
     fragmentation_shapes: int = 200  # pod shapes drawn from the workload, tested against idle CPU
     map_at_s: float = 10_800.0  # when the machine map is taken
+    map_frames: int = 96  # of the map over time, from the start to the horizon, at most; 0 = none, 1 = only the start
 
     # --- contention of CPU time
     node_qos: bool = True  # whether nodes hold batch back (Koordinator's CPU suppression and cache partition)
@@ -186,6 +187,7 @@ class WorldConfig:
             "measurement_error",
             "replica_start_s",
             "hold_s",
+            "map_frames",
             "hold_doublings",
             "least_batch_cores",
         ):

@@ -5,6 +5,7 @@ The metrics judge a window by its true latency distribution; agents and reports 
 
 from __future__ import annotations
 
+from cotenant.lab.contract import FrameCell
 from cotenant.lab.world.contention import offered, settle
 from cotenant.lab.world.guarding import guard
 from cotenant.lab.world.latency import TAIL, p99_lookup, tail
@@ -17,6 +18,10 @@ from cotenant.model.compiled import njit
 _CPU_USED, _MEMORY_USED = int(Report.CPU_USED), int(Report.MEMORY_USED)
 _P99, _VIOLATION = int(Report.LATENCY_P99_MS), int(Report.VIOLATION)
 _DOMINANT, _FAIRNESS, _AT = int(Report.DOMINANT_SHARE), int(Report.FAIRNESS), int(Report.REPORTED_AT)
+
+_SERVICE_ASKED, _BATCH_ASKED = int(FrameCell.SERVICE_ASKED), int(FrameCell.BATCH_ASKED)
+_SERVICE_USED, _BATCH_USED = int(FrameCell.SERVICE_USED), int(FrameCell.BATCH_USED)
+_MISSED, _DOWN = int(FrameCell.MISSED), int(FrameCell.DOWN)
 
 # A window is judged by the exact tail where the interpolated p99 (steps of 1 % load) may be wrong.
 _EXACT_ABOVE = 0.9  # load / servers
@@ -95,6 +100,8 @@ def _observe_node(s: State, w: Law, node: int, t: float, row: int) -> None:
                         missed += 1
         p = s.pods[p].next
     s.ticks[row].violated_replicas += bad
+    s.ticks[row].violated_nodes += bad > 0
+    s.nodes[node].missed = bad
     if fresh:
         s.nodes[node].seen_s = t
         write_report(s, s.outbox, node, t, worst_ms, missed, replicas)
@@ -136,6 +143,36 @@ def _tenants(s: State, w: Law) -> None:
 
 
 @njit
+def _record_frame(s: State, w: Law, frame: int) -> None:
+    """Write one frame of the machine map: reads the state as the tick left it, changes nothing else."""
+    for k in range(s.frame_nodes.shape[0]):
+        node = s.frame_nodes[k]
+        if not s.nodes[node].up:
+            s.frames[frame, k, _DOWN] = 1
+            continue
+        asked, batch_asked, used, batch_used = 0.0, 0.0, 0.0, 0.0
+        p = s.nodes[node].first
+        while p >= 0:
+            if s.pods[p].service >= 0:
+                asked += s.pods[p].cpu_milli
+                used += s.pods[p].busy_cores
+            else:
+                batch_asked += s.pods[p].cpu_milli
+                batch_used += s.pods[p].busy_cores
+            p = s.pods[p].next
+        s.frames[frame, k, _SERVICE_ASKED] = _percent(asked / 1000.0, w.cores)
+        s.frames[frame, k, _BATCH_ASKED] = _percent(batch_asked / 1000.0, w.cores)
+        s.frames[frame, k, _SERVICE_USED] = _percent(used, w.cores)
+        s.frames[frame, k, _BATCH_USED] = _percent(batch_used, w.cores)
+        s.frames[frame, k, _MISSED] = min(255, s.nodes[node].missed)
+
+
+@njit
+def _percent(cores: float, whole: float) -> int:
+    return min(255, int(100.0 * cores / whole + 0.5))
+
+
+@njit
 def tick(s: State, w: Law, t: float) -> None:
     """Process a tick: the load changes, windows are judged, nodes report."""
     s.run[0].next_tick_s = t + w.tick_s
@@ -154,6 +191,7 @@ def tick(s: State, w: Law, t: float) -> None:
     s.ticks[row].time_s = t
     s.ticks[row].violated_cores = 0.0
     s.ticks[row].violated_replicas = 0.0
+    s.ticks[row].violated_nodes = 0.0
     used, used_memory, asked, asked_memory = 0.0, 0.0, 0.0, 0.0
     for node in range(nodes):
         if s.nodes[node].up:
@@ -195,3 +233,5 @@ def tick(s: State, w: Law, t: float) -> None:
         s.run[0].map_taken = 1
         for p in range(s.pods.shape[0]):
             s.pods[p].map_node = s.pods[p].node
+    if row % w.frame_ticks == 0 and row // w.frame_ticks < s.frames.shape[0]:
+        _record_frame(s, w, row // w.frame_ticks)

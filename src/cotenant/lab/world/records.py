@@ -93,6 +93,7 @@ NODE = np.dtype(
         ("updated_s", "f8"),  # time of the residents' remaining work
         ("used_share", "f8"),  # of CPU
         ("memory_share", "f8"),
+        ("missed", "i8"),  # replicas that missed their objective, or were starting, in the last window
         ("up", "?"),
         # its measurements
         ("seen_s", "f8"),  # time of the last ones, -inf = never
@@ -137,6 +138,7 @@ TICK = np.dtype(
         ("unplaced_cores", "f8"),
         ("replicas", "f8"),
         ("violated_replicas", "f8"),  # placed and missed, or unplaced
+        ("violated_nodes", "f8"),  # with such a replica
         ("fragmentation", "f8"),  # fraction of the cluster's CPU, NaN where not taken at this tick
         ("queued_pods", "f8"),
         ("running_pods", "f8"),

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cotenant.lab.contract import Cells
 from cotenant.lab.world.config import PRESSURE_LAWS, WorldConfig
 from cotenant.lab.world.demand import outages, service_load
+from cotenant.lab.world.frames import frame_ticks, no_frames
 from cotenant.lab.world.latency import decay_table, p99_table
 from cotenant.lab.world.laws import pressure_scale
 from cotenant.lab.world.records import JOB, NODE, POD, RUN, SERVICE, SHAPE, STAGE, TENANT, TICK, Records, records
@@ -70,6 +72,7 @@ class Law(NamedTuple):
     horizon_s: float
     fragmentation_every_s: float
     map_at_s: float
+    frame_ticks: int  # ticks from one frame of the map over time to the next
 
 
 def law(config: WorldConfig) -> Law:
@@ -108,6 +111,7 @@ def law(config: WorldConfig) -> Law:
         horizon_s=config.horizon_s,
         fragmentation_every_s=config.fragmentation_every_s,
         map_at_s=config.map_at_s,
+        frame_ticks=frame_ticks(config),
     )
 
 
@@ -136,6 +140,8 @@ class State(NamedTuple):
     finished: Int
     evicted: Int
     evictions: Int  # [len(CAUSES)]
+    frames: Cells  # [F, M, len(FrameCell)] the map over time
+    frame_nodes: Int  # [M] rows of the nodes in it
 
 
 def build(truth: Truth, config: WorldConfig, seed: int) -> State:
@@ -203,6 +209,7 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
     ticks = records(int(config.limit_s // config.tick_s) + 2, TICK)
     ticks.fragmentation = np.nan
 
+    frame_cells, frame_nodes = no_frames(config)
     highs = p99_table(sizes.astype(np.int64))
     run = records(1, RUN)
     run.seed = seed
@@ -235,4 +242,6 @@ def build(truth: Truth, config: WorldConfig, seed: int) -> State:
         finished=np.zeros(n_pods, np.int64),
         evicted=np.zeros(n_pods, np.int64),
         evictions=np.zeros(len(CAUSES), np.int64),
+        frames=frame_cells,
+        frame_nodes=frame_nodes,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cotenant.lab.contract import FrameCell
 from cotenant.lab.world import state as lab
 from cotenant.lab.world.records import (
     JOB,
@@ -97,6 +98,8 @@ def empty() -> State:
         finished=np.zeros(FIRST, np.int64),
         evicted=np.zeros(FIRST, np.int64),
         evictions=np.zeros(len(lab.CAUSES), np.int64),
+        frames=np.zeros((0, 0, len(FrameCell)), np.uint8),
+        frame_nodes=np.zeros(0, np.int64),
     )
 
 

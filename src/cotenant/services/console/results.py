@@ -3,9 +3,10 @@
     /api/lab                                        the experiments, the newest first
     /api/lab/results?of=NAME                        results.json of one, with the definitions of its figures
     /api/lab/curves?of=NAME&policy=&load=&seed=     the curves of one run
+    /api/lab/machines?of=NAME&policy=&load=&seed=   its machines over time
 
 Problem: results are compared while an experiment still runs, and on machines that did not run it. Choice: folders that `cotenant lab compare` wrote are read when they are asked for, by names that were listed, never by a path of the viewer's.
-Limits: folders up to two levels below the given one, at most `MOST_FOLDERS`; machine maps of runs are in report.html only; results of node experiments have another form and are not listed.
+Limits: folders up to two levels below the given one, at most `MOST_FOLDERS`; results of node experiments have another form and are not listed.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from itertools import chain
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from cotenant.drivers.kube.client.errors import UNREADABLE, NotFound
 from cotenant.lab import storage
-from cotenant.lab.contract import Series
+from cotenant.lab.contract import FrameCell, Series
 from cotenant.lab.metrics_by_workload import catalogue
 from cotenant.model.errors import InvalidInput, Permanent
 
@@ -93,6 +95,19 @@ class Curve:
     y: list[float | None]
 
 
+@dataclass(frozen=True, slots=True)
+class MachineFramesView:
+    """Machines of a run over time. `cells`: bytes (base64 in JSON) by frame, machine and column; amounts in percent of the machine's CPU."""
+
+    hours: list[float]
+    machine: list[int]  # those that are shown
+    machines: int  # of the cluster
+    columns: tuple[str, ...]
+    cells: bytes
+    violated: list[int]  # machines of the cluster with a replica that missed its objective
+    used_cpu: list[float]  # fraction of the cluster's CPU
+
+
 class Results:
     """The experiments of a folder; None = none was given."""
 
@@ -109,6 +124,8 @@ class Results:
                 return await asyncio.to_thread(self.results, query.get("of", ""))
             case ["curves"]:
                 return await asyncio.to_thread(self.curves, query)
+            case ["machines"]:
+                return await asyncio.to_thread(self.machines, query)
         raise NotFound("there is no such page")
 
     def experiments(self) -> list[Experiment]:
@@ -142,6 +159,27 @@ class Results:
 
     def curves(self, query: Mapping[str, str]) -> list[Curve]:
         """The curves of one run; the newest where sources changed between runs. Raises `NotFound`, `InvalidInput`, `Permanent`."""
+        return [_curve(each) for each in storage.load_series(self._run(query))]
+
+    def machines(self, query: Mapping[str, str]) -> MachineFramesView:
+        """The machines of one run over time, as `curves`. Raises `NotFound` also where the run has none."""
+        frames = storage.load_frames(self._run(query))
+        if frames is None or not len(frames.time_s):
+            raise NotFound(
+                "this run has no machine map over time: its workload has none, or an older version stored it"
+            )
+        return MachineFramesView(
+            hours=(frames.time_s / 3600.0).tolist(),
+            machine=frames.machine.tolist(),
+            machines=frames.machines,
+            columns=tuple(each.name.lower() for each in FrameCell),
+            cells=np.ascontiguousarray(frames.cells).tobytes(),
+            violated=frames.violated.tolist(),
+            used_cpu=frames.used_cpu.tolist(),
+        )
+
+    def _run(self, query: Mapping[str, str]) -> Path:
+        """The newest file of one run."""
         listed, path = self._one(query.get("of", ""))
         policy = query.get("policy", "")
         if policy not in listed.policies:
@@ -154,7 +192,7 @@ class Results:
         runs = sorted(path.parent.joinpath(storage.RUNS).glob(pattern), key=lambda each: each.stat().st_mtime)
         if not runs:
             raise NotFound(f"{listed.name} has no run of {policy} at load {load:g} with seed {seed}")
-        return [_curve(each) for each in storage.load_series(runs[-1])]
+        return runs[-1]
 
     def _one(self, name: str) -> tuple[Experiment, Path]:
         found = next((each for each in self.experiments() if each.name == name), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,26 @@ def test_curves_of_a_run_are_thinned(folder: Path) -> None:
     assert MOST_POINTS / 2 <= len(curve["x"]) == len(curve["y"]) <= MOST_POINTS
 
 
+def test_machines_of_a_run_over_time(folder: Path) -> None:
+    found = asked(Results(folder), "machines", of="one", policy="cotenant", load="0.9", seed="1")
+    assert (found["hours"], found["violated"]) == ([0.0, 0.5, 1.0, 1.5, 2.0], [0, 0, 0, 0, 0])
+    assert (len(found["machine"]), found["machines"], found["used_cpu"][0]) == (30, 60, 0.5)
+    assert found["columns"] == ["service_asked", "batch_asked", "service_used", "batch_used", "missed", "down"]
+    cells = base64.b64decode(found["cells"])
+    assert len(cells) == 5 * 30 * 6
+    assert (list(cells[:6]), list(cells[-6:])) == ([40, 70, 20, 30, 0, 0], [0, 0, 0, 0, 0, 1])
+
+
+def test_a_run_without_machines_over_time_says_so(folder: Path) -> None:
+    with pytest.raises(NotFound, match="an older version stored it"):
+        asked(Results(folder), "machines", of="one", policy=ODD, load="0.9", seed="1")
+
+
 @pytest.mark.parametrize(
     ("names", "query", "error"),
     [
+        (("machines",), {"of": "one", "policy": "../../x", "load": "0.9"}, NotFound),
+        (("machines",), {"of": "one", "policy": "cotenant", "load": "much"}, InvalidInput),
         (("results",), {"of": "../one"}, NotFound),
         (("results",), {"of": "broken"}, NotFound),
         (("curves",), {"of": "one", "policy": "../../x", "load": "0.9"}, NotFound),
