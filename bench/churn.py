@@ -57,7 +57,7 @@ def slope(at: Sequence[float], values: Sequence[float]) -> tuple[float, float, f
     return fit.slope, fit.slope - half, fit.slope + half
 
 
-_HEAP = re.compile(r'^cotenant_heap_bytes\{state="in_use"\} (\S+)$', re.MULTILINE)
+HEAP_IN_USE = re.compile(r'^cotenant_heap_bytes\{state="in_use"\} (\S+)$', re.MULTILINE)
 _BLOCKS = re.compile(r"^cotenant_python_blocks (\S+)$", re.MULTILINE)
 
 
@@ -215,7 +215,7 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
             for name, url in cluster.metrics.items():
                 async with http.get(url) as answer:
                     page = await answer.text()
-                for samples, pattern in ((heap[name], _HEAP), (blocks[name], _BLOCKS)):
+                for samples, pattern in ((heap[name], HEAP_IN_USE), (blocks[name], _BLOCKS)):
                     if found := pattern.search(page):
                         samples.add(churn.created, float(found[1]))
         await running

@@ -1,12 +1,13 @@
 """Soak: a cluster under churn, gangs, quotas, node failures and reports for a stated time; it fails where something grows, stalls or changes hands.
 
     python -m bench.soak --minutes 120          the processes of `cotenant up`, in real time
+    python -m bench.soak --draw FILE.csv --out FILE.svg     the picture of a run's --samples
     python -m bench.soak --day                  24 simulated hours of the scheduling engine, as fast as it goes
 
 Problem: a leak of a few bytes a pod is found after days, in production. Choice: `bench/churn` makes the load and fits the slope; here gangs, quotas and failing nodes join it, and
 each process is sampled: resident set, open files, and the longest of a few answers of /healthz, which waits for the event loop as everything in that process does. Leadership is the
-Lease's number of transitions. A process grows where the whole 95 % interval of its slope is above `--most-mib-hour` (`--most-files-hour`), because a heap whose bounded parts are not full yet
-(50,000 events, 300 s of watch history) grows honestly: `--warm-minutes` are not measured. `--day` has the engine's own tables besides, and compares its sums with its residents each hour.
+Lease's number of transitions. A process grows where the whole 95 % interval of a slope is above `--most-mib-hour` (`--most-files-hour`): of its C heap in use (`cotenant_heap_bytes`) over the whole time, and of its resident set over the last half, because a heap that fragments
+settles within an hour or two while what is in use stays the same. Bounded parts that are not full yet (50,000 events, 300 s of watch history) grow honestly: `--warm-minutes` are not measured. `--day` has the engine's own tables besides, and compares its sums with its residents each hour.
 Limits: one machine, simulated nodes; slopes of short runs have wide intervals and prove nothing. The nodes' reports are those of `cotenant up`. The day has no API server, no clock but its own, and no gangs.
 """
 
@@ -21,6 +22,7 @@ import re
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from math import isnan, nan
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any
@@ -29,10 +31,11 @@ import aiohttp
 import msgspec
 import numpy as np
 
-from bench.churn import SPANS, Churn, Cluster, a_pod, slope
+from bench.churn import HEAP_IN_USE, SPANS, Churn, Cluster, a_pod, slope
 from bench.kube.load import session
 from bench.kube.processes import usage
 from bench.machine import show
+from bench.soak_chart import chart
 from cotenant.engine.cluster import Cluster as Engine
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.labels import HOSTNAME, Labels
@@ -51,7 +54,7 @@ NODES = "/api/v1/nodes"
 MEMBERS, TEAMS = 4, ("red", "blue")
 PROBES = 3  # answers of /healthz a sample
 PROGRESS_S = 300.0
-HEADER = "hours,process,rss_mib,files,answer_ms"
+HEADER = "hours,process,rss_mib,heap_mib,files,answer_ms"
 _LISTEN = re.compile(r"127\.0\.0\.1:(\d+)")
 
 
@@ -61,12 +64,13 @@ class Samples:
 
     pid: int
     rss_mib: list[float] = field(default_factory=list)
+    heap_mib: list[float] = field(default_factory=list)  # of the C heap, in use; NaN where the process did not tell
     files: list[float] = field(default_factory=list)
     answer_ms: list[float] = field(default_factory=list)
 
     def line(self, name: str, hours: float) -> str:
         """The last sample as a line of `--samples`."""
-        return f"{hours:.5f},{name},{self.rss_mib[-1]:.3f},{self.files[-1]:.0f},{self.answer_ms[-1]:.2f}"
+        return f"{hours:.5f},{name},{self.rss_mib[-1]:.3f},{self.heap_mib[-1]:.3f},{self.files[-1]:.0f},{self.answer_ms[-1]:.2f}"
 
 
 def health_url(name: str, pid: int, server: str) -> str:
@@ -192,6 +196,15 @@ async def _answer_ms(http: aiohttp.ClientSession, url: str) -> float:
     return worst * 1000
 
 
+async def _heap_mib(http: aiohttp.ClientSession, health: str) -> float:
+    try:
+        async with http.get(health.removesuffix("/healthz") + "/metrics") as answer:
+            found = HEAP_IN_USE.search(await answer.text())
+    except (aiohttp.ClientError, TimeoutError):
+        return nan
+    return float(found[1]) / MIB if found else nan
+
+
 async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
     """Load, warm up, sample. One row a process, and what failed in words."""
     found = {name: Samples(pid) for name, pid in cluster.pids.items()}
@@ -221,6 +234,7 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
             hours.append((monotonic() - began) / 3600)
             for name, each in found.items():
                 each.rss_mib.append(usage(each.pid).rss_mib)
+                each.heap_mib.append(await _heap_mib(http, urls[name]) if urls[name] else nan)
                 each.files.append(len(os.listdir(f"/proc/{each.pid}/fd")))
                 each.answer_ms.append(await _answer_ms(http, urls[name]) if urls[name] else 0.0)
                 if options.samples is not None:
@@ -248,6 +262,10 @@ async def measure(cluster: Cluster, options: argparse.Namespace) -> tuple[list[d
 def row(name: str, hours: list[float], each: Samples) -> dict[str, Any]:
     """The figures of one process: slopes an hour with their 95 % intervals."""
     rss, files = slope(hours, each.rss_mib), slope(hours, each.files)
+    half = len(hours) // 2
+    settled = slope(hours[half:], each.rss_mib[half:])
+    told = [i for i, mib in enumerate(each.heap_mib) if not isnan(mib)]
+    heap = slope([hours[i] for i in told], [each.heap_mib[i] for i in told]) if len(told) >= SPANS else (nan, nan, nan)
     return {
         "process": name,
         "samples": len(hours),
@@ -256,6 +274,10 @@ def row(name: str, hours: list[float], each: Samples) -> dict[str, Any]:
         "mib_hour": rss[0],
         "mib_hour_low": rss[1],
         "mib_hour_high": rss[2],
+        "settled_mib_hour": settled[0],
+        "settled_mib_hour_low": settled[1],
+        "in_use_mib_hour": heap[0],
+        "in_use_mib_hour_low": heap[1],
         "files": each.files[-1],
         "files_hour": files[0],
         "files_hour_low": files[1],
@@ -268,8 +290,13 @@ def growth(rows: list[dict[str, Any]], options: argparse.Namespace) -> list[str]
     """What grows: the whole interval of the slope is above the bound. And what does not answer."""
     wrong = []
     for each in rows:
-        if each["mib_hour_low"] > options.most_mib_hour:
-            wrong.append(f"{each['process']} grows by {each['mib_hour_low']:.1f} MiB an hour or more")
+        settled = each.get("settled_mib_hour_low", each["mib_hour_low"])
+        if settled > options.most_mib_hour:
+            wrong.append(f"{each['process']} grows by {settled:.1f} MiB an hour or more")
+        if each.get("in_use_mib_hour_low", nan) > options.most_mib_hour:
+            wrong.append(
+                f"{each['process']} has {each['in_use_mib_hour_low']:.1f} MiB an hour or more in use than before"
+            )
         if each.get("files_hour_low", 0.0) > options.most_files_hour:
             wrong.append(f"{each['process']} opens {each['files_hour_low']:.1f} files an hour or more")
         if each.get("answer_max_ms", 0.0) > options.most_answer_ms:
@@ -359,6 +386,8 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--most-answer-ms", type=float, default=5_000.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--samples", type=Path, help="a new CSV file for every sample")
+    parser.add_argument("--draw", type=Path, help="draw the samples of this file and do nothing else")
+    parser.add_argument("--out", type=Path, default=Path("soak.svg"), help="of --draw")
     parser.add_argument("--day", action="store_true", help="24 simulated hours of the engine instead")
     parser.add_argument("--day-hours", type=float, default=24.0)
     parser.add_argument("--day-rate", type=int, default=2, help="pods a simulated second")
@@ -369,6 +398,9 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """1 where something grew, stalled or failed."""
     options = parse()
+    if options.draw is not None:
+        options.out.write_text(chart(options.draw), encoding="utf-8")
+        return 0
     if options.minutes * 60 / options.sample_s < SPANS and not options.day:
         raise SystemExit(f"bench.soak: --minutes {options.minutes:g} gives fewer than {SPANS} samples")
     os.environ.setdefault("PYTHONUNBUFFERED", "1")

@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ APART = {
     "objectives",
     "ray",
     "soak",
+    "soak_chart",
     "tuning",
 }
 
@@ -111,17 +114,39 @@ def test_a_soak_fails_for_growth_whose_whole_interval_is_above_the_bound() -> No
     options = parse([])
     hours = [i / 100 for i in range(80)]
     level = [100.0 + i % 3 for i in range(80)]
-    steady, leaking, opening, stuck = (
-        Samples(1, level, [30.0] * 80, [2.0] * 80),
-        Samples(1, [each + 20 * hour for each, hour in zip(level, hours, strict=True)], [30.0] * 80, [2.0] * 80),
-        Samples(1, level, [30.0 + i // 10 for i in range(80)], [2.0] * 80),
-        Samples(1, level, [30.0] * 80, [2.0] * 79 + [options.most_answer_ms + 1]),
-    )
+    rising = [each + 20 * hour for each, hour in zip(level, hours, strict=True)]
+    steady = Samples(1, level, level, [30.0] * 80, [2.0] * 80)
+    settling = replace(steady, rss_mib=[each + min(i, 20) for i, each in enumerate(level)])  # its heap fragments
     assert growth([row("a", hours, steady)], options) == []
-    for name, each, said in (("b", leaking, "MiB"), ("c", opening, "files"), ("d", stuck, "/healthz")):
+    assert growth([row("a", hours, settling)], options) == []
+    assert growth([row("a", hours, replace(steady, heap_mib=[nan] * 80))], options) == []
+    for name, each, said in (
+        ("b", replace(steady, rss_mib=rising), "MiB"),
+        ("c", replace(steady, heap_mib=rising), "in use"),
+        ("d", replace(steady, files=[30.0 + i // 10 for i in range(80)]), "files"),
+        ("e", replace(steady, answer_ms=[2.0] * 79 + [options.most_answer_ms + 1]), "/healthz"),
+    ):
         (found,) = growth([row(name, hours, each)], options)
         assert found.startswith(name)
         assert said in found
+
+
+def test_a_soaks_samples_are_drawn_and_other_files_are_refused(tmp_path: Path) -> None:
+    from bench.soak import HEADER, Samples, write
+    from bench.soak_chart import chart
+
+    path = tmp_path / "samples.csv"
+    for i in range(900):
+        for name, heap in (("api <server>", 50.0 + i / 100), ("manager", nan)):
+            write(path, Samples(1, [100.0 + i / 10], [heap], [30.0], [2.0]).line(name, i / 450))
+    assert path.read_text().startswith(HEADER)
+    svg = chart(path)
+    assert svg.count("<polyline") == 3  # the manager did not tell its heap
+    assert "api &lt;server&gt;: 100 to 190 MiB" in svg
+    assert "2.0 h" in svg
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SystemExit, match="no samples"):
+        chart(tmp_path / "other.csv")
 
 
 @pytest.mark.slow
