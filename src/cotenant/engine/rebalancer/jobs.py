@@ -39,6 +39,7 @@ def job_of(move: PlannedMove, workload: str, replicas: int, settings: ActingSett
             node_after=dict(move.node_after),
             target_before=dict(move.target_before),
             target_after=dict(move.target_after),
+            aim=move.aim,
         ),
     )
 

@@ -13,6 +13,7 @@ from cotenant.engine.rebalancer.plan import KeptPod, KindPlan, PlannedRoom
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.qos import effective_class
+from cotenant.model.groups.migration import MoveAim
 from cotenant.policy.rebalance.loads.low_node_load import Landing
 from cotenant.policy.rebalance.loads.order import LoadPod
 
@@ -27,6 +28,7 @@ class FoundMove:
     trigger: str
     reason: str
     about: str = ""  # moves of one kind about the same are backed off together
+    aim: MoveAim | None = None
 
 
 @dataclass(slots=True)

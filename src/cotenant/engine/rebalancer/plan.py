@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cotenant.model.groups.migration import MoveAim
+
 
 @dataclass(frozen=True, slots=True)
 class PredictedEffect:
@@ -43,6 +45,7 @@ class PlannedMove:
     trigger: str = "LowNodeLoad"  # the kind of move
     about: str = ""  # for other kinds: the pod that waits or misses its objective, or the node
     effect: PredictedEffect | None = None
+    aim: MoveAim | None = None
 
 
 @dataclass(frozen=True, slots=True)

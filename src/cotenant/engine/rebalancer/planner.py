@@ -22,7 +22,7 @@ from cotenant.engine.rebalancer.landing import LandingSimulator, is_copy
 from cotenant.engine.rebalancer.missed import relieve
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove, PoolPlan
 from cotenant.engine.rebalancer.repairs import repair_violations
-from cotenant.engine.rebalancer.room import make_room, pack
+from cotenant.engine.rebalancer.room import STATIC, make_room, pack
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.arrays import Int, Mask
@@ -111,6 +111,11 @@ class Planner:
         """p99 over objective of a pod's last window and when it was measured; None where it is not followed."""
         return self._misses.last(uid) if self._misses is not None else None
 
+    def must_leave(self, entry: PodInfo) -> bool:
+        """Whether the node is not empty while the pod is on it: not a static pod, nor one of a DaemonSet."""
+        facts = eviction_facts(entry, self._notes_of(entry.seen.pod.key), self._replicas)
+        return self._settings.filter.refuses(facts) not in STATIC
+
     def plan_beside(
         self,
         now_s: float,
@@ -129,7 +134,7 @@ class Planner:
         try:
             self._kept, self._rate, self._done = dict(kept or {}), rate, done
             self._expect((*moving, *ended))
-            measured = [n for n in own.nodes() if self._takes_part(n) and self._is_current(n.name, now_s)]
+            measured = [n for n in own.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
             if not (self._settings.kinds or self._is_overloaded_somewhere(self._loads(measured))):
                 return self.plan(now_s, moving)  # nothing is simulated
             with own.tentative(now_s) as self._cluster:
@@ -160,7 +165,7 @@ class Planner:
         here, used = self.percent(node, CPU_NAME, now_s), self.used_by(key, node)
         found = []
         for other in self._cluster.nodes():
-            if other.name == node or other.unschedulable or not self._takes_part(other):
+            if other.name == node or other.unschedulable or not self.takes_part(other):
                 continue
             there = self.percent(other.name, CPU_NAME, now_s)
             more = used.cpu_m * 100.0 / max(1, other.allocatable.get(CPU_NAME))
@@ -176,7 +181,7 @@ class Planner:
             limits.moving(job.pod.uid, job.node, job.pod.namespace, job.note.workload if job.note is not None else "")
         simulator = LandingSimulator(self._cluster, now_s)
         choice = RoundChoice(self._cluster, limits, simulator, self._entries, self._replicas, self._rate, now_s)
-        return choice, KindContext(choice, self._never, self._notes_of, self._takes_part, now_s)
+        return choice, KindContext(choice, self._never, self._notes_of, self.takes_part, now_s)
 
     def _expect(self, jobs: Sequence[MigrationJob]) -> None:
         """Count the pods of these moves where they will be."""
@@ -193,7 +198,7 @@ class Planner:
     def plan(self, now_s: float, moving: Sequence[MigrationJob] = ()) -> Plan:
         """The moves of the next round. The engine is left as it would be after them."""
         cluster = self._cluster
-        nodes = [node for node in cluster.nodes() if self._takes_part(node)]
+        nodes = [node for node in cluster.nodes() if self.takes_part(node)]
         measured = [node for node in nodes if self._is_current(node.name, now_s)]
         pods = len(cluster.assigned())
         loads = self._loads(measured)
@@ -273,6 +278,7 @@ class Planner:
                     trigger=move.trigger,
                     about=move.about,
                     effect=context.choice.effects.get(move.pod.uid),
+                    aim=move.aim,
                 )
             )
         return tuple(found)
@@ -298,7 +304,8 @@ class Planner:
         seen = entry.seen
         return self._kept.get(seen.uid) or self._settings.filter.refuses(eviction_facts(entry, notes, self._replicas))
 
-    def _takes_part(self, node: Node) -> bool:
+    def takes_part(self, node: Node) -> bool:
+        """Whether the profile selects the node."""
         selector = self._settings.node_selector
         return selector is None or selector.matches(node.labels)
 

@@ -1,48 +1,53 @@
 """Whether what a move was made for is so now, for the proof after it (engine/migration/proof.py).
 
 Problem: moves other than those of LowNodeLoad do not change a node's use by a planned amount, so figures of nodes do not show whether they helped. Choice: each kind is judged by its purpose: the pod or gang member that waited has
-a node; the replacement satisfies the rule that the moved pod violated, whoever placed it and whatever came to lie beside it meanwhile; the emptied node is empty; the service's p99, averaged over the windows after the move, is within its objective. Limits: a node on which pods from
-before the move are left is not judged, since it is emptied over several rounds; load that changes meanwhile counts as an effect.
+a node; the replacement satisfies the rule that the moved pod violated; the service's p99, averaged over the windows after the move, is within its objective. What a move is to lower (`MoveAim`) is compared with what it was: pods in a forbidden common domain, those that
+came to the old place since included; the skew of a constraint, and what the left domain exceeds the smallest by; the pods that keep a node from being empty, of which at most half of those that left may have been followed by others. Limits: what is compared is counted
+once, at the end of the time of watching; of the pods that an anti-affinity kept apart at most 16 are followed; load and other moves meanwhile count as effects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.migration.proof import Served, ended_s
+from cotenant.engine.migration.proof import LEAST_SHARE, Served, ended_s
 from cotenant.engine.rebalancer.missed import MISSED
+from cotenant.engine.rebalancer.planner import Planner
+from cotenant.engine.rebalancer.repairs import placed_pods
 from cotenant.engine.rebalancer.room import DEFRAGMENTATION, PACKING
 from cotenant.model.cluster.taints import first_repelling
-from cotenant.model.groups.migration import MigrationJob
-from cotenant.policy.rebalance.loads.order import LoadPod
-from cotenant.policy.rebalance.violations.anti_affinity import conflicts
+from cotenant.model.groups.migration import MigrationJob, MoveAim
+from cotenant.policy.rebalance.violations.anti_affinity import forbids
 from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Rule
 from cotenant.policy.rebalance.violations.node_rules import allows
-from cotenant.policy.rebalance.violations.spread import skews
-
-LastWindow = Callable[[str], "tuple[float, float] | None"]  # UID -> p99 over objective, and when it was measured
+from cotenant.policy.rebalance.violations.spread import group_now
 
 
 class Purposes:
     """Answers about jobs of one cluster."""
 
-    def __init__(self, cluster: Cluster, last_window: LastWindow) -> None:
-        self._cluster, self._last_window = cluster, last_window
+    def __init__(self, cluster: Cluster, planner: Planner) -> None:
+        self._cluster, self._planner = cluster, planner
 
     def __call__(self, job: MigrationJob, is_due: bool) -> Served | None:
         """See `Purpose`."""
-        about = job.note.kind.partition("/")[2] if job.note is not None else ""
+        note = job.note
+        about = note.kind.partition("/")[2] if note is not None else ""
         if job.trigger == DEFRAGMENTATION:
             return self._placed(about)
         if job.trigger == MISSED:
             return self._within_objective(job, about)
-        if job.trigger == PACKING or job.trigger in tuple(Rule):
-            if not is_due:  # they count pods of the whole cluster, and are about the end of the time
-                return Served(None, "")
-            return self._emptied(job, about) if job.trigger == PACKING else self._keeps_rule(job)
-        return None
+        if not is_due:  # the others look at many nodes and pods, and are about the end of the time
+            return None
+        if job.trigger in (Rule.NODE_AFFINITY, Rule.NODE_TAINTS):
+            return self._keeps_rule(job)
+        if note is None or note.aim is None:
+            return None
+        if job.trigger == PACKING:
+            return self._emptied(job, note.node, note.aim)
+        if job.trigger == Rule.ANTI_AFFINITY:
+            return self._apart(job, note.aim)
+        return self._spread(job, note.aim) if job.trigger == Rule.SPREAD else None
 
     def _placed(self, key: str) -> Served:
         entry = self._cluster.find(key)
@@ -60,7 +65,7 @@ class Purposes:
         entry = self._replacement(job) if key == job.pod.key else self._cluster.find(key)
         if entry is None:
             return Served(None, f"{key} is gone", is_settled=True)
-        found = self._last_window(entry.seen.uid)
+        found = self._planner.last_window(entry.seen.uid)
         if found is None or found[1] <= ended_s(job):
             return Served(None, f"p99 of {entry.seen.pod.key} was not measured since")
         return Served(None, f"p99 of {entry.seen.pod.key} over its objective:", sample=found[0])
@@ -70,8 +75,6 @@ class Purposes:
         node = next((each for each in self._cluster.nodes() if entry is not None and each.name == entry.node), None)
         if entry is None or node is None:
             return Served(None, "its replacement is gone")
-        if job.trigger in (Rule.ANTI_AFFINITY, Rule.SPREAD):
-            return self._keeps_rule_about_pods(job, entry)
         pod = entry.seen.pod
         if job.trigger == Rule.NODE_AFFINITY:
             holds = allows(pod, node)
@@ -79,41 +82,52 @@ class Purposes:
         holds = first_repelling(node.effective_taints, pod.tolerations) is None
         return Served(holds, f"{pod.key} {'tolerates' if holds else 'does not tolerate'} the taints of {node.name}")
 
-    def _keeps_rule_about_pods(self, job: MigrationJob, entry: PodInfo) -> Served:
-        nodes = {each.name: each for each in self._cluster.nodes()}
-        entries = [each for each in self._cluster.every_pod() if each.node in nodes and not (each.seen.reservation or each.seen.terminating)]  # fmt: skip
+    def _places(self, job: MigrationJob) -> tuple[PlacedPod | None, list[PlacedPod], Placement]:
+        """The replacement, every pod that rules count, and where they are."""
+        nodes = {node.name: node for node in self._cluster.nodes() if self._planner.takes_part(node)}
+        pods = placed_pods(self._cluster, nodes)
         namespaces = {facts.name: facts.labels for facts in self._cluster.namespaces()}
-        placement = Placement(nodes, namespaces, {each.seen.uid: each.node for each in entries})
-        pods = {each.seen.uid: PlacedPod(LoadPod(each.seen.pod.key, each.seen.uid, None), each.seen.pod, each.node) for each in entries}  # fmt: skip
-        key, uid = entry.seen.pod.key, entry.seen.uid
-        if uid not in pods:
+        uid = job.new_pod.uid if job.new_pod is not None else ""
+        own = next((each for each in pods if each.load.uid == uid), None)
+        return own, pods, Placement(nodes, namespaces, {each.load.uid: each.node for each in pods})
+
+    def _apart(self, job: MigrationJob, aim: MoveAim) -> Served:
+        own, pods, places = self._places(job)
+        if own is None:
             return Served(None, "its replacement is gone")
-        if job.trigger == Rule.ANTI_AFFINITY:
-            others = sorted(each.load.key for each in conflicts(pods.values(), placement).get(uid, {}).values())
-            if not others:
-                return Served(True, f"anti-affinity allows {key} on {entry.node}")
-            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-            return Served(False, f"anti-affinity forbids {key} a common domain with {others[0]}{more}")
-        groups = skews(pods[uid], pods.values(), placement)
-        if not groups:
-            return Served(None, f"no hard spread constraint of {key} counts {entry.node}")
-        group, domain = max(groups, key=lambda each: each[0].counts[each[1]] - each[0].least - each[0].constraint.max_skew)  # fmt: skip
-        skew, most = group.counts[domain] - group.least, group.constraint.max_skew
-        figures = f"{group.constraint.topology_key} {domain} has {group.counts[domain]} pods, the smallest domain {group.least}: at most {most} more are allowed"
-        return Served(skew <= most, figures)
+        others = [each for each in pods if each is not own]
+        left = sum(forbids(own, each, places) for each in others)
+        came = [each for each in others if each.load.created_s > job.created_s]
+        peers = [each for each in others if each.load.key in aim.peers]
+        again = sum(any(forbids(peer, each, places) for peer in peers if peer is not each) for each in came)
+        figures = f"pods that its anti-affinity forbids beside {job.pod.key}: {aim.before} before, {left} beside {own.load.key} on {own.node}"
+        return Served(left + again == 0, f"{figures}, {again} that came beside them since")
 
-    def _emptied(self, job: MigrationJob, node: str) -> Served:
-        if all(each.name != node for each in self._cluster.nodes()):
+    def _spread(self, job: MigrationJob, aim: MoveAim) -> Served:
+        own, pods, places = self._places(job)
+        if own is None:
+            return Served(None, "its replacement is gone")
+        hard = (each for each in own.pod.spread if each.forbids and each.topology_key == aim.topology_key)
+        constraint = next(hard, None)
+        if constraint is None:
+            return Served(None, f"{own.load.key} has no constraint over {aim.topology_key}")
+        group = group_now(own, constraint, pods, places)
+        excess = group.counts[aim.domain] - group.least
+        domain, most = group.eligible.domains.get(own.node, ""), constraint.max_skew
+        here = group.counts[domain] - group.least
+        nearer = excess < aim.domain_before and group.skew <= aim.before and here <= most
+        return Served(
+            group.skew <= most or nearer,
+            f"skew over {aim.topology_key}: {aim.before} before, {group.skew} after, {most} allowed; above the smallest: "
+            f"{aim.domain} {aim.domain_before} before, {excess} after; {domain or own.node}, where it is, {here}",
+        )
+
+    def _emptied(self, job: MigrationJob, node: str, aim: MoveAim) -> Served:
+        if self._cluster.node(node) is None:
             return Served(True, f"{node} was removed")
-        left = [each.seen for each in self._cluster.pods_on(node) if not (each.seen.terminating or each.seen.reservation or _stays(each))]  # fmt: skip
-        if not left:
-            return Served(True, f"{node} is empty")
-        came = sum(each.created_s > job.created_s for each in left)
-        if came:
-            return Served(False, f"{node} has {len(left)} pods, {came} of which came after the move")
-        return Served(None, f"{node} still has {len(left)} pods from before the move")
-
-
-def _stays(entry: PodInfo) -> bool:
-    """Whether it is a DaemonSet's or a static pod, which an empty node has too."""
-    return any(each.controller and each.kind in ("DaemonSet", "Node") for each in entry.seen.owned_by)
+        pods = [each for each in self._cluster.pods_on(node) if not (each.seen.reservation or each.seen.terminating)]
+        pods = [each for each in pods if self._planner.must_leave(each)]
+        came = sum(each.seen.created_s > job.created_s for each in pods)
+        went = aim.before - (len(pods) - came)
+        served = not pods or went - came >= max(1.0, LEAST_SHARE * went)
+        return Served(served, f"pods that keep {node} from being empty: {aim.before} before, {len(pods)} after, {came} of them came since")  # fmt: skip

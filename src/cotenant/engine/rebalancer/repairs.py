@@ -5,6 +5,9 @@ Choice: pods with rules are collected once; the policy proposes in order, the ro
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
 from cotenant.engine.rebalancer.landing import is_copy
@@ -42,7 +45,8 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
     if spreads:
         repair_spread(pods, repair)
     context.moves += [
-        FoundMove(each.pod, each.node, each.target, each.rule, each.reason, each.node) for each in repair.moves
+        FoundMove(each.pod, each.node, each.target, each.rule, each.reason, each.about or each.node, each.aim)
+        for each in repair.moves
     ]
     context.kept += [KeptPod(each.pod.key, each.node, each.reason, each.rule) for each in repair.kept]
     for rule in kinds.repairs:
@@ -60,6 +64,12 @@ class _Noted:
     def admit(self, pod: LoadPod, node: str) -> str:
         """See `Choice`."""
         return self._context.admit(self._context.load_pod(self._context.choice.entries[pod.uid]), node)
+
+
+def placed_pods(cluster: Cluster, nodes: Collection[str]) -> list[PlacedPod]:
+    """Every pod on these nodes that rules count."""
+    entries = [each for each in cluster.every_pod() if each.node in nodes and _counts(each)]
+    return [PlacedPod(_brief(each), each.seen.pod, each.node) for each in entries]
 
 
 def _counts(entry: PodInfo) -> bool:

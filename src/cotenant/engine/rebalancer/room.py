@@ -19,6 +19,7 @@ from cotenant.engine.rebalancer.settings import Defragmentation, Packing
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS
 from cotenant.model.cluster.taints import first_repelling
+from cotenant.model.groups.migration import MoveAim
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 from cotenant.policy.rebalance.packing.emptying import NodeRequests, empty_nodes
@@ -30,7 +31,7 @@ _NODES, _ATTEMPTS = 64, 12
 _SUMS = frozenset(
     {CPU_NAME, MEMORY_NAME, PODS_NAME, "ephemeral-storage"}
 )  # of other resources the parts matter, not only the sum
-_STATIC = ("it is a static pod", "it belongs to a DaemonSet")
+STATIC = ("it is a static pod", "it belongs to a DaemonSet")
 
 
 def make_room(context: KindContext, settings: Defragmentation) -> None:
@@ -267,7 +268,7 @@ def pack(context: KindContext, settings: Packing) -> None:
 
     def empties(node: str, targets: Sequence[str]) -> Collection[str] | None:
         pods = [context.load_pod(each) for each in context.residents(node) if not each.seen.terminating]
-        pods = [each for each in pods if each.refused not in _STATIC]
+        pods = [each for each in pods if each.refused not in STATIC]
         outside = next((each for each in pods if not settings.scope.covers(context.choice.entries[each.uid].seen.pod)), None)  # fmt: skip
         refused = next((each for each in pods if each.refused), None)
         if not pods or outside is not None or refused is not None:
@@ -295,7 +296,7 @@ def pack(context: KindContext, settings: Packing) -> None:
                 continue
             reached.add(landing.node)
             why = f"{node} is underused, and all of its {len(pods)} pods fit elsewhere"
-            context.moves.append(FoundMove(each, node, landing.node, PACKING, why, node))
+            context.moves.append(FoundMove(each, node, landing.node, PACKING, why, node, MoveAim(len(pods))))
         return reached or None
 
     found = empty_nodes(given, settings.thresholds, settings.number_of_nodes, empties, settings.most)

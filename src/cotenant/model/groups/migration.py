@@ -113,6 +113,17 @@ class JobCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveAim:
+    """What a move is to lower, as it was when the move was planned, with the earlier moves of the plan counted."""
+
+    before: int  # anti-affinity: pods that the pod may not share a domain with and did; spread: the skew; emptying: the pods of the node that were to leave
+    peers: tuple[str, ...] = ()  # anti-affinity: namespace/name of the first of these pods
+    topology_key: str = ""  # spread
+    domain: str = ""  # spread: of the node that the pod left
+    domain_before: int = 0  # spread: by how many pods that domain exceeded the smallest
+
+
+@dataclass(frozen=True, slots=True)
 class MoveNote:
     """What a move is expected to change. Percentages are of raw allocatable, by resource, with the earlier moves of the same plan counted."""
 
@@ -127,6 +138,7 @@ class MoveNote:
     node_after: Mapping[str, float] = field(default_factory=dict)
     target_before: Mapping[str, float] = field(default_factory=dict)
     target_after: Mapping[str, float] = field(default_factory=dict)
+    aim: MoveAim | None = None
 
 
 @dataclass(frozen=True, slots=True)

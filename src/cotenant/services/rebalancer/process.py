@@ -120,7 +120,7 @@ class RebalancerProcess:
             lambda node, resource: reading.planner.percent(node, resource, kube.now()),
             acting.migration,
             RequestedMoves(reading.planner, self._moved_lately),
-            Purposes(reading.cluster, reading.planner.last_window),
+            Purposes(reading.cluster, reading.planner),
         )
         self._scales = Scales(self.client)
         self._reservation = ReservationReader()

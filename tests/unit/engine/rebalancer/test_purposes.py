@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,16 +14,15 @@ from cotenant.engine.rebalancer.jobs import job_of
 from cotenant.engine.rebalancer.purposes import Purposes
 from cotenant.engine.rebalancer.settings import ActingSettings, MoveKinds, Packing
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
-from cotenant.model.cluster.labels import Labels, LabelSelector
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
-from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.observed import Phase
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.cluster.taints import Effect, Taint
 from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, PodRef, Step
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_other_kinds import GIB, NOW, World, every_rule, fragmented, measure, missing
+from test_other_kinds import GIB, NOW, WEB, World, every_rule, fragmented, measure, missing
 
 
 class Watched:
@@ -39,9 +39,19 @@ class Watched:
         assert entry is not None
         world.cluster.pod_gone(self.move.uid, NOW)
         pod = replace(entry.seen.pod, name=self.new.name)
-        world.cluster.pod_seen(replace(entry.seen, pod=pod, uid=self.new.uid, node=self.move.target), NOW)
-        purposes = Purposes(world.cluster, world.planner.last_window)
+        world.cluster.pod_seen(replace(entry.seen, pod=pod, uid=self.new.uid, node=self.move.target, created_s=NOW + 5.0), NOW)  # fmt: skip
+        purposes = Purposes(world.cluster, world.planner)
         self.proofs = Proofs(lambda node, resource: None, 180.0, purpose=purposes)
+
+    def comes(self, name: str, node: str, **more: Any) -> None:
+        """A pod that is created after the move and bound to this node by another scheduler."""
+        self.world.pod(name, node, **more)
+        entry = self.world.cluster.find(f"default/{name}")
+        assert entry is not None
+        self.world.cluster.pod_seen(replace(entry.seen, created_s=NOW + 20.0), NOW)
+
+    def goes(self, name: str) -> None:
+        self.world.cluster.pod_gone(f"u-{name}", NOW)
 
     def after(self, seconds: float) -> MigrationJob | None:
         return self.proofs.judge(self.job, NOW + seconds)
@@ -105,79 +115,6 @@ def test_taints_are_checked_where_the_replacement_is(kept: bool) -> None:
     assert watched.verdict() == (str(kept), f"default/p-new {words} the taints of b")
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_anti_affinity_is_checked_where_the_replacement_is(kept: bool) -> None:
-    world = World(every_rule())
-    world.node("a")
-    world.node("b")
-    alone = (PodTerm("kubernetes.io/hostname", LabelSelector.of({"app": "x"})),)
-    for name, priority in (("x1", 5), ("x2", 0)):
-        world.pod(name, "a", labels=Labels.of({"app": "x"}), anti_affinity=alone, priority=priority)
-    watched = Watched(world)
-    assert watched.move.pod == "default/x2"
-    if not kept:
-        world.pod("x3", "b", labels=Labels.of({"app": "x"}))  # another scheduler put it there
-    assert watched.after(170.0) is None
-    words = "allows default/x2-new on b" if kept else "forbids default/x2-new a common domain with default/x3"
-    assert watched.verdict() == (str(kept), f"anti-affinity {words}")
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_spread_is_checked_where_the_replacement_is(kept: bool) -> None:
-    world = World(every_rule())
-    for name in "abc":
-        world.node(name)
-    rule = SpreadConstraint("kubernetes.io/hostname", LabelSelector.of({"app": "web"}))
-    for i in range(3):
-        world.pod(f"p{i}", "a", spread=(rule,))
-    watched = Watched(world)
-    if not kept:
-        for i in range(2):
-            world.pod(f"q{i}", watched.move.target)
-    has = 1 if kept else 3
-    words = f"kubernetes.io/hostname {watched.move.target} has {has} pods, the smallest domain 0: at most 1 more are allowed"
-    assert watched.verdict() == (str(kept), words)
-
-
-def emptying() -> Watched:
-    world = World(MoveKinds(packing=Packing({"cpu": 20.0})))
-    world.node("a")
-    world.node("b")
-    world.pod("p", "a")
-    world.pod("q", "b", 5000)
-    return Watched(world)
-
-
-def test_an_emptied_node_is_empty_apart_from_pods_that_every_node_has() -> None:
-    watched = emptying()
-    assert (watched.move.node, watched.move.target) == ("a", "b")
-    seen = ObservedPod(Pod("d"), "u-d", "cotenant", NOW + 1.0, "a", Phase.RUNNING, owned_by=(OwnedBy("apps/v1", "DaemonSet", "d", "uid-d", True),))  # fmt: skip
-    watched.world.cluster.pod_seen(seen, NOW)
-    assert watched.after(170.0) is None
-    assert watched.verdict() == ("True", "a is empty")
-
-
-def test_an_emptied_node_that_is_filled_again_was_emptied_in_vain_and_is_backed_off() -> None:
-    watched = emptying()
-    watched.world.cluster.pod_seen(ObservedPod(Pod("r"), "u-r", "cotenant", NOW + 60.0, "a", Phase.RUNNING), NOW + 60.0)
-    found = watched.after(180.0)
-    assert found is not None
-    assert watched.verdict() == ("False", "a has 1 pods, 1 of which came after the move")
-    assert rests([found], NOW + 200.0) == {"HighNodeUtilization/a": NOW + 180.0 + FIRST_REST_S}
-
-
-def test_a_node_that_is_still_being_emptied_is_not_judged() -> None:
-    watched = emptying()
-    watched.world.cluster.pod_seen(ObservedPod(Pod("r"), "u-r", "cotenant", NOW - 60.0, "a", Phase.RUNNING), NOW)
-    assert watched.verdict() == ("Unknown", "a still has 1 pods from before the move")
-
-
-def test_a_node_that_was_removed_needs_no_judgement_of_its_pods() -> None:
-    watched = emptying()
-    watched.world.cluster.node_gone("a", NOW + 100.0)
-    assert watched.verdict() == ("True", "a was removed")
-
-
 @pytest.mark.parametrize(("p99_ms", "status"), [(8.0, "True"), (14.0, "False")])
 def test_an_objective_is_judged_by_the_windows_after_the_move(p99_ms: float, status: str) -> None:
     world = missing()
@@ -202,3 +139,137 @@ def test_an_objective_that_was_not_measured_since_is_not_known() -> None:
     world = missing()
     measure(world)
     assert Watched(world).verdict() == ("Unknown", "p99 of default/victim was not measured since")
+
+
+APART = (PodTerm("kubernetes.io/hostname", WEB),)
+
+
+def together() -> World:
+    """Two pods on node a that may not share it; b is free."""
+    world = World(every_rule())
+    for name in "abc":
+        world.node(name)
+    world.pod("first", "a", anti_affinity=APART, priority=5)
+    world.pod("second", "a", anti_affinity=APART)
+    return world
+
+
+@pytest.mark.parametrize(("comes_to", "beside", "since"), [("", 0, 0), ("new", 1, 0), ("a", 0, 1), ("c", 0, 0)])
+def test_pods_that_were_moved_apart_are_counted_with_those_that_came_since(
+    comes_to: str, beside: int, since: int
+) -> None:
+    watched = Watched(together())
+    if comes_to:
+        watched.comes("late", watched.move.target if comes_to == "new" else comes_to, anti_affinity=APART)
+    assert watched.after(179.0) is None
+    figures = f"pods that its anti-affinity forbids beside default/second: 1 before, {beside} beside default/second-new on b, {since} that came beside them since"
+    assert watched.verdict() == (str(beside + since == 0), figures)
+
+
+def test_peers_that_still_share_their_node_do_not_count_against_a_move() -> None:
+    world = together()
+    world.pod("third", "a", anti_affinity=APART, priority=5)
+    status, figures = Watched(world).verdict()
+    assert (status, figures.partition("second: ")[2]) == ("True", "2 before, 0 beside default/second-new on b, 0 that came beside them since")  # fmt: skip
+
+
+ZONES = (SpreadConstraint("zone", WEB),)
+
+
+def spreading() -> Watched:
+    """Four pods in the first of three zones; the first of the moves out of it is done."""
+    world = World(every_rule())
+    for name in "abc":
+        world.node(name, labels={"zone": f"z-{name}"})
+    for i in range(4):
+        world.pod(f"p{i}", "a", spread=ZONES)
+    watched = Watched(world)
+    assert watched.move.target == "b"
+    return watched
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "skew", "left", "here"),
+    [
+        ("", "True", 2, 2, 0),
+        ("aa", "False", 4, 4, 0),
+        ("bc", "True", 1, 1, 0),
+        ("bccccccc", "False", 6, 1, 0),
+        ("bbb", "False", 3, 2, 3),
+    ],
+)
+def test_the_skew_of_the_constraint_is_compared(more: str, status: str, skew: int, left: int, here: int) -> None:
+    watched = spreading()
+    watched.comes("other", "c", spread=ZONES)  # the plan's second move
+    for number, node in enumerate(more):
+        watched.comes(f"late{number}", node, spread=ZONES)
+    if not more:
+        assert watched.after(179.0) is None
+    figures = f"skew over zone: 4 before, {skew} after, 1 allowed; above the smallest: z-a 4 before, {left} after; z-b, where it is, {here}"
+    assert watched.verdict() == (status, figures)
+
+
+def emptying() -> Watched:
+    """Node a has four pods of one core, b and c are used more; the first of the moves off it is done."""
+    world = World(MoveKinds(packing=Packing({"cpu": 45.0})))
+    for name in "abc":
+        world.node(name)
+    for i in range(4):
+        world.pod(f"p{i}", "a")
+    for name in "bc":
+        world.pod(f"used-{name}", name, 5000)
+    return Watched(world)
+
+
+@pytest.mark.parametrize(
+    ("gone", "came", "status"),
+    [(0, 0, "True"), (3, 0, "True"), (0, 1, "False"), (1, 1, "True"), (3, 3, "False"), (3, 4, "False")],
+)
+def test_a_node_was_emptied_or_refilled(gone: int, came: int, status: str) -> None:
+    watched = emptying()
+    left = [f"p{i}" for i in range(4) if f"default/p{i}" != watched.move.pod]
+    for name in left[:gone]:
+        watched.goes(name)
+    for number in range(came):
+        watched.comes(f"late{number}", "a")
+    watched.comes("daemon", "a")
+    entry = watched.world.cluster.find("default/daemon")
+    assert entry is not None
+    owner = replace(entry.seen.owned_by[0], kind="DaemonSet")
+    watched.world.cluster.pod_seen(replace(entry.seen, owned_by=(owner,)), NOW)
+    assert watched.after(179.0) is None
+    figures = f"pods that keep a from being empty: 4 before, {3 - gone + came} after, {came} of them came since"
+    assert watched.verdict() == (status, figures)
+
+
+def test_a_node_that_was_removed_was_emptied() -> None:
+    watched = emptying()
+    watched.world.cluster.node_gone("a", NOW)
+    assert watched.verdict() == ("True", "a was removed")
+
+
+@pytest.mark.parametrize("kind", ["anti-affinity", "spread"])
+def test_nothing_is_claimed_of_a_rule_where_the_replacement_is_gone(kind: str) -> None:
+    world = together()
+    if kind == "spread":
+        for name in ("first", "second"):
+            world.pod(name, "a", spread=(SpreadConstraint("kubernetes.io/hostname", WEB),))
+    watched = Watched(world)
+    watched.world.cluster.pod_gone(watched.new.uid, NOW)
+    assert watched.verdict() == ("Unknown", "its replacement is gone")
+
+
+def test_a_kind_rests_for_the_domain_or_the_node_that_did_not_become_better() -> None:
+    refilled = emptying()
+    refilled.comes("late", "a")
+    apart = Watched(together())
+    apart.comes("late", "a", anti_affinity=APART)
+    spread = spreading()
+    spread.comes("late", "a", spread=ZONES)
+    jobs = [watched.after(180.0) for watched in (refilled, apart, spread)]
+    resting = rests([job for job in jobs if job is not None], NOW + 200.0)
+    assert resting == {
+        "HighNodeUtilization/a": NOW + 180.0 + FIRST_REST_S,
+        "RemovePodsViolatingInterPodAntiAffinity/a": NOW + 180.0 + FIRST_REST_S,
+        "RemovePodsViolatingTopologySpreadConstraint/default/zone/z-a": NOW + 180.0 + FIRST_REST_S,
+    }

@@ -15,7 +15,7 @@ from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.resources import Amounts
 from cotenant.policy.rebalance.loads.low_node_load import Landing
 from cotenant.policy.rebalance.loads.order import LoadPod
-from cotenant.policy.rebalance.violations.anti_affinity import conflicts, repair_anti_affinity
+from cotenant.policy.rebalance.violations.anti_affinity import conflicts, forbids, repair_anti_affinity
 from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule
 from cotenant.policy.rebalance.violations.node_rules import repair_node_affinity, repair_taints
 from cotenant.policy.rebalance.violations.spread import repair_spread
@@ -188,6 +188,9 @@ def test_only_violating_pods_move_and_what_is_left_cannot(seed: int) -> None:
     assert {each.pod.uid for each in (*repair.moves, *repair.kept)} == on_node
     paired = _paired(world)
     assert {uid for uid, others in conflicts(pods, repair).items() if others} == paired
+    for each in pods:
+        beside = {other.load.uid for other in pods if other is not each and forbids(each, other, repair)}
+        assert beside == set(conflicts(pods, repair).get(each.load.uid, {}))
     known = len(repair.moves)
     repair_anti_affinity(pods, repair)
     assert {each.pod.uid for each in repair.moves[known:]} <= paired

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotenant.model.cluster.affinity import PodTerm
+from cotenant.model.groups.migration import MoveAim
 from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Repair, Rule, in_order
 from cotenant.policy.rebalance.violations.pod_index import PodIndex
+
+_PEERS = 16  # that are named in a move's aim
 
 
 def conflicts(pods: Iterable[PlacedPod], placement: Placement) -> dict[str, dict[str, PlacedPod]]:
@@ -41,6 +44,18 @@ def conflicts(pods: Iterable[PlacedPod], placement: Placement) -> dict[str, dict
     return found
 
 
+def forbids(first: PlacedPod, second: PlacedPod, placement: Placement) -> bool:
+    """Whether a term of either forbids the domain that both share; one pair of `conflicts`."""
+    for holder, other in ((first, second), (second, first)):
+        for term in holder.pod.anti_affinity:
+            own, namespace = other.pod.namespace, holder.pod.namespace
+            if term.weight is None and term.selects(namespace, own, other.pod.labels, placement.labels_of(own)):
+                domain = _domain(holder, term, placement)
+                if domain is not None and domain == _domain(other, term, placement):
+                    return True
+    return False
+
+
 def repair_anti_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
     """Move pods until no pair is left, or what is left cannot be moved."""
     placed = list(pods)
@@ -52,7 +67,8 @@ def repair_anti_affinity(pods: Iterable[PlacedPod], repair: Repair) -> None:
             continue
         names = sorted(other.load.key for other in others.values())
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        if repair.attempt(each, Rule.ANTI_AFFINITY, f"anti-affinity forbids a common domain with {names[0]}{more}"):
+        why = f"anti-affinity forbids a common domain with {names[0]}{more}"
+        if repair.attempt(each, Rule.ANTI_AFFINITY, why, aim=MoveAim(len(names), tuple(names[:_PEERS]))):
             for uid in others:  # the scheduler places it where no rule forbids it
                 del left[uid][each.load.uid]
             del left[each.load.uid]

@@ -12,6 +12,7 @@ from enum import StrEnum
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.migration import MoveAim
 from cotenant.policy.rebalance.loads.low_node_load import Choice
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 
@@ -44,6 +45,8 @@ class RuleMove:
     target: str
     rule: Rule
     reason: str
+    aim: MoveAim | None = None
+    about: str = ""  # moves of one rule about the same are backed off together; empty = about the node
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,15 @@ class Repair(Placement):
         uid = pod.load.uid
         return rule in pod.may_repair and uid not in self.moved and (uid, rule) not in self.tried
 
-    def attempt(self, pod: PlacedPod, rule: Rule, reason: str, first: Collection[str] = ()) -> str:
+    def attempt(
+        self,
+        pod: PlacedPod,
+        rule: Rule,
+        reason: str,
+        first: Collection[str] = (),
+        aim: MoveAim | None = None,
+        about: str = "",
+    ) -> str:
         """Move the pod to another node, one of `first` where the scheduler places it there; returns that node, empty where it stays."""
         node = self.where[pod.load.uid]
         self.tried.add((pod.load.uid, rule))
@@ -96,7 +107,7 @@ class Repair(Placement):
             if not landing.node and among:
                 landing = self.choice.land(pod.load, node, targets)
             if landing.node:
-                self.moves.append(RuleMove(pod.load, node, landing.node, rule, reason))
+                self.moves.append(RuleMove(pod.load, node, landing.node, rule, reason, aim, about))
                 self.where[pod.load.uid] = landing.node
                 self.moved.add(pod.load.uid)
                 return landing.node

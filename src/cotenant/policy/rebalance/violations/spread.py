@@ -16,6 +16,7 @@ from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.taints import first_repelling
+from cotenant.model.groups.migration import MoveAim
 from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Repair, Rule, in_order
 from cotenant.policy.rebalance.violations.node_rules import allows
 from cotenant.policy.rebalance.violations.pod_index import PodIndex
@@ -47,6 +48,11 @@ class Group:
     def least(self) -> int:
         """What the others are compared with: the smallest count, 0 where there are fewer domains than required."""
         return 0 if self.eligible.number < self.constraint.min_domains else self.smallest
+
+    @property
+    def skew(self) -> int:
+        """By how many pods the largest domain exceeds what it is compared with."""
+        return max(self.counts.values(), default=0) - self.least
 
     def moved(self, domain: str, target: str) -> None:
         """Count a pod in the domain of its new node."""
@@ -88,16 +94,12 @@ def group_of(
     return Group(constraint, holders, eligible, counts)
 
 
-def skews(pod: PlacedPod, pods: Iterable[PlacedPod], placement: Placement) -> list[tuple[Group, str]]:
-    """The pod's hard constraints as groups, counted now, each with the pod's domain."""
-    index = PodIndex(pods)
-    found = []
-    for constraint in pod.pod.spread:
-        eligible = eligible_nodes(pod.pod, constraint, placement.nodes)
-        domain = eligible.domains.get(placement.where[pod.load.uid])
-        if constraint.forbids and domain is not None:
-            found.append((group_of(constraint, [pod], eligible, index, placement), domain))
-    return found
+def group_now(
+    holder: PlacedPod, constraint: SpreadConstraint, pods: Iterable[PlacedPod], placement: Placement
+) -> Group:
+    """The counts of one pod's constraint."""
+    index = PodIndex(each for each in pods if each.pod.namespace == holder.pod.namespace)
+    return group_of(constraint, [holder], eligible_nodes(holder.pod, constraint, placement.nodes), index, placement)
 
 
 def _repair(group: Group, repair: Repair) -> None:
@@ -120,7 +122,9 @@ def _move_one(group: Group, domain: str, repair: Repair) -> bool:
         why = f"{constraint.topology_key} {domain} has {group.counts[domain]} pods, the smallest domain {group.least}: at most {constraint.max_skew} more are allowed"
         smallest = group.smallest
         first = {name for name, each in group.eligible.domains.items() if group.counts.get(each, 0) == smallest}
-        target = repair.attempt(each, Rule.SPREAD, why, first)
+        key = constraint.topology_key
+        aim = MoveAim(group.skew, (), key, domain, group.counts[domain] - group.least)
+        target = repair.attempt(each, Rule.SPREAD, why, first, aim, f"{each.pod.namespace}/{key}/{domain}")
         if target:
             group.moved(domain, target)
             return True

@@ -17,9 +17,12 @@ from cotenant.drivers.kube.kinds.custom.migration_job import (
 from cotenant.drivers.kube.kinds.custom.reservation import ReservationObject, ReservationReader
 from cotenant.drivers.kube.kinds.custom.reservation_template import migration_manifest
 from cotenant.model.errors import InvalidInput
-from cotenant.model.groups.migration import EvictPolicy, JobPhase, MigrationJob, MoveNote, PodRef, Step
+from cotenant.model.groups.migration import EvictPolicy, JobPhase, MigrationJob, MoveAim, MoveNote, PodRef, Step
 
-NOTE = MoveNote("k", "a", "b", "cpu", "w", 3, {"cpu": 500}, {"cpu": 80.0}, {"cpu": 70.0}, {"cpu": 1.0}, {"cpu": 11.0})
+AIM = MoveAim(3, ("default/q",), "zone", "z-a", 2)
+NOTE = MoveNote(
+    "k", "a", "b", "cpu", "w", 3, {"cpu": 500}, {"cpu": 80.0}, {"cpu": 70.0}, {"cpu": 1.0}, {"cpu": 11.0}, AIM
+)
 JOB = MigrationJob(
     "job",
     "u",
