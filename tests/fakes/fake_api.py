@@ -33,6 +33,7 @@ PLURALS = {
     "podmigrationjobs": "PodMigrationJob",
     "workloadprofiles": "WorkloadProfile",
     "controlzones": "ControlZone",
+    "serviceobjectives": "ServiceObjective",
 }
 
 

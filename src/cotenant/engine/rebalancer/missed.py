@@ -1,13 +1,14 @@
 """Moves for pods whose objective keeps being missed: of the pod, or of a neighbour that is the cause.
 
 Problem: the pod that suffers is often the dearest to move. Choice: the victim and the neighbours that are predicted to press most on it are candidates, in the order of what a move costs (class, priority, QoS, costs); the first is chosen whose landing
-lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes. Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
+lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes. Which pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their alerts decide and the worst replica is the victim; elsewhere, and where they have no data, the pods' own reports. Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
 NodeMetrics, whose number of requests is not reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,46 +16,116 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
 from cotenant.engine.rebalancer.plan import KeptPod, KindPlan
 from cotenant.engine.rebalancer.prediction import predicted_on
+from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.settings import MissedObjectives
 from cotenant.model.arrays import Param
+from cotenant.model.groups.migration import MoveAim
+from cotenant.model.traces.objective import ObjectiveStatus
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 from cotenant.policy.rebalance.objectives import Misses
+from cotenant.policy.rebalance.standings import Evidence, Standings
 
 MISSED = "MissedObjectives"
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A pod that may be relieved. `about`: see `FoundMove`; `stays`: why not, empty = it may."""
+
+    uid: str
+    about: str
+    why: str
+    stays: str = ""
+    aim: MoveAim | None = None
+
+
 def relieve(
-    context: KindContext, settings: MissedObjectives, misses: Misses, expires_s: float, done: Collection[str]
+    context: KindContext,
+    settings: MissedObjectives,
+    misses: Misses,
+    standings: Standings,
+    expires_s: float,
+    done: Collection[str],
 ) -> None:
-    """Add moves for victims to the context. `done`: kinds of moves, `MissedObjectives/POD`, that were made lately."""
-    found = misses.victims(context.now_s, expires_s)
+    """Add moves for victims to the context. `done`: kinds of moves, such as `MissedObjectives/POD`, that were made lately."""
+    entries = {each.seen.uid: each for each in context.cluster.every_pod()}
     nodes = context.nodes()
-    keys = {each.seen.uid: each.seen.pod.key for each in context.cluster.every_pod()} if found else {}
+    cases = _cases(context, misses, standings, expires_s, entries)
+    keys = {case.uid: entries[case.uid].seen.pod.key for case in cases}
     considered = solved = 0
-    for uid, missed, ratio in found:
-        victim = context.cluster.find(keys.get(uid, ""))  # looked up again: a trial takes pods out and puts them back
+    for case in cases:
+        victim = context.cluster.find(keys[case.uid])  # looked up again: a trial takes pods out and puts them back
         if (
             victim is None
-            or victim.seen.uid != uid
+            or victim.seen.uid != case.uid
             or victim.node not in nodes
             or not settings.scope.covers(victim.seen.pod)
         ):
             continue
         considered += 1
         key, node = victim.seen.pod.key, victim.node
-        if f"{MISSED}/{key}" in done:
+        if case.stays:
+            context.kept.append(KeptPod(key, node, f"{case.why}; {case.stays}", MISSED))
+            continue
+        if f"{MISSED}/{case.about}" in done:
             context.kept.append(KeptPod(key, node, "a pod was moved for it less than an hour ago", MISSED))
             continue
         if solved >= settings.most:
             context.kept.append(KeptPod(key, node, f"{settings.most} victims are relieved in a round", MISSED))
             continue
-        why = f"{key} misses its objective: p99 is {ratio:.2f} of it, {missed:.1f} clear misses"
-        solved += _relieve_one(context, settings, victim, why)
+        solved += _relieve_one(context, settings, victim, case)
     context.kinds.append(KindPlan(MISSED, considered, solved))
 
 
-def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodInfo, why: str) -> bool:
-    node, key = victim.node, victim.seen.pod.key
+def _cases(
+    context: KindContext, misses: Misses, standings: Standings, expires_s: float, entries: Mapping[str, PodInfo]
+) -> list[_Case]:
+    """The worst replicas of services whose budget burns, then the pods that report misses, where no objective says otherwise."""
+    worst: dict[str, str] = {}  # UID of the pod by objective
+    for status in standings.statuses():
+        entry = _pod_of(context, status, entries)
+        if entry is not None:
+            worst[status.key] = entry.seen.uid
+            owner = controller(entry)
+            if owner is not None:
+                standings.has_replica(status.key, owner.uid)
+    found: dict[str, _Case] = {}
+    for each in standings.burning(context.now_s):
+        uid = worst.get(each.status.key)
+        if uid is not None:
+            window, rate = next(iter(each.status.burn.items()), ("", 0.0))
+            aim = MoveAim(objective=each.status.key, window=window, burn_before=rate)
+            why = f"{each.words}; {entries[uid].seen.pod.key} is its worst replica with {each.status.worst_burn:.1f}"
+            found.setdefault(uid, _Case(uid, f"objective {each.status.key}", why, aim=aim))
+    for uid, missed, ratio in misses.victims(context.now_s, expires_s):
+        entry = entries.get(uid)
+        if entry is None or uid in found:
+            continue
+        pod, owner = entry.seen.pod, controller(entry)
+        why = f"{pod.key} misses its objective: p99 is {ratio:.2f} of it, {missed:.1f} clear misses"
+        standing = standings.of(pod.namespace, pod.labels, owner.uid if owner is not None else "", context.now_s)
+        stays = ""
+        if standing is not None and standing.evidence is Evidence.HOLDS:
+            stays = standing.words
+        elif standing is not None and standing.evidence is Evidence.BURNS and standing.status.key in worst:
+            stays = f"{standing.words}, and {entries[worst[standing.status.key]].seen.pod.key} is its worst replica"
+        elif standing is not None:
+            known = standing.evidence is Evidence.NO_DATA
+            why = f"{why} by its reports, since {standing.words}{'' if known else ' and no replica is known as its worst'}"
+        found[uid] = _Case(uid, pod.key, why, stays)
+    return list(found.values())
+
+
+def _pod_of(context: KindContext, status: ObjectiveStatus, entries: Mapping[str, PodInfo]) -> PodInfo | None:
+    """The worst replica, which a status names by namespace/name, by name, or by UID."""
+    if not status.worst:
+        return None
+    by_name = status.worst if "/" in status.worst else f"{status.key.partition('/')[0]}/{status.worst}"
+    return entries.get(status.worst) or context.cluster.find(by_name)
+
+
+def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodInfo, case: _Case) -> bool:
+    node, key, why = victim.node, victim.seen.pod.key, case.why
     targets = [name for name, each in context.nodes().items() if name != node and not each.unschedulable]
     candidates = [context.load_pod(each) for each in (victim, *_pressing(context, settings, victim))]
     reasons = []
@@ -73,7 +144,7 @@ def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodIn
             continue
         context.moved.add(pod.uid)
         cause = why if pod.uid == victim.seen.uid else f"{why}; moving {pod.key} costs less"
-        context.moves.append(FoundMove(pod, node, landing.node, MISSED, cause, key))
+        context.moves.append(FoundMove(pod, node, landing.node, MISSED, cause, case.about, case.aim))
         return True
     context.kept.append(KeptPod(key, node, f"{why}; {'; '.join(reasons)}", MISSED))
     return False

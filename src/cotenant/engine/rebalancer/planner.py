@@ -38,6 +38,7 @@ from cotenant.policy.rebalance.loads.pools import NodeLoads
 from cotenant.policy.rebalance.loads.thresholds import NodeClass
 from cotenant.policy.rebalance.migration.evictable import EvictionFacts
 from cotenant.policy.rebalance.objectives import Misses
+from cotenant.policy.rebalance.standings import Standings
 
 _RECEIVING = (NodeClass.LOW, NodeClass.BOTH_LOW)
 
@@ -61,6 +62,7 @@ class Planner:
         self._arriving: dict[str, dict[str, Use]] = {}  # the same by target; the replacement's name, or the old pod's
         objectives = settings.kinds.objectives
         self._misses = Misses(objectives.misses) if objectives is not None else None
+        self.standings = Standings()  # of ServiceObjectives
         self._moved: Collection[str] = ()  # UIDs of pods that other kinds move in this round
         self._done: Collection[str] = ()  # kinds of moves that were made lately
         self._entries: dict[str, PodInfo] = {}  # pods that were considered in this round, by UID
@@ -210,7 +212,7 @@ class Planner:
             repair_violations(context, kinds)
         if kinds.objectives is not None and self._misses is not None:
             self._misses.keep({entry.seen.uid: entry for entry in cluster.every_pod()})
-            relieve(context, kinds.objectives, self._misses, self._settings.expires_s, self._done)
+            relieve(context, kinds.objectives, self._misses, self.standings, self._settings.expires_s, self._done)
         moves = self._others(context, 0, now_s)
         loads = self._loads(measured) if moves else loads
         self._moved = context.moved

@@ -1,7 +1,7 @@
 """Whether what a move was made for is so now, for the proof after it (engine/migration/proof.py).
 
 Problem: moves other than those of LowNodeLoad do not change a node's use by a planned amount, so figures of nodes do not show whether they helped. Choice: each kind is judged by its purpose: the pod or gang member that waited has
-a node; the replacement satisfies the rule that the moved pod violated; the service's p99, averaged over the windows after the move, is within its objective. What a move is to lower (`MoveAim`) is compared with what it was: pods in a forbidden common domain, those that
+a node; the replacement satisfies the rule that the moved pod violated; the service's p99, averaged over the windows after the move, is within its objective, or where a ServiceObjective's budget burnt, no alert fires any more or its shortest window's burn rate is half of what it was. What a move is to lower (`MoveAim`) is compared with what it was: pods in a forbidden common domain, those that
 came to the old place since included; the skew of a constraint, and what the left domain exceeds the smallest by; the pods that keep a node from being empty, of which at most half of those that left may have been followed by others. Limits: what is compared is counted
 once, at the end of the time of watching; of the pods that an anti-affinity kept apart at most 16 are followed; load and other moves meanwhile count as effects.
 """
@@ -17,6 +17,7 @@ from cotenant.engine.rebalancer.repairs import placed_pods
 from cotenant.engine.rebalancer.room import DEFRAGMENTATION, PACKING
 from cotenant.model.cluster.taints import first_repelling
 from cotenant.model.groups.migration import MigrationJob, MoveAim
+from cotenant.model.traces.objective import ObjectiveState
 from cotenant.policy.rebalance.violations.anti_affinity import forbids
 from cotenant.policy.rebalance.violations.contract import PlacedPod, Placement, Rule
 from cotenant.policy.rebalance.violations.node_rules import allows
@@ -35,7 +36,8 @@ class Purposes:
         about = note.kind.partition("/")[2] if note is not None else ""
         if job.trigger == DEFRAGMENTATION:
             return self._placed(about)
-        if job.trigger == MISSED:
+        by_objective = note is not None and note.aim is not None and note.aim.objective
+        if job.trigger == MISSED and not by_objective:
             return self._within_objective(job, about)
         if not is_due:  # the others look at many nodes and pods, and are about the end of the time
             return None
@@ -43,6 +45,8 @@ class Purposes:
             return self._keeps_rule(job)
         if note is None or note.aim is None:
             return None
+        if job.trigger == MISSED:
+            return self._burns_less(job, note.aim)
         if job.trigger == PACKING:
             return self._emptied(job, note.node, note.aim)
         if job.trigger == Rule.ANTI_AFFINITY:
@@ -69,6 +73,19 @@ class Purposes:
         if found is None or found[1] <= ended_s(job):
             return Served(None, f"p99 of {entry.seen.pod.key} was not measured since")
         return Served(None, f"p99 of {entry.seen.pod.key} over its objective:", sample=found[0])
+
+    def _burns_less(self, job: MigrationJob, aim: MoveAim) -> Served:
+        name = f"ServiceObjective {aim.objective}"
+        found = self._planner.standings.find(aim.objective)
+        if found is None:
+            return Served(None, f"{name} is gone")
+        status, changed_s = found
+        rate = status.burn.get(aim.window)
+        if rate is None or changed_s <= ended_s(job) or status.state in (None, ObjectiveState.NO_DATA):
+            return Served(None, f"{name} has no data since")
+        served = not status.firing or rate <= (1.0 - LEAST_SHARE) * aim.burn_before
+        fires = "an alert fires" if status.firing else "no alert fires"
+        return Served(served, f"burn rate of {name} over {aim.window}: {aim.burn_before:.2f} before, {rate:.2f} after; {fires}")  # fmt: skip
 
     def _keeps_rule(self, job: MigrationJob) -> Served:
         entry = self._replacement(job)

@@ -116,11 +116,14 @@ class JobCondition:
 class MoveAim:
     """What a move is to lower, as it was when the move was planned, with the earlier moves of the plan counted."""
 
-    before: int  # anti-affinity: pods that the pod may not share a domain with and did; spread: the skew; emptying: the pods of the node that were to leave
+    before: int = 0  # anti-affinity: pods that the pod may not share a domain with and did; spread: the skew; emptying: the pods of the node that were to leave
     peers: tuple[str, ...] = ()  # anti-affinity: namespace/name of the first of these pods
     topology_key: str = ""  # spread
     domain: str = ""  # spread: of the node that the pod left
     domain_before: int = 0  # spread: by how many pods that domain exceeded the smallest
+    objective: str = ""  # a service's objective: namespace/name of the ServiceObjective whose budget burnt
+    window: str = ""  # its shortest window, and the burn rate over it
+    burn_before: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,15 @@ class Indicator(StrEnum):
     SELF_REPORTED = "selfReported"  # the service's own reports say that it was over its objective
 
 
+class ObjectiveState(StrEnum):
+    """How an objective stands."""
+
+    OK = "ok"
+    BURNING = "burning"  # an alert fires
+    EXHAUSTED = "exhausted"  # more than the budget is used up over the window
+    NO_DATA = "noData"  # no request lately
+
+
 class Severity(StrEnum):
     """How fast an alert's budget is used up."""
 
@@ -70,3 +79,28 @@ class ServiceObjective:
     def may_protect(self) -> bool:
         """Whether a node may act for it."""
         return self.guard and self.max_action is not MaxAction.OBSERVE
+
+
+@dataclass(frozen=True, slots=True)
+class FiringAlert:
+    """An alert that fires: the burn rate over both windows exceeds the factor. Windows as in `ObjectiveStatus.burn`."""
+
+    window: str
+    short_window: str
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveStatus:
+    """What an objective is about, and how it stands by its object's status."""
+
+    key: str  # namespace/name of the object
+    service_namespace: str
+    service: str
+    indicator: Indicator
+    state: ObjectiveState | None = None  # None = it has no status yet, or cannot be read
+    burn: Mapping[str, float] = field(default_factory=dict)  # burn rates by window such as 5m, the shortest first
+    firing: tuple[FiringAlert, ...] = ()
+    worst: str = ""  # the replica with the highest burn rate: its pod's namespace/name, or UID; empty = none is known
+    worst_burn: float = 0.0
+    requests: int = 0  # counted in its window

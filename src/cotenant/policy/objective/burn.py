@@ -11,23 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-from cotenant.model.traces.objective import ServiceObjective, Severity
+from cotenant.model.traces.objective import ObjectiveState, ServiceObjective, Severity
 
 SLOT_S = 10  # the finest counts
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _SCALED_BELOW_S = 7 * _DAY_S
 _PERIOD_S = 30 * _DAY_S  # of the tables that the windows are from
-
-
-class ObjectiveState(StrEnum):
-    """How an objective stands."""
-
-    OK = "ok"
-    BURNING = "burning"  # an alert fires
-    EXHAUSTED = "exhausted"  # more than the budget is used up over the window
-    NO_DATA = "noData"  # no request lately
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
+from cotenant.drivers.kube.kinds.custom.objective_status import OBJECTIVE_STATUSES, read_objective_status
 from cotenant.drivers.kube.kinds.managed_node import read_raw_allocatable
 from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS, read_eviction_notes
 from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
@@ -116,7 +117,7 @@ async def _plan(
 
 
 class ClusterReading:
-    """The watches of a plan: those of a scheduler, NodeMetrics, and the replicas of workloads."""
+    """The watches of a plan: those of a scheduler, NodeMetrics, ServiceObjectives where they matter, and the replicas of workloads."""
 
     def __init__(
         self,
@@ -151,6 +152,16 @@ class ClusterReading:
             ),
             optional=True,
         )
+        if settings.kinds.objectives is not None:
+            watches.handle(
+                OBJECTIVE_STATUSES,
+                ObjectHandler(
+                    read_objective_status,
+                    lambda status: self.planner.standings.seen(status, self._now()),
+                    self.planner.standings.gone,
+                ),
+                optional=True,
+            )
         handler: ObjectHandler[WorkloadObject, WorkloadObject] = ObjectHandler(
             lambda obj: obj, self._workload_seen, lambda key: None
         )

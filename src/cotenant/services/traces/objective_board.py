@@ -16,9 +16,9 @@ import msgspec
 
 from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
 from cotenant.engine.traces.replicas import ReplicaFigures
-from cotenant.model.traces.objective import Indicator, ServiceObjective
+from cotenant.model.traces.objective import Indicator, ObjectiveState, ServiceObjective
 from cotenant.model.traces.spans import SpanSource
-from cotenant.policy.objective.burn import Counted, ObjectiveState, Standing, burn_rate, unreachable, window_name
+from cotenant.policy.objective.burn import Counted, Standing, burn_rate, unreachable, window_name
 from cotenant.services.reporting.signals import ActionTaken
 
 LEAST_REQUESTS = 20  # a replica with fewer in its window is not called the worst

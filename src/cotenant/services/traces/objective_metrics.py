@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from cotenant.policy.objective.burn import ObjectiveState, rules, window_name
+from cotenant.model.traces.objective import ObjectiveState
+from cotenant.policy.objective.burn import rules, window_name
 from cotenant.services.traces.objective_board import ObjectiveBoard
 
 _SLOTH = ("sloth_id", "sloth_service", "sloth_slo")

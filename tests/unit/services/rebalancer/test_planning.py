@@ -25,6 +25,13 @@ profiles:
   - {name: LowNodeLoad, args: {lowThresholds: {cpu: 30}, highThresholds: {cpu: 60}}}
   - {name: MigrationController, args: {skipCheckExpectedReplicas: true}}
 """
+MISSED = """
+kind: DeschedulerConfiguration
+profiles:
+- plugins: {deschedule: {enabled: [{name: MissedObjectives}]}}
+  pluginConfig:
+  - {name: MigrationController, args: {skipCheckExpectedReplicas: true}}
+"""
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": True}
 
 
@@ -49,8 +56,8 @@ def pod(api: FakeApi, name: str, on: str, use_m: int, **spec: Any) -> None:
     metric.setdefault("podsMetric", []).append({"namespace": "default", "name": name, "podUsage": used})
 
 
-async def planned(api: FakeApi, folder: Path, **more: Any) -> Plan:
-    (folder / "config.yaml").write_text(CONFIG)
+async def planned(api: FakeApi, folder: Path, config: str = CONFIG, **more: Any) -> Plan:
+    (folder / "config.yaml").write_text(config)
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(
         f"{{clusters: [{{name: c, cluster: {{server: '{api.url}'}}}}], contexts: [{{name: c, context: {{cluster: c}}}}], current-context: c}}"
@@ -95,6 +102,42 @@ def test_local_storage_and_raw_allocatable_are_read(tmp_path: Path) -> None:
             assert (await planned(api, tmp_path)).pools[0].note == "no node is overloaded"
             node(api, "a", "[]")
             assert any("raw-allocatable" in note for note in (await planned(api, tmp_path)).notes)
+
+    asyncio.run(scenario())
+
+
+def objective(api: FakeApi, worst: str) -> None:
+    spec = {"service": {"name": "web"}, "indicator": {"latency": {"below": "200ms"}}, "target": "99.9"}
+    alert = {"severity": "critical", "window": "1h", "shortWindow": "5m", "factor": "14.4"}
+    status = {"state": "burning", "burn": {"5m": "30", "1h": "20"}, "alerts": [alert], "worstReplica": {"pod": worst, "node": "a", "burn": "55"}}  # fmt: skip
+    api.put("serviceobjectives", {"metadata": {"name": "web", "namespace": "default"}, "spec": spec, "status": status})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("installed", [True, False])
+def test_objectives_that_burn_are_read_where_the_kind_is_installed(tmp_path: Path, installed: bool) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            objective(api, "default/p1")
+            if not installed:
+                api.faults.refuse = lambda method, path: 404 if path.endswith("/serviceobjectives") else 0
+            found = await planned(api, tmp_path, MISSED)
+            assert [(move.pod, move.target, move.about) for move in found.moves] == ([("default/p1", "b", "objective default/web")] if installed else [])  # fmt: skip
+            assert {method for method, _ in api.requests} == {"GET"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_objectives_are_not_listed_where_no_plugin_reads_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            await hot(api)
+            await planned(api, tmp_path)
+            assert not [path for _, path in api.requests if "serviceobjectives" in path]
+            await planned(api, tmp_path, MISSED)
+            assert [path for _, path in api.requests if "serviceobjectives" in path]
 
     asyncio.run(scenario())
 

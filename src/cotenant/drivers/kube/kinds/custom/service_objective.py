@@ -117,11 +117,16 @@ def window_s(text: object, field: str) -> int:
     expected = f"{SHORTEST_WINDOW_S // 3600}h to {LONGEST_WINDOW_S // 86_400}d, such as 28d or 4w"
     if not isinstance(text, str):
         raise InvalidInput(field, text, expected)
-    days = _DAYS.fullmatch(text)
-    seconds = float(days[1]) * 86_400 * (7 if days[2] == "w" else 1) if days else duration_s(text, field)
+    seconds = window_text_s(text, field)
     if not SHORTEST_WINDOW_S <= seconds <= LONGEST_WINDOW_S:
         raise InvalidInput(field, text, expected)
     return round(seconds)
+
+
+def window_text_s(text: str, field: str) -> float:
+    """The seconds of a duration that may be in days or weeks, of any length. Raises `InvalidInput`."""
+    days = _DAYS.fullmatch(text)
+    return float(days[1]) * 86_400 * (7 if days[2] == "w" else 1) if days else duration_s(text, field)
 
 
 def _indicator(value: object) -> tuple[Indicator, int | None]:
