@@ -104,3 +104,4 @@ class ObjectiveStatus:
     worst: str = ""  # the replica with the highest burn rate: its pod's namespace/name, or UID; empty = none is known
     worst_burn: float = 0.0
     requests: int = 0  # counted in its window
+    alerts: bool = True  # whether any of its alerts is on

@@ -2,7 +2,7 @@
 
 Problem: the p99 that a pod reports is of one window, and a service within its budget should not be disturbed for it; an objective's alerts over two windows are the better evidence, but an objective selects no pods, and its status stays when nobody
 counts any more. Choice: an objective covers the pods whose application label is its service, in the namespace of the service or of the object, and the pods of the workloads that its worst replicas were of. An alert that fires is evidence for a move, an objective without one
-is evidence against it, and one without data (no requests, no status, or one that has not changed for `CURRENT_S`) is none. Of several objectives of a pod, one that burns counts before one that holds. Limits: objectives of errors do not count, since another place mends no
+is evidence against it, and one without data (no requests, alerts that are off, no status, or one that has not changed for `CURRENT_S`) is none. Of several objectives of a pod, one that burns counts before one that holds. Limits: objectives of errors do not count, since another place mends no
 errors; when the process starts, every status counts as new.
 """
 
@@ -111,6 +111,8 @@ def _standing(known: _Known, now_s: float) -> Standing:
     name = f"ServiceObjective {status.key}"
     if status.state is None:
         return Standing(status, Evidence.NO_DATA, f"{name} has no status that can be read")
+    if not status.alerts:
+        return Standing(status, Evidence.NO_DATA, f"the alerts of {name} are off")
     if status.state is ObjectiveState.NO_DATA:
         return Standing(status, Evidence.NO_DATA, f"{name} has no data")
     if silent_s > CURRENT_S:

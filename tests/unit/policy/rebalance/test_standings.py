@@ -41,6 +41,7 @@ def test_a_budget_that_was_used_up_burns_only_while_an_alert_fires() -> None:
     ("status", "now_s", "words"),
     [
         (replace(OK, state=ObjectiveState.NO_DATA), 0.0, "ServiceObjective shop/cart-latency has no data"),
+        (replace(OK, alerts=False), 0.0, "the alerts of ServiceObjective shop/cart-latency are off"),
         (replace(OK, state=None), 0.0, "ServiceObjective shop/cart-latency has no status that can be read"),
         (BURNING, CURRENT_S + 1.0, "the status of ServiceObjective shop/cart-latency has not changed for 301 s"),
     ],

@@ -67,6 +67,7 @@ def read_objective_status(obj: ObjectiveStatusObject) -> ObjectiveStatus:
         worst=worst.pod or "",
         worst_burn=_number(worst.burn) or 0.0,
         requests=status.requests or 0,
+        alerts=bool(objective.labels),
     )
 
 

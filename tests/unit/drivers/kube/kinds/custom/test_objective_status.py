@@ -68,6 +68,8 @@ def view(**more: Any) -> ObjectiveView:
 def test_what_the_trace_process_writes() -> None:
     objective = read_spec("ns", "cart", SPEC)
     assert read(status_of(view(), objective)) == READ
+    quiet = {**SPEC, "alerting": {"disabled": True}}
+    assert read(status_of(view(), read_spec("ns", "cart", quiet)), quiet) == replace(READ, alerts=False)
     calm = view(state="noData", alerts=[], worst_replica=None, burn={})
     assert read(status_of(calm, objective)) == replace(
         READ, state=ObjectiveState.NO_DATA, burn={}, firing=(), worst="", worst_burn=0.0
