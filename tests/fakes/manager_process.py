@@ -17,6 +17,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.engine.manager.settings import ManagerSettings
 from cotenant.services.kube_process.leadership import Alone, Leadership
+from cotenant.services.kube_process.span_export import SpanTarget
 from cotenant.services.manager.process import ManagerOptions, ManagerProcess
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -28,12 +29,15 @@ CPU = "kubernetes.io/batch-cpu"
 
 @asynccontextmanager
 async def managing(
-    api: FakeApi, leadership: Callable[[Client], Leadership] | None = None, identity: str = "one"
+    api: FakeApi,
+    leadership: Callable[[Client], Leadership] | None = None,
+    identity: str = "one",
+    span_target: SpanTarget | None = None,
 ) -> AsyncIterator[ManagerProcess]:
     """A manager that runs, and ends well."""
     process = ManagerProcess(
         Access(api.url, FixedCredential(Credential(""))),
-        ManagerOptions(listen=Address("127.0.0.1", 0), writes_per_s=1000.0, settings=SETTINGS),
+        ManagerOptions(listen=Address("127.0.0.1", 0), writes_per_s=1000.0, settings=SETTINGS, span_target=span_target),
         identity,
         leadership or (lambda client: Alone()),
     )

@@ -165,6 +165,52 @@ spec:
       app: {{ .name }}
 {{- end }}
 
+{{/* A part's traces of its own decisions. Call with (dict "part" PART "root" $); the value PART.traces switches them on. */}}
+{{- define "cotenant.ownTraces" -}}
+{{- if (index .root.Values .part).traces }}
+{{- if not .root.Values.traces.enabled }}{{ fail (printf "%s.traces needs traces.enabled, or --otlp-traces in %s.arguments" .part .part) }}{{ end -}}
+true
+{{- end }}
+{{- end }}
+
+{{- define "cotenant.ownTracesArguments" -}}
+{{- if include "cotenant.ownTraces" . }}
+- --otlp-traces={{ ternary "https" "http" (eq (include "cotenant.scheme" .root) "HTTPS") }}://cotenant-traces.{{ .root.Release.Namespace }}.svc:4318
+- --otlp-traces-token-file=/etc/cotenant/traces-token/token
+{{- if include "cotenant.tls" .root }}
+- --otlp-traces-ca=/etc/cotenant/traces/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "cotenant.ownTracesMounts" -}}
+{{- if include "cotenant.ownTraces" . }}
+- {name: traces-token, mountPath: /etc/cotenant/traces-token, readOnly: true}
+{{- if include "cotenant.tls" .root }}
+- {name: traces, mountPath: /etc/cotenant/traces, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "cotenant.ownTracesVolumes" -}}
+{{- if include "cotenant.ownTraces" . }}
+- name: traces-token
+  secret: {secretName: {{ .root.Values.traces.tokenSecret }}, defaultMode: 288, items: [{key: token, path: token}]}
+{{- if include "cotenant.tls" .root }}
+- name: traces # what signs the trace process's certificate
+  secret: {secretName: cotenant-traces-tls, defaultMode: 288, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Egress to the trace process, as a list. */}}
+{{- define "cotenant.ownTracesEgress" -}}
+{{- if include "cotenant.ownTraces" . }}
+- ports: [{port: 4318}]
+  to: [{podSelector: {matchLabels: {app: cotenant-traces}}}]
+{{- end }}
+{{- end }}
+
 {{/* Ingress from scrapers, and what `more` adds; egress to DNS, the API server, and what `egress` adds. Call with (dict "name" "port" "more" "egress" "root"). */}}
 {{- define "cotenant.networkPolicy" -}}
 apiVersion: networking.k8s.io/v1

@@ -278,31 +278,39 @@ def test_uninstalling_begins_with_a_job_that_withdraws_what_the_parts_gave() -> 
 
 
 @helm_only
-def test_the_scheduler_sends_its_traces_to_the_trace_process() -> None:
+@pytest.mark.parametrize("part", ["scheduler", "manager", "rebalancer"])
+def test_a_part_sends_its_traces_to_the_trace_process(part: str) -> None:
     made = objects(
-        "--set=scheduler.traces=true,traces.enabled=true", "--set=traces.from[0].podSelector.matchLabels.app=shop"
+        f"--set={part}.traces=true,traces.enabled=true,rebalancer.enabled=true",
+        "--set=traces.from[0].podSelector.matchLabels.app=shop",
     )
-    pod = made["Deployment", "cotenant-system", "cotenant-scheduler"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+    pods = {
+        name: made["Deployment", "cotenant-system", f"cotenant-{name}"]["spec"]["template"]["spec"]
+        for name in ("scheduler", "manager", "rebalancer")
+    }
+    sending = [name for name, pod in pods.items() if "--otlp-traces=" in str(pod["containers"][0]["args"])]
+    assert sending == [part]
+    (container,) = pods[part]["containers"]
     _, bound, unused, *_ = app.parse_known_args(container["args"])
     assert not unused
     assert bound.arguments["otlp_traces"] == "https://cotenant-traces.cotenant-system.svc:4318"
     mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
-    secrets = {each["name"]: each["secret"] for each in pod["volumes"] if "secret" in each}
+    secrets = {each["name"]: each["secret"] for each in pods[part]["volumes"] if "secret" in each}
     for option, secret in (("otlp_traces_token_file", "cotenant-traces"), ("otlp_traces_ca", "cotenant-traces-tls")):
         path = bound.arguments[option]
         assert secrets[mounted[str(path.parent)]]["secretName"] == secret
         assert path.name in {each["path"] for each in secrets[mounted[str(path.parent)]]["items"]}
     policies = {
-        part: made["NetworkPolicy", "cotenant-system", f"cotenant-{part}"]["spec"] for part in ("scheduler", "traces")
+        name: made["NetworkPolicy", "cotenant-system", f"cotenant-{name}"]["spec"] for name in (*pods, "traces")
     }
     label = [{"podSelector": {"matchLabels": {"app": "cotenant-traces"}}}]
-    assert {"ports": [{"port": 4318}], "to": label} in policies["scheduler"]["egress"]
-    sender = [{"podSelector": {"matchLabels": {"app": "cotenant-scheduler"}}}]
+    to_traces = {"ports": [{"port": 4318}], "to": label}
+    assert [name for name in pods if to_traces in policies[name]["egress"]] == [part]
+    sender = [{"podSelector": {"matchLabels": {"app": f"cotenant-{part}"}}}]
     assert {"ports": [{"port": 4318}], "from": sender} in policies["traces"]["ingress"]
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        template("--set=scheduler.traces=true")
-    assert "scheduler.traces needs traces.enabled" in refused.value.stderr
+        template(f"--set={part}.traces=true,rebalancer.enabled=true")
+    assert f"{part}.traces needs traces.enabled" in refused.value.stderr
 
 
 @helm_only

@@ -55,6 +55,8 @@ WITH_AN_OPTION = {
         "cotenant_scheduler_predicted_use_oddities_total",
         "cotenant_scheduler_spans_total",
     },
+    "manager": {"cotenant_manager_spans_total"},
+    "rebalancer": {"cotenant_rebalancer_spans_total"},
 }
 FAMILY = re.compile(r"^# TYPE (\S+) (\w+)$", re.MULTILINE)
 SUFFIX = {"counter": "", "gauge": "", "histogram": "_bucket", "summary": "_sum"}

@@ -51,6 +51,17 @@ def manager(
     authorities_in: Annotated[
         str, Parameter(help="NAMESPACE/NAME of a ConfigMap that gets the authorities of these certificates (ca.crt).")
     ] = "",
+    otlp_traces: Annotated[
+        str,
+        Parameter(
+            help="URL of an OTLP/HTTP receiver, such as `cotenant traces` (http://127.0.0.1:4318): a trace for each write. Default: none."
+        ),
+    ] = "",
+    otlp_traces_token_file: Annotated[Path | None, Parameter(help="File with the receiver's bearer token.")] = None,
+    otlp_traces_ca: Annotated[
+        Path | None,
+        Parameter(help="Certificate authority of the receiver's certificate, as PEM. Default: the system's."),
+    ] = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
@@ -78,6 +89,9 @@ def manager(
             leader_elect=leader_elect,
             lease_namespace=lease_namespace,
             state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+            otlp_traces=otlp_traces,
+            otlp_traces_token_file=otlp_traces_token_file,
+            otlp_traces_ca=otlp_traces_ca,
             log_level=log_level,
             log_format=log_format,
         )

@@ -106,6 +106,17 @@ def run(
         Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
     ] = None,
     tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    otlp_traces: Annotated[
+        str,
+        Parameter(
+            help="URL of an OTLP/HTTP receiver, such as `cotenant traces` (http://127.0.0.1:4318): a trace for each round and each move. Default: none."
+        ),
+    ] = "",
+    otlp_traces_token_file: Annotated[Path | None, Parameter(help="File with the receiver's bearer token.")] = None,
+    otlp_traces_ca: Annotated[
+        Path | None,
+        Parameter(help="Certificate authority of the receiver's certificate, as PEM. Default: the system's."),
+    ] = None,
     log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
 ) -> int:
@@ -134,6 +145,9 @@ def run(
             leader_elect=leader_elect,
             lease_namespace=lease_namespace,
             state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+            otlp_traces=otlp_traces,
+            otlp_traces_token_file=otlp_traces_token_file,
+            otlp_traces_ca=otlp_traces_ca,
             log_level=log_level,
             log_format=log_format,
         )

@@ -11,16 +11,18 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.http.trust import Trust
+from cotenant.drivers.metrics.registry import Sample
 from cotenant.drivers.otlp.encoding import EXPORT_PATH, OwnSpan, encode
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.reporting.sender import ReportSender
 
 MOST_WAITING = 16_384
@@ -63,6 +65,15 @@ def span_target(url: str, token_file: Path | None, ca: Path | None) -> SpanTarge
     return SpanTarget(url if parts.path.strip("/") else url.rstrip("/") + EXPORT_PATH, token_file, ca)
 
 
+def exporter(kube: KubeProcess, service: str, target: SpanTarget | None) -> SpanExporter | None:
+    """The sender of a process's spans, as a background task of it; None where there is no target."""
+    if target is None:
+        return None
+    found = SpanExporter(target, service, kube.identity)
+    kube.background("spans", found.run)
+    return found
+
+
 class SpanExporter:
     """The queue and its sender. `run` as a background task."""
 
@@ -85,6 +96,10 @@ class SpanExporter:
         self._sleep = sleep
         self._waiting: deque[OwnSpan] = deque()
         self._some = asyncio.Event()
+
+    def samples(self) -> Iterator[Sample]:
+        """Spans by outcome, for a metric."""
+        return (((outcome,), float(count)) for outcome, count in self.counts.items())
 
     def add(self, spans: Sequence[OwnSpan]) -> None:
         """Send these soon: all of them, or none where the queue is full."""

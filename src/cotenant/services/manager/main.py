@@ -18,6 +18,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.certificates.parts import PartCertificates, parse_bundle
 from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
+from cotenant.services.kube_process.span_export import span_target
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.manager.process import COMPONENT, ManagerOptions, ManagerProcess
 from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE, ConfigSource
@@ -45,6 +46,9 @@ class ManagerArguments:
     tls_service: str = ""  # serve TLS with a certificate that this process makes for the Service
     certificates_for: tuple[str, ...] = ()  # Services of other parts
     authorities_in: str = ""  # NAMESPACE/NAME of a ConfigMap
+    otlp_traces: str = ""  # URL; "" = no spans
+    otlp_traces_token_file: Path | None = None
+    otlp_traces_ca: Path | None = None
 
 
 def run(request: ManagerArguments) -> int:
@@ -70,6 +74,7 @@ def run(request: ManagerArguments) -> int:
         source=ConfigSource(request.config_namespace, request.config_name),
         writes_per_s=request.writes_per_s,
         tls=tls_of(request.tls_cert, request.tls_key),
+        span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
     raise_descriptors()
     listening = bind(address)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -114,3 +114,9 @@ def register(
         (),
         lambda: [((), float(len(ratios.unknown)))],
     )
+
+
+def read_spans(registry: MetricsRegistry, samples: Callable[[], Iterable[Sample]]) -> None:
+    """Add the spans by outcome, where they are on."""
+    about = "Spans of writes, by outcome: exported, refused by the receiver, or dropped."
+    registry.read(CounterMetricFamily, "cotenant_manager_spans", about, ("outcome",), samples)

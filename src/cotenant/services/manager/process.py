@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import Protocol
 
 from cotenant.drivers.http.address import Address, Listening
 from cotenant.drivers.http.messages import TEXT, Answer, Receive, Scope, Send, send_answer
@@ -31,8 +32,10 @@ from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.kube_process.span_export import SpanTarget, exporter
 from cotenant.services.manager import metrics
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
+from cotenant.services.manager.write_spans import KeyedWrite, WriteSpans
 from cotenant.services.manager.writing import WRITERS
 
 LISTEN = Address("127.0.0.1", 10263)
@@ -50,6 +53,19 @@ class ManagerOptions:
     source: ConfigSource = field(default_factory=ConfigSource)
     writes_per_s: float = 50.0
     settings: ManagerSettings = field(default_factory=ManagerSettings)
+    span_target: SpanTarget | None = None  # of writes; None = no spans
+
+
+class Deciding(Protocol):
+    """An engine that decides writes when it is due."""
+
+    def next_s(self) -> float:
+        """When it is due, Unix time."""
+        ...
+
+    def decide(self, now_s: float) -> Sequence[KeyedWrite]:
+        """What is to be written."""
+        ...
 
 
 class ManagerProcess:
@@ -76,7 +92,12 @@ class ManagerProcess:
         self.gpus = GpuNodes(options.settings.confirm_s)
         self._refused_profiles: dict[str, str] = {}
         self._unknown_ratios: dict[str, str] = {}
-        self.writer = kube.status_writer("writes", WRITERS, per_s=options.writes_per_s)
+        sink = exporter(kube, COMPONENT, options.span_target)
+        self._spans = WriteSpans(sink, kube.now) if sink is not None else None
+        if sink is not None:
+            metrics.read_spans(kube.metrics, sink.samples)
+        writers = self._spans.traced(WRITERS) if self._spans is not None else WRITERS
+        self.writer = kube.status_writer("writes", writers, per_s=options.writes_per_s)
         self._source = options.source
         self.watches = ManagerWatches(
             kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles, self.ratios, self.gpus
@@ -114,23 +135,27 @@ class ManagerProcess:
         while True:
             self.kube.heartbeat.beat()
             self.kube.awake()
-            if self.kube.leads and self.manager.next_s() <= self.kube.now():
-                for each in self.manager.decide(self.kube.now()):
-                    self.writer.put(each.key, each)
-            if self.kube.leads and self.profiles.next_s() <= self.kube.now():
-                for write in self.profiles.decide(self.kube.now()):
-                    self.writer.put(write.key, write)
+            self._decide(self.manager)
+            if self._decide(self.profiles):
                 self._report_profiles()
-            if self.kube.leads and self.ratios.next_s() <= self.kube.now():
-                for ratios in self.ratios.decide(self.kube.now()):
-                    self.writer.put(ratios.key, ratios)
+            if self._decide(self.ratios):
                 self._report_ratios()
-            if self.kube.leads and self.gpus.next_s() <= self.kube.now():
-                for gpus in self.gpus.decide(self.kube.now()):
-                    self.writer.put(gpus.key, gpus)
+            self._decide(self.gpus)
             engines = (self.manager, self.profiles, self.ratios, self.gpus)
             wait_s = min(each.next_s() for each in engines) - self.kube.now()
             await self.kube.sleep(min(_LONGEST_SLEEP_S, max(0.05, wait_s)) if isfinite(wait_s) else _LONGEST_SLEEP_S)
+
+    def _decide(self, engine: Deciding) -> bool:
+        """Let an engine decide if it is due, and pass its writes on. Whether it was."""
+        begun_s = self.kube.now()
+        if not self.kube.leads or engine.next_s() > begun_s:
+            return False
+        writes = engine.decide(begun_s)
+        if self._spans is not None:
+            self._spans.decided(writes, begun_s)
+        for each in writes:
+            self.writer.put(each.key, each)
+        return True
 
     def _report_ratios(self) -> None:
         """A line for each node whose ratio is not known, once for each reason."""

@@ -16,6 +16,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
+from cotenant.services.kube_process.span_export import span_target
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
 from cotenant.services.rebalancer.process import COMPONENT, RebalancerOptions, RebalancerProcess
@@ -46,6 +47,9 @@ class RunArguments:
     log_format: str = "text"
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    otlp_traces: str = ""  # URL; "" = no spans
+    otlp_traces_token_file: Path | None = None
+    otlp_traces_ca: Path | None = None
 
 
 def run(request: RunArguments) -> int:
@@ -97,6 +101,7 @@ def options_of(request: RunArguments, address: Address) -> RebalancerOptions:
         settings=replace(settings, acting=acting),
         load_aware=read_load_aware(request.load_aware) if request.load_aware is not None else None,
         acts=bool(acts),
+        span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
 
 

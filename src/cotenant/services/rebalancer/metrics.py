@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -72,3 +72,9 @@ def register(
     registry.read(counter, "cotenant_rebalancer_proofs", "Moves by whether they helped: True, False, Unknown.", ("helped",), by(lambda: rounds.helped))  # fmt: skip
     registry.read(gauge, "cotenant_rebalancer_backed_off_kinds", "Kinds of moves that are backed off.", (), one(lambda: len(migrations.resting(now()))))  # fmt: skip
     registry.read(counter, "cotenant_rebalancer_unreadable", "Objects that could not be read, by kind.", ("kind",), by(malformed))  # fmt: skip
+
+
+def read_spans(registry: MetricsRegistry, samples: Callable[[], Iterable[Sample]]) -> None:
+    """Add the spans by outcome, where they are on."""
+    about = "Spans of rounds and moves, by outcome: exported, refused by the receiver, or dropped."
+    registry.read(CounterMetricFamily, "cotenant_rebalancer_spans", about, ("outcome",), samples)

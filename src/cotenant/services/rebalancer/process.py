@@ -43,9 +43,11 @@ from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.kube_process.span_export import SpanTarget, exporter
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.rebalancer import metrics
 from cotenant.services.rebalancer.configuration import DEFAULT
+from cotenant.services.rebalancer.move_spans import MoveSpans
 from cotenant.services.rebalancer.planning import ClusterReading
 from cotenant.services.rebalancer.scales import Scales
 from cotenant.services.rebalancer.writing import carry_out, keep_room
@@ -70,6 +72,7 @@ class RebalancerOptions:
     settings: RebalancerSettings = DEFAULT
     load_aware: LoadAwareSettings | None = None
     acts: bool = False  # False = dry run
+    span_target: SpanTarget | None = None  # of rounds and moves; None = no spans
 
 
 @dataclass(slots=True)
@@ -149,6 +152,10 @@ class RebalancerProcess:
             now=kube.now,
             malformed=lambda: kube.watches.malformed,
         )
+        sink = exporter(kube, COMPONENT, options.span_target)
+        self._spans = MoveSpans(sink) if sink is not None else None
+        if sink is not None:
+            metrics.read_spans(kube.metrics, sink.samples)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors of the API server never end it; a defect of ours does."""
@@ -190,6 +197,7 @@ class RebalancerProcess:
 
     async def _round(self) -> None:
         """Plan, and create the jobs of the moves."""
+        begun_s, created = self.kube.now(), self.rounds.created
         await self._scales.read(self.reading.cluster, self.reading.planner)
         wrong = self.reading.read_raw_allocatable()
         now_s = self.kube.now()
@@ -207,6 +215,7 @@ class RebalancerProcess:
             self.migrations.kinds_since(now_s - (objectives.misses.rest_s if objectives is not None else 0.0)),
         )
         self.rounds.seconds = time.process_time() - began_s
+        planned_s = self.kube.now()
         self.rounds.number += 1
         self.rounds.planned += len(plan.moves)
         self.rounds.last = plan
@@ -233,6 +242,8 @@ class RebalancerProcess:
                 _log.info("%s moves from %s to %s: %s", move.pod, move.node, move.target, move.reason)
                 self.rounds.created += 1
                 self._start(CreateJob(job))
+        if self._spans is not None:
+            self._spans.planned(plan, begun_s, now_s, planned_s, self.kube.now(), self.rounds.created - created)
 
     async def _keep_rooms(self, plan: Plan, move: PlannedMove, done: dict[str, bool]) -> bool:
         """Write the expected room of the pods that wait for this move before anything moves. Whether that succeeded, or none waits."""
@@ -299,6 +310,8 @@ class RebalancerProcess:
                 PODS, job.pod.key, job.pod.uid, NORMAL, "Descheduled", f"evicted from {job.node}: {why}"
             )
         elif isinstance(what, WriteStatus) and what.job.phase.is_final:
+            if self._spans is not None:
+                self._spans.ended(what.job, self.kube.now())
             self._record_end(what.job)
 
     def _record_end(self, job: MigrationJob) -> None:

@@ -17,25 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import urandom
-from typing import Protocol
 
-from cotenant.drivers.otlp.encoding import OwnSpan
 from cotenant.engine.framework.instructions import Bind, Instruction, Unschedulable
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.traces.spans import SpanKind
+from cotenant.services.kube_process.decision_trace import LONGEST_REASON, DecisionTrace, SpanSink, of_pod
 from cotenant.services.scheduler.actions.binding import BindOutcomes
 
 ROOT, QUEUE, JUDGE, RESERVE, BIND = "schedule pod", "queue wait", "filter and score", "reserve", "bind"
-_LONGEST = 512  # characters of a reason
-
-
-class SpanSink(Protocol):
-    """Takes finished spans."""
-
-    def add(self, spans: Sequence[OwnSpan]) -> None:
-        """Send these soon."""
-        ...
 
 
 @dataclass(slots=True)
@@ -63,12 +52,13 @@ class AttemptSpans:
             if isinstance(each, Bind):
                 self._open[each.uid] = _Attempt(each, begun_s, ended_s, len(made))
             else:
-                trace = _Trace(each.uid, each.key, begun_s, ended_s)
-                trace.child(JUDGE, begun_s, ended_s, {"cotenant.round.pods": len(made)})
-                said: dict[str, str | int] = {
+                trace = DecisionTrace(ROOT, begun_s, ended_s)
+                trace.phase(JUDGE, begun_s, ended_s, {"cotenant.round.pods": len(made)})
+                said = {
+                    **of_pod(each.key, each.uid),
                     "cotenant.nodes": each.record.nodes,
                     "cotenant.profile": each.record.policy,
-                    "cotenant.reason": each.message[:_LONGEST],
+                    "cotenant.reason": each.message[:LONGEST_REASON],
                 }
                 self._sink.add(trace.finished("unschedulable", said))
 
@@ -85,20 +75,21 @@ class AttemptSpans:
             return
         bind, record = attempt.bind, attempt.bind.record
         first_s = min(attempt.begun_s, record.at_s - bind.waited_s)
-        trace = _Trace(uid, bind.key, first_s, now_s)
-        trace.child(QUEUE, first_s, attempt.begun_s)
-        trace.child(JUDGE, attempt.begun_s, attempt.decided_s, {"cotenant.round.pods": attempt.pods})
-        trace.child(RESERVE, attempt.decided_s, attempt.sent_s or now_s)
+        trace = DecisionTrace(ROOT, first_s, now_s)
+        trace.phase(QUEUE, first_s, attempt.begun_s)
+        trace.phase(JUDGE, attempt.begun_s, attempt.decided_s, {"cotenant.round.pods": attempt.pods})
+        trace.phase(RESERVE, attempt.decided_s, attempt.sent_s or now_s)
         if attempt.sent_s:
-            trace.child(BIND, attempt.sent_s, now_s, {"k8s.node.name": bind.node}, SpanKind.CLIENT, error)
-        said: dict[str, str | int] = {
+            trace.phase(BIND, attempt.sent_s, now_s, {"k8s.node.name": bind.node}, SpanKind.CLIENT, error)
+        said = {
+            **of_pod(bind.key, uid),
             "k8s.node.name": bind.node,
             "cotenant.nodes": record.nodes,
             "cotenant.profile": record.policy,
             "cotenant.attempts": bind.attempts,
         }
         if error:
-            said["cotenant.reason"] = error[:_LONGEST]
+            said["cotenant.reason"] = error[:LONGEST_REASON]
         self._sink.add(trace.finished("error" if error else "scheduled", said, error))
 
 
@@ -131,43 +122,3 @@ class TracedOutcomes:
         """Another scheduler has bound the pod."""
         self._engine.pod_seen(seen, now_s)
         self._spans.ended(seen.uid, now_s, f"bound to {seen.node} by another scheduler")
-
-
-class _Trace:
-    """The spans of one attempt."""
-
-    def __init__(self, uid: str, key: str, start_s: float, end_s: float) -> None:
-        self._id, self._root = urandom(16).hex(), urandom(8).hex()
-        self._uid, self._key, self._start_s, self._end_s = uid, key, start_s, end_s
-        self._children: list[OwnSpan] = []
-
-    def child(
-        self,
-        name: str,
-        start_s: float,
-        end_s: float,
-        attributes: dict[str, str | int] | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        error: str = "",
-    ) -> None:
-        """Add a phase."""
-        self._children.append(
-            OwnSpan(self._id, urandom(8).hex(), self._root, name, start_s, end_s, kind, attributes or {}, error)
-        )
-
-    def finished(self, result: str, attributes: dict[str, str | int], error: str = "") -> list[OwnSpan]:
-        """The root and its phases. The root is a SERVER span, so that attempts count as requests of the scheduler."""
-        namespace, _, name = self._key.partition("/")
-        said = {"k8s.namespace.name": namespace, "k8s.pod.name": name, "k8s.pod.uid": self._uid}
-        root = OwnSpan(
-            self._id,
-            self._root,
-            "",
-            ROOT,
-            self._start_s,
-            self._end_s,
-            SpanKind.SERVER,
-            {**said, "cotenant.result": result, **attributes},
-            error,
-        )
-        return [root, *self._children]

@@ -7,12 +7,12 @@ Source: Kubernetes documentation, "Kubernetes Metrics Reference", scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
 from cotenant.engine.cluster import Cluster
 from cotenant.services.reporting.endpoint import ReportOutcome
 
@@ -160,14 +160,14 @@ class SchedulerMetrics:
                 lambda: (((what,), count) for what, count in use.counts.items()),
             )
 
-    def read_spans(self, counts: Mapping[str, int]) -> None:
+    def read_spans(self, samples: Callable[[], Iterable[Sample]]) -> None:
         """Add the spans by outcome, where they are on."""
         self.registry.read(
             CounterMetricFamily,
             "cotenant_scheduler_spans",
             "Spans of scheduling attempts, by outcome: exported, refused by the receiver, or dropped",
             ("outcome",),
-            lambda: (((outcome,), count) for outcome, count in counts.items()),
+            samples,
         )
 
     def read_process(

@@ -43,7 +43,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
-from cotenant.services.kube_process.span_export import SpanExporter
+from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.identity import TokenNodes
 from cotenant.services.scheduler.actions import object_status, pod_status
@@ -135,12 +135,11 @@ class SchedulerProcess:
         )
 
     def _spans(self, kube: KubeProcess, options: Options) -> AttemptSpans | None:
-        if options.span_target is None:
+        sink = exporter(kube, "cotenant-scheduler", options.span_target)
+        if sink is None:
             return None
-        exporter = SpanExporter(options.span_target, "cotenant-scheduler", kube.identity)
-        kube.background("spans", exporter.run)
-        self.metrics.read_spans(exporter.counts)
-        return AttemptSpans(exporter)
+        self.metrics.read_spans(sink.samples)
+        return AttemptSpans(sink)
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
