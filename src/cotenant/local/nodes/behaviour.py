@@ -3,8 +3,8 @@
 Problem: a manifest says what a pod requests, not what it uses, how long it runs or how neighbours slow it. Choice: one JSON annotation
 (`cotenant.io/simulated`) with the lab's terms, written by `--workload`; two plain ones for any pod (`cotenant.io/run-seconds`,
 `cotenant.io/exit-code`). A pod without any is a quiet service: it uses a third of the CPU and half of the memory that it requests, is
-moderately sensitive, has no objective and never ends. Requests of batch resources count as CPU and memory: the pod uses the same machine. Limits: an annotation that cannot be parsed is ignored and counted, because a node
-cannot reject it at admission; schedulers never read these.
+moderately sensitive, has no objective and never ends. Requests of batch resources count as CPU and memory: the pod uses the same machine. Limits: an annotation that cannot be parsed is ignored, because a node
+cannot reject it at admission, and its pod gets an event that says so; schedulers never read these.
 """
 
 from __future__ import annotations
@@ -90,18 +90,18 @@ def _amounts(
     return ContainerAmounts(Amounts.parse(requests), Amounts.parse(limits), is_sidecar)
 
 
-def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, bool]:
-    """The pod's behaviour, and whether its annotations could be parsed."""
+def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, str]:
+    """The pod's behaviour, and which annotation could not be parsed and why; "" = all were."""
     annotations = pod.metadata.annotations
     cpu = requests.get(CPU_NAME) + requests.get(BATCH_CPU)
     memory = requests.get(MEMORY_NAME) + requests.get(BATCH_MEMORY)
     tenant = annotations.get(TENANT) or pod.metadata.namespace
-    parsed = True
+    wrong = ""
     try:
         run_s = _number(annotations, RUN_SECONDS, inf)
         exit_code = int(_number(annotations, EXIT_CODE, 0))
-    except InvalidInput:
-        run_s, exit_code, parsed = inf, 0, False
+    except InvalidInput as error:
+        run_s, exit_code, wrong = inf, 0, str(error)
     if SIMULATED in annotations:
         try:
             truth = msgspec.json.decode(annotations[SIMULATED], type=Simulated)
@@ -110,10 +110,17 @@ def behaviour_of(pod: Pod, requests: Amounts) -> tuple[Behaviour, bool]:
             _check(truth)
             objective = min(NO_OBJECTIVE, objective_ms / 1000.0 / truth.service_time_s)
             until = min(run_s, inf if service else truth.duration_s)
-            return Behaviour(cpu, memory, tenant, service, truth, objective, until, exit_code), parsed
-        except (msgspec.DecodeError, InvalidInput):
-            parsed = False
-    return Behaviour(cpu, memory, tenant, _owner(pod), _ordinary(cpu, memory), NO_OBJECTIVE, run_s, exit_code), parsed
+            return Behaviour(cpu, memory, tenant, service, truth, objective, until, exit_code), wrong
+        except (msgspec.DecodeError, InvalidInput) as error:
+            wrong = f"annotation {SIMULATED}: {error}"
+    return Behaviour(cpu, memory, tenant, _owner(pod), _ordinary(cpu, memory), NO_OBJECTIVE, run_s, exit_code), wrong
+
+
+def runs_forever(pod: Pod, behaviour: Behaviour) -> bool:
+    """Whether a pod that does not restart (a Job's) will never end, because nothing says after how long."""
+    spec = pod.spec
+    limited = behaviour.run_s < inf or spec.active_deadline_seconds is not None
+    return spec.restart_policy != "Always" and not limited and SIMULATED not in pod.metadata.annotations
 
 
 def _ordinary(cpu_milli: int, memory_bytes: int) -> Simulated:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, Target, WriteOptions
-from cotenant.local.apiserver.verbs.api import Api
-from cotenant.local.controllers.runtime.actions import Delete
+from cotenant.local.controllers.runtime.actions import Delete, EmitEvent
 from cotenant.local.controllers.runtime.cache import Key
+from cotenant.local.controllers.runtime.informer import Informers
+from cotenant.local.controllers.runtime.writer import Writer
 from cotenant.local.nodes.kubelets import Write
 
 MAX_CONCURRENT = 64
@@ -28,12 +29,13 @@ _encode = msgspec.json.Encoder().encode
 class Delivery:
     """Pending writes to the API."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, informers: Informers, clock: Callable[[], float]) -> None:
+        self._api = informers.api
+        self._events = Writer(informers, "kubelet", clock)
         self._queues: dict[Key, deque[Write]] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
-        self._pods = api.target("", "pods").resource
+        self._pods = self._api.target("", "pods").resource
         self._options = WriteOptions(validation="Ignore", manager="kubelet", user="system:node")
         self.written = 0
         self.dropped = 0
@@ -41,7 +43,7 @@ class Delivery:
     def send(self, writes: Iterable[Write]) -> None:
         """Queue writes."""
         for write in writes:
-            key = (write.namespace, write.name)
+            key = write.about.metadata.key if isinstance(write, EmitEvent) else (write.namespace, write.name)
             queue = self._queues.get(key)
             if queue is not None:
                 queue.append(write)
@@ -74,7 +76,9 @@ class Delivery:
     async def _deliver(self, write: Write) -> None:
         for _ in range(TRIES):
             try:
-                if isinstance(write, Delete):
+                if isinstance(write, EmitEvent):
+                    await self._events.execute([write])
+                elif isinstance(write, Delete):
                     target = Target(self._pods, write.namespace, write.name)
                     await self._api.delete(target, DeleteOptions(write.grace_s, uid=write.uid, user="system:node"))
                 else:

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.runtime.actions import PODS, Delete, Patch
+from cotenant.local.controllers.runtime.actions import PODS, Delete, EmitEvent, Patch
 from cotenant.local.controllers.runtime.cache import Key
 from cotenant.local.controllers.views.core import NodeView, Pod, seconds
 from cotenant.local.nodes import pod_status
 from cotenant.local.nodes.admission import Usage, admit, host_ports
-from cotenant.local.nodes.behaviour import Behaviour, behaviour_of, requests_of
+from cotenant.local.nodes.behaviour import Behaviour, behaviour_of, requests_of, runs_forever
 from cotenant.local.nodes.fleet import address, pod_address
 from cotenant.local.nodes.pod_status import Run
 from cotenant.local.nodes.world import LiveWorld
+from cotenant.model.cluster.annotations import RUN_SECONDS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import NOTHING, Amounts
 
@@ -30,7 +31,7 @@ START_S = 0.5
 STOP_S = 1.0
 RESTART_S, MAX_RESTART_S = 10.0, 300.0
 
-Write = Patch | Delete
+Write = Patch | Delete | EmitEvent
 
 
 class PodStage(Enum):
@@ -222,8 +223,8 @@ class Kubelets:
         except InvalidInput:
             requests = NOTHING
             self.unparsed += 1
-        behaviour, readable = behaviour_of(pod, requests)
-        self.unparsed += not readable
+        behaviour, wrong = behaviour_of(pod, requests)
+        self.unparsed += bool(wrong)
         name = pod.spec.node_name
         started = _started_s(pod)
         self._count += 1
@@ -243,6 +244,11 @@ class Kubelets:
                 self._watch_deadline(uid, state)
         else:
             self._schedule(now_s + START_S, uid, PodStage.STARTING)
+            if wrong:
+                self._emit(state, "Warning", "AnnotationIgnored", f"{wrong}; the pod is simulated without it")
+            elif runs_forever(pod, behaviour):
+                text = f"the nodes are simulated and run no command: annotation {RUN_SECONDS} of the pod template says after how many seconds the pod ends, without it never"
+                self._emit(state, "Normal", "RunsForever", text)
         return state
 
     def _start(self, uid: str, state: _Pod, now_s: float) -> None:
@@ -327,6 +333,9 @@ class Kubelets:
     def _write(self, state: _Pod, body: Manifest) -> None:
         meta = state.pod.metadata
         self.writes.append(Patch(PODS, meta.namespace, meta.name, body, "status"))
+
+    def _emit(self, state: _Pod, kind: str, reason: str, message: str) -> None:
+        self.writes.append(EmitEvent(state.pod, "Pod", "v1", kind, reason, message))
 
     def _schedule(self, at_s: float, uid: str, step: PodStage) -> None:
         self._count += 1

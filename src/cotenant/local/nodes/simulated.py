@@ -80,7 +80,7 @@ class SimulatedNodes:
             pair_cores=fleet.shape.cores / 2.0,  # half a node, as the contention model has it
         )
         self.kubelets = Kubelets(LiveWorld(config, speed, clock(), seed))
-        self.delivery = Delivery(self._api)
+        self.delivery = Delivery(informers, clock)
         self.running = asyncio.Event()  # the laws are compiled and pods are being run
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []

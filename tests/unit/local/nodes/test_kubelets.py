@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from cotenant.lab.world.config import WorldConfig
-from cotenant.local.controllers.runtime.actions import Delete, Patch
+from cotenant.local.controllers.runtime.actions import Delete, EmitEvent, Patch
 from cotenant.local.controllers.views.core import NodeView, Pod, stamp
 from cotenant.local.nodes.kubelets import RESTART_S, START_S, STOP_S, Kubelets
 from cotenant.local.nodes.world import LiveWorld
-from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS
+from cotenant.model.cluster.annotations import EXIT_CODE, RUN_SECONDS, SIMULATED
 
 NOW = 1_800_000_000.0
 SPEED = 10.0
@@ -23,6 +23,7 @@ class Machine:
         self.now = NOW
         self.pods: dict[str, dict[str, Any]] = {}
         self.deleted: list[str] = []
+        self.events: list[tuple[str, str, str]] = []  # type, reason, message
         self.k.add_node("n")
         self.node()
 
@@ -64,6 +65,8 @@ class Machine:
                 if isinstance(write, Patch):
                     self.pods[write.name]["status"] |= write.body["status"]
                     self.observe_node(write.name)
+                elif isinstance(write, EmitEvent):
+                    self.events.append((write.type, write.reason, write.message))
                 elif isinstance(write, Delete):
                     assert write.grace_s == 0
                     self.deleted.append(write.name)
@@ -231,9 +234,38 @@ def test_pods_of_other_nodes_are_ignored() -> None:
     assert m.k.counts() == {}
 
 
-def test_annotations_that_cannot_be_parsed_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        (RUN_SECONDS, "soon", f"annotation {RUN_SECONDS}: soon: expected a number that is not negative"),
+        (SIMULATED, "{", f"annotation {SIMULATED}: Input data was truncated"),
+        (SIMULATED, '{"swing": 2}', f"annotation {SIMULATED}: swing: 2"),
+    ],
+)
+def test_an_annotation_that_cannot_be_parsed_is_an_event(name: str, value: str, expected: str) -> None:
     m = Machine()
-    m.pod("p", annotations={RUN_SECONDS: "soon"})
+    m.pod("p", annotations={name: value}, restartPolicy="Never")
     m.run(1)
     assert m.phase("p") == "Running"
     assert m.k.unparsed == 1
+    [(kind, reason, message)] = m.events
+    assert (kind, reason) == ("Warning", "AnnotationIgnored")
+    assert message.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("told", "spec"),
+    [
+        (True, {"restartPolicy": "Never"}),
+        (True, {"restartPolicy": "OnFailure"}),
+        (False, {"restartPolicy": "Always"}),
+        (False, {"restartPolicy": "Never", "annotations": {RUN_SECONDS: "5"}}),
+        (False, {"restartPolicy": "Never", "activeDeadlineSeconds": 5}),
+        (False, {"restartPolicy": "Never", "annotations": {SIMULATED: "{}"}}),
+    ],
+)
+def test_a_job_that_will_never_end_says_so_once(told: bool, spec: dict[str, Any]) -> None:
+    m = Machine()
+    m.pod("p", **spec)
+    m.run(3)
+    assert [reason for _, reason, _ in m.events] == ["RunsForever"] * told

@@ -8,10 +8,10 @@ plan: the next reconcile starts from the state found then.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.views.core import View
+from cotenant.local.controllers.views.core import Meta
 
 ResourceName: TypeAlias = tuple[str, str]  # (group, plural)
 
@@ -65,11 +65,20 @@ class Delete:
     propagation: str = "Background"
 
 
+class HasMetadata(Protocol):
+    """An API object of any kind."""
+
+    @property
+    def metadata(self) -> Meta:
+        """Its metadata."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
     """Record an Event about the object `about`."""
 
-    about: View
+    about: HasMetadata
     kind: str
     api_version: str
     type: str  # Normal or Warning

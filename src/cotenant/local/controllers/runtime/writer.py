@@ -36,7 +36,7 @@ from cotenant.local.controllers.runtime.actions import (
     ResourceName,
 )
 from cotenant.local.controllers.runtime.informer import Informers
-from cotenant.local.controllers.views.core import Meta, stamp
+from cotenant.local.controllers.views.core import stamp
 
 MAX_CONCURRENT = 64
 EVENT_DEDUP_S = 600.0
@@ -138,7 +138,7 @@ class Writer:
         await self._api.update(self.target(NAMESPACES, "", name, "finalize"), obj, self._options)
 
     async def _record_event(self, event: EmitEvent) -> None:
-        meta: Meta = event.about.metadata  # type: ignore[attr-defined]
+        meta = event.about.metadata
         now = self._clock()
         text = (meta.uid, event.reason, event.message)
         if now - self._recent_events.get(text, -EVENT_DEDUP_S) < EVENT_DEDUP_S:

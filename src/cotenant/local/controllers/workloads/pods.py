@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import msgspec
 
 from cotenant.local.apiserver.contract import Manifest
-from cotenant.local.controllers.runtime.actions import PODS, Create, Draft, Patch, ResourceName
-from cotenant.local.controllers.views.core import Meta, Object, Pod, Selector, View, seconds
+from cotenant.local.controllers.runtime.actions import PODS, Create, Draft, HasMetadata, Patch, ResourceName
+from cotenant.local.controllers.views.core import Meta, Pod, Selector, seconds
 
 TEMPLATE_HASH = "pod-template-hash"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -111,17 +111,17 @@ def claim(
     return Claim(tuple(owned), tuple(patches))
 
 
-def adopted(resource: ResourceName, obj: Pod | Object | View, reference: Manifest) -> Patch:
+def adopted(resource: ResourceName, obj: HasMetadata, reference: Manifest) -> Patch:
     """Add `reference` to an object's owners, provided that the object has not changed since."""
-    meta: Meta = obj.metadata  # type: ignore[union-attr]
+    meta = obj.metadata
     owners = [_owner(o) for o in meta.owner_references] + [reference]
     body = {"metadata": {"uid": meta.uid, "ownerReferences": owners}}
     return Patch(resource, meta.namespace, meta.name, body, resource_version=meta.resource_version)
 
 
-def released(resource: ResourceName, obj: Pod | Object | View, owner_uid: str) -> Patch:
+def released(resource: ResourceName, obj: HasMetadata, owner_uid: str) -> Patch:
     """Remove an owner from an object, provided that the object has not changed since."""
-    meta: Meta = obj.metadata  # type: ignore[union-attr]
+    meta = obj.metadata
     owners = [_owner(o) for o in meta.owner_references if o.uid != owner_uid]
     body = {"metadata": {"uid": meta.uid, "ownerReferences": owners or None}}
     return Patch(resource, meta.namespace, meta.name, body, resource_version=meta.resource_version)
