@@ -23,7 +23,6 @@ def pytest_report_header() -> str:
 
 
 TESTS = Path(__file__).parent
-FAKES = TESTS / "fakes"
 # Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
 SHARED_MACHINE = {"browser", "e2e", "fault", "kube", "node"}
 
@@ -75,5 +74,5 @@ def root_logger_restored() -> Iterator[None]:
 @pytest.fixture
 def fake_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Adds the workloads `fake` and `fake-packing`, in this process and in those it starts."""
-    monkeypatch.syspath_prepend(str(FAKES))
-    monkeypatch.setenv("COTENANT_SCENARIOS", "fake_scenarios")
+    monkeypatch.syspath_prepend(str(TESTS.parent))
+    monkeypatch.setenv("COTENANT_SCENARIOS", "tests.fakes.processes.fake_scenarios")

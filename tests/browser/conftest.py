@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from tests.fakes.console_objects import (
+from tests.fakes.processes.console_objects import (
     SORT,
     WEB,
     agent_pages,
@@ -23,7 +23,7 @@ from tests.fakes.console_objects import (
     profile,
     reservations,
 )
-from tests.fakes.console_world import (
+from tests.fakes.processes.console_world import (
     HOSTILE,
     TOKEN,
     ZONE,

@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 import msgspec
-from tests.fakes.console_objects import control_zone
-from tests.fakes.console_world import HOSTILE, ConsoleWorld
+from tests.fakes.processes.console_objects import control_zone
+from tests.fakes.processes.console_world import HOSTILE, ConsoleWorld
 
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
 
@@ -342,7 +342,7 @@ def test_chinese_and_the_dark_theme_are_kept(tab: Tab) -> None:
 
 def test_a_console_that_goes_away_is_said_and_found_again(chromium: Any, tmp_path: Any) -> None:
     path = tmp_path / "token"
-    from tests.fakes.console_world import TOKEN
+    from tests.fakes.processes.console_world import TOKEN
 
     path.write_text(TOKEN)
     with ConsoleWorld(token_file=path) as world:

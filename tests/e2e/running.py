@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from tests.fakes import api_roles, waiting
+from tests.fakes import waiting
+from tests.fakes.servers import api_roles
 
 T = TypeVar("T")
 SOURCE = Path(__file__).parents[2] / "src"

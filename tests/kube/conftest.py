@@ -26,7 +26,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 import yaml
-from tests.fakes import api_roles, waiting
+from tests.fakes import waiting
+from tests.fakes.servers import api_roles
 
 REAL = os.environ.get("COTENANT_TEST_KUBECONFIG", "")
 

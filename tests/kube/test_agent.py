@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.fakes.cpu_cluster import cpus
+from tests.fakes.cluster.cpu_cluster import cpus
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client

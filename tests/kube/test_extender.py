@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.fakes.extender_forms import by_name, by_object, node, written
+from tests.fakes.servers.extender_forms import by_name, by_object, node, written
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits

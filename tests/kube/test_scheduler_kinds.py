@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from tests.fakes.cpu_cluster import cpus
+from tests.fakes.cluster.cpu_cluster import cpus
 from tests.kube.definitions import collection, installed
 
 from cotenant.drivers.http.address import Address

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.fakes.spans import EPOCH_S, Given, batch_of
+from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
 from tests.kube.definitions import collection, installed
 
 from cotenant.drivers.kube.client.access import load_access

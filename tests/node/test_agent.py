@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.e2e.running import metric
-from tests.fakes.keeper_process import KeeperProcess
+from tests.fakes.node.keeper_process import KeeperProcess
 from tests.fakes.waiting import eventually
 from tests.node.burning import burning
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.fake_resctrl import FakeResctrl
-from tests.fakes.kubepods import UIDS, container_group, pod_group
+from tests.fakes.node.fake_resctrl import FakeResctrl
+from tests.fakes.node.kubepods import UIDS, container_group, pod_group
 from tests.node.burning import burning
 from tests.node.test_agent import AgentProcess, folder, top
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.fakes.agent_world import AwaySource
+from tests.fakes.node.agent_world import AwaySource
 from tests.node.test_own_cpus import RealWorld
 
 from cotenant.drivers.cgroup.layout import Layout

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.kubepods import UIDS
+from tests.fakes.node.kubepods import UIDS
 
 pytest.importorskip("grpc")
 import grpc

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from tests.fakes.fake_api import FakeApi
+from tests.fakes.servers.fake_api import FakeApi
 from tests.fakes.waiting import eventually
 
 IMAGE = os.environ.get("COTENANT_TEST_IMAGE", "")

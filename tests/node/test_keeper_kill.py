@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.dying_keeper import KeeperAtWork, all_lease_states
+from tests.fakes.node.dying_keeper import KeeperAtWork, all_lease_states
 
 from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.knobs import CgroupKnobs

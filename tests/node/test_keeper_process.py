@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.fakes.keeper_process import KeeperProcess
+from tests.fakes.node.keeper_process import KeeperProcess
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs

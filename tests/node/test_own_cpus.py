@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.agent_world import CONFIG, AwayKeeper, AwaySource, World
+from tests.fakes.node.agent_world import CONFIG, AwayKeeper, AwaySource, World
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs

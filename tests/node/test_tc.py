@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.fakes.traffic_contract import TrafficContract
+from tests.fakes.node.traffic_contract import TrafficContract
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups

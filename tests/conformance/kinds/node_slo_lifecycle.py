@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fakes.managed_world import World
+from tests.fakes.processes.managed_world import World
 
 from cotenant.engine.manager.instructions import NodeObjectKind
 

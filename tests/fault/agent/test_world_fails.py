@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from tests.fakes.agent_world import CONFIG, AwaySource, World, world
+from tests.fakes.node.agent_world import CONFIG, AwaySource, World, world
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Permanent, Transient

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.http_servers import SERVERS, Raw, head, serving
+from tests.fakes.servers.http_servers import SERVERS, Raw, head, serving
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.certificates import ensure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.fakes.fake_knobs import FakeKnobs
+from tests.fakes.node.fake_knobs import FakeKnobs
 
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import CgroupTrees, KernelTree
-from tests.fakes.dying_keeper import NEVER, KeeperAtWork, all_lease_states, one_batch_held
+from tests.fakes.node.cgroup_trees import CgroupTrees, KernelTree
+from tests.fakes.node.dying_keeper import NEVER, KeeperAtWork, all_lease_states, one_batch_held
 
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.model.machine.knob import LeaseState

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.cgroup_trees import CgroupTrees
-from tests.fakes.keeper_process import KeeperProcess
+from tests.fakes.node.cgroup_trees import CgroupTrees
+from tests.fakes.node.keeper_process import KeeperProcess
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.leasefile.audit import changes

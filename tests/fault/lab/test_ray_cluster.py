@@ -27,7 +27,6 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[3]
-FAKES = ROOT / "tests" / "fakes"
 # A process that was started in the background ignores SIGINT, and so do its children.
 COTENANT = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from cotenant.cli.main import main; sys.exit(main())"
 
@@ -36,8 +35,11 @@ COTENANT = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Of the workers and of commands: the workload `fake`, whose policy `dies` kills its process until the marker exists."""
     marker = tmp_path_factory.mktemp("marker") / "marker"
-    path = os.pathsep.join((str(FAKES), str(ROOT)))
-    return os.environ | {"COTENANT_SCENARIOS": "fake_scenarios", "PYTHONPATH": path, "FAKE_MARKER": str(marker)}
+    return os.environ | {
+        "COTENANT_SCENARIOS": "tests.fakes.processes.fake_scenarios",
+        "PYTHONPATH": str(ROOT),
+        "FAKE_MARKER": str(marker),
+    }
 
 
 @pytest.fixture(scope="module")

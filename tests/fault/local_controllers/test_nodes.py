@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.plain_cluster import template
+from tests.fakes.processes.plain_cluster import template
 
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import MERGE, ListOptions

@@ -6,14 +6,13 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.fakes.manager_process import amount_writes, configure, eventually, lent, managing, measure, seen
+from tests.fakes.processes.manager_process import amount_writes, configure, eventually, lent, managing, measure, seen
+from tests.fakes.servers.fake_api import FakeApi
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.kube.leaderelection.lease import LeaderElector
 from cotenant.services.kube_process.leadership import Leadership
-
-from fake_api import FakeApi  # isort: skip
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.cpu_cluster import Api, node, pod, tells
+from tests.fakes.cluster.cpu_cluster import Api, node, pod, tells
 
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.demands import NO_HOLDINGS

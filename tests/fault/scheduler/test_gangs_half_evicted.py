@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.gang_world import RACK, binds, cluster, members, node, pod, preempted, see, settle
+from tests.fakes.cluster.gang_world import RACK, binds, cluster, members, node, pod, preempted, see, settle
 
 from cotenant.engine.framework.instructions import Instruction, Preempt
 from cotenant.model.groups.gang import GangTopology

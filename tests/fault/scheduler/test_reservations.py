@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.fakes.reservation_world import World, node, pod, reservation, web
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.framework.instructions import Bind, Instruction
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.fake_ray import FakeRay
+from tests.fakes.servers.fake_ray import FakeRay
 
 from cotenant.cli.main import main
 

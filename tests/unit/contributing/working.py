@@ -187,7 +187,7 @@ def kind() -> None:
 
 def collector(folder: Path) -> None:
     """The figure is in a sample of the agent's collectors; without its file it is a gap."""
-    from tests.fakes.cgroup_trees import CgroupTrees
+    from tests.fakes.node.cgroup_trees import CgroupTrees
 
     from cotenant.drivers.cgroup.counters import CgroupReader
     from cotenant.drivers.cgroup.sensor import Collector, NodeSensor

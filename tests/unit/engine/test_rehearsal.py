@@ -14,6 +14,6 @@ ROOT = Path(__file__).parents[3]
 def test_random_clusters_need_no_kernel_that_was_not_rehearsed(policy: str) -> None:
     """In a process of its own: kernels stay in the process that loaded them."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fakes.compiled_kernels", policy], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "tests.fakes.cluster.compiled_kernels", policy], cwd=ROOT, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr[-2000:]

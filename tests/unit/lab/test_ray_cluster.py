@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench.ray import identical
-from tests.fakes.fake_ray import FakeRay, NodeDiedError, RayError, RayTaskError, WorkerCrashedError
+from tests.fakes.servers.fake_ray import FakeRay, NodeDiedError, RayError, RayTaskError, WorkerCrashedError
 
 from cotenant.lab import environment as environments
 from cotenant.lab import experiment, storage

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.fakes.http_connection import FakeConnection
+from tests.fakes.servers.http_connection import FakeConnection
 
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.messages import CONNECTION

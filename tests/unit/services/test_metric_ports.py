@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import aiohttp
 import pytest
-from tests.fakes.http_servers import SERVERS, TOKEN, serving
+from tests.fakes.servers.http_servers import SERVERS, TOKEN, serving
 from tests.unit.test_metric_names import EXPORTED
 
 from cotenant.drivers.http.address import Address

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.fakes.fake_api import FakeApi
-from tests.fakes.manager_process import configure, lent, managing, measure
+from tests.fakes.processes.manager_process import configure, lent, managing, measure
+from tests.fakes.servers.fake_api import FakeApi
 from tests.fakes.waiting import eventually, soon
 
 from cotenant.drivers.http.address import Address

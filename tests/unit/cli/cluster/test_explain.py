@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from tests.fakes.questions import carry_out, cluster, node, pod
+from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
 from cotenant.cli.main import main
 from cotenant.engine.cluster import Cluster

@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import KINDS, CgroupTrees
+from tests.fakes.node.cgroup_trees import KINDS, CgroupTrees
 
 from cotenant.drivers.cgroup.counters import IDLE, RETRY, SELDOM, CgroupReader
 from cotenant.model.machine.counters import GroupCounters, Pressure, Stall

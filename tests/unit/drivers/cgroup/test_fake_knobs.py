@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
 import pytest
-from tests.fakes.fake_knobs import FakeKnobs
-from tests.fakes.knob_contract import KnobContract
+from tests.fakes.node.fake_knobs import FakeKnobs
+from tests.fakes.node.knob_contract import KnobContract
 
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import Knob, Target

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import DEVICE, KINDS, CgroupTrees, KernelTree
-from tests.fakes.knob_contract import KnobContract
+from tests.fakes.node.cgroup_trees import DEVICE, KINDS, CgroupTrees, KernelTree
+from tests.fakes.node.knob_contract import KnobContract
 
 from cotenant.drivers.cgroup.files import Tree
 from cotenant.drivers.cgroup.knobs import CgroupKnobs

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import CgroupTrees
+from tests.fakes.node.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.cgroup.layout import LayoutKind, arrange, detect, parse_mountinfo
 from cotenant.model.errors import Unsupported

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import CgroupTrees
+from tests.fakes.node.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.sensor import Collector, NodeSensor

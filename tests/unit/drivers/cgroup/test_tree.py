@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import KINDS, CgroupTrees
+from tests.fakes.node.cgroup_trees import KINDS, CgroupTrees
 
 from cotenant.drivers.cgroup.tree import DEEPEST, Groups
 from cotenant.model.errors import InvalidInput

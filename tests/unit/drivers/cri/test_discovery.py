@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("grpc")
 import grpc
-from tests.fakes.fake_cri import FakeContainer, FakeCri, FakeSandbox
-from tests.fakes.kubepods import UIDS, container_group, container_id, layout, make, pod_group
+from tests.fakes.node.fake_cri import FakeContainer, FakeCri, FakeSandbox
+from tests.fakes.node.kubepods import UIDS, container_group, container_id, layout, make, pod_group
 
 from cotenant.drivers.cri.client import CriClient
 from cotenant.drivers.cri.discovery import CriPods, group_of_process

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.fake_nvml import FakeNvml, Gpu
+from tests.fakes.node.fake_nvml import FakeNvml, Gpu
 
 from cotenant.drivers.gpu.nvml import APPLICATION_XIDS, GpuReader
 from cotenant.model.errors import Permanent, Transient, Unsupported

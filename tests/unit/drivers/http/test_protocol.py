@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.fakes.http_servers import LOOPBACK, Raw, head
+from tests.fakes.servers.http_servers import LOOPBACK, Raw, head
 
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.drivers.http.messages import (

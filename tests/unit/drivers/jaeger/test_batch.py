@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-from tests.fakes.jaeger_datagrams import CLIENT_SPAN, SERVER_SPAN, field, i64, message, text, varint
+from tests.fakes.servers.jaeger_datagrams import CLIENT_SPAN, SERVER_SPAN, field, i64, message, text, varint
 
 from cotenant.drivers.jaeger.batch import request_of
 from cotenant.drivers.jaeger.thrift_compact import MOST_DEPTH, read_message

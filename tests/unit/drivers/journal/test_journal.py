@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
-from tests.fakes.credit_postings import due, loaded, post_all, store
+from tests.fakes.processes.credit_postings import due, loaded, post_all, store
 
 from cotenant.drivers.journal.journal import ConflictError, Journal
 from cotenant.drivers.journal.schema import VERSION, migrate_once, version_of, version_table
@@ -114,7 +114,7 @@ def test_a_writer_killed_by_sigkill_loses_and_doubles_nothing(url: str, expected
         "import sys\n"
         "from cotenant.drivers.journal.journal import Journal\n"
         "from sqlalchemy import event\n"
-        "from tests.fakes.credit_postings import post_all\n"
+        "from tests.fakes.processes.credit_postings import post_all\n"
         "journal = Journal(sys.argv[1])\n"
         "event.listen(journal.engine, 'after_cursor_execute', lambda *_: print('.', flush=True))\n"
         "post_all(journal)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fakes.kubepods import UIDS, container_group, container_id, pod_group
+from tests.fakes.node.kubepods import UIDS, container_group, container_id, pod_group
 
 from cotenant.drivers.kubelet.names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
 from cotenant.model.cluster.qos import KubernetesQoS

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.fakes.kubepods import UIDS, layout, make, pod_group
+from tests.fakes.node.kubepods import UIDS, layout, make, pod_group
 
 from cotenant.drivers.kubelet.podinfo import PodInfo, parse_pod_info
 from cotenant.drivers.kubelet.tree import KubepodsTree

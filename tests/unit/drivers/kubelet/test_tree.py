@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.fakes.kubepods import UIDS, container_group, layout, make, pod_group
+from tests.fakes.node.kubepods import UIDS, container_group, layout, make, pod_group
 
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily
-from tests.fakes.extender_forms import Known
+from tests.fakes.servers.extender_forms import Known
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.local.apiserver.http.health import ApiServerMetrics as ApiServerMetrics

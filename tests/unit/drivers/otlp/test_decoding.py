@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from tests.fakes.spans import Given, request_of
+from tests.fakes.servers.spans import Given, request_of
 
 from cotenant.drivers.otlp import decoding, protobuf, wire_walk
 from cotenant.drivers.otlp.decoding import MOST_BYTES, TooLarge, decode_json, decode_protobuf, gunzip

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import PRESSURE
+from tests.fakes.node.cgroup_trees import PRESSURE
 
 from cotenant.drivers.proc.host import HostReader, disk_bytes, network_bytes
 from cotenant.model.errors import Permanent

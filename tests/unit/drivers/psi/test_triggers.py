@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import CgroupTrees
+from tests.fakes.node.cgroup_trees import CgroupTrees
 
 from cotenant.drivers.psi import triggers
 from cotenant.drivers.psi.triggers import HOST, PressureFiles, PressureTrigger, Resource, TriggerEvent

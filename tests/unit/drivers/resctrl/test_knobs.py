@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.fakes.fake_resctrl import FakeResctrl
-from tests.fakes.node_pods import node
+from tests.fakes.node.fake_resctrl import FakeResctrl
+from tests.fakes.node.node_pods import node
 
 from cotenant.drivers.resctrl.hardware import read_hardware
 from cotenant.drivers.resctrl.knobs import ResctrlKnobs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.fakes.fake_traffic import FakeTraffic
-from tests.fakes.traffic_contract import TrafficContract
+from tests.fakes.node.fake_traffic import FakeTraffic
+from tests.fakes.node.traffic_contract import TrafficContract
 
 from cotenant.drivers.tc.knobs import TcKnobs, priority_of
 from cotenant.drivers.tc.netlink import RootQdisc

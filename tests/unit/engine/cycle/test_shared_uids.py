@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.reservation_world import World, node, pod, reservation
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tests.fakes.questions import cluster, node, pod
+from tests.fakes.cluster.questions import cluster, node, pod
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.encoding.encoder import Encoder

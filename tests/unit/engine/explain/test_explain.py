@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fakes.questions import carry_out, cluster, node, pod
+from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.explain.evictions import lowest

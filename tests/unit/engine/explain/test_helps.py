@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from tests.fakes import cpu_cluster, gang_world, quota_world, reservation_world
-from tests.fakes.questions import carry_out, cluster, node, pod
+from tests.fakes.cluster import cpu_cluster, gang_world, quota_world, reservation_world
+from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict

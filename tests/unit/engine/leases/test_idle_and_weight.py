@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from tests.fakes.lease_world import IDLE, REASON, WEIGHT, World, instructions_of, kinds
+from tests.fakes.node.lease_world import IDLE, REASON, WEIGHT, World, instructions_of, kinds
 
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.leases.instructions import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.kept_knobs import KeptKnobs
-from tests.fakes.lease_world import BURST, HALF, HIGH, QUOTA, REASON, WEIGHT, World, kinds
+from tests.fakes.node.kept_knobs import KeptKnobs
+from tests.fakes.node.lease_world import BURST, HALF, HIGH, QUOTA, REASON, WEIGHT, World, kinds
 
 from cotenant.engine.leases.instructions import (
     Drop,

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.fakes.managed_world import GI, World, config, metric, node
+from tests.fakes.processes.managed_world import GI, World, config, metric, node
 
 from cotenant.engine.manager.instructions import NodeObjectKind, WriteAmounts, WriteSpec, merge_patch
 from cotenant.model.cluster.labels import Labels

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.fakes.managed_world import GI, World, pod
+from tests.fakes.processes.managed_world import GI, World, pod
 
 from cotenant.engine.manager.instructions import WriteZones
 from cotenant.model.cluster.demands import Holdings

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from tests.fakes.migration_world import Killed, MigrationWorld
+from tests.fakes.processes.migration_world import Killed, MigrationWorld
 
 from cotenant.engine.migration.migrations import MigrationSettings
 from cotenant.engine.migration.steps import Simulated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.fake_node import SECOND, FakeNode, FixedPolicy, pod, weight
+from tests.fakes.node.fake_node import SECOND, FakeNode, FixedPolicy, pod, weight
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import DecisionKind

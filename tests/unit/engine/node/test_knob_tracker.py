@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.fake_node import SECOND, pod, weight
+from tests.fakes.node.fake_node import SECOND, pod, weight
 
 from cotenant.engine.node.clock import NodeClock
 from cotenant.engine.node.evictions import Evictions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.fake_node import SECOND, weight
+from tests.fakes.node.fake_node import SECOND, weight
 
 from cotenant.engine.node.knobs.readings import Readings
 from cotenant.model.machine.knob import Knob, Target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.fake_node import GIB, SECOND, FakeNode, pod
+from tests.fakes.node.fake_node import GIB, SECOND, FakeNode, pod
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.report import TenantUse, demand_capped_fairness, dominant_share, latency_p99_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.fake_node import pod
+from tests.fakes.node.fake_node import pod
 
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.settings import AgentSettings

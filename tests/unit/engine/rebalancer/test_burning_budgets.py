@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from tests.unit.engine.rebalancer.test_other_kinds import NOW, World, measure, missing
 
 from cotenant.engine.migration.proof import FIRST_REST_S, Proofs, rests
 from cotenant.engine.rebalancer.jobs import job_of, kind_of
@@ -15,9 +14,6 @@ from cotenant.engine.rebalancer.settings import ActingSettings, MissedObjectives
 from cotenant.model.cluster.observed import OwnedBy
 from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, PodRef, Step
 from cotenant.model.traces.objective import FiringAlert, Indicator, ObjectiveState, ObjectiveStatus
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_other_kinds import NOW, World, measure, missing
 
 ALERT = FiringAlert("1h", "5m", 14.4)
 BURNING = ObjectiveStatus(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.engine.rebalancer.test_other_kinds import GIB, NOW, WEB, World, every_rule, fragmented, measure, missing
 
 from cotenant.engine.migration.proof import FIRST_REST_S, Proofs, rests
 from cotenant.engine.rebalancer.jobs import job_of
@@ -20,9 +19,6 @@ from cotenant.model.cluster.qos import PriorityClass
 from cotenant.model.cluster.taints import Effect, Taint
 from cotenant.model.groups.migration import JobCondition, JobPhase, MigrationJob, PodRef, Step
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_other_kinds import GIB, NOW, WEB, World, every_rule, fragmented, measure, missing
 
 
 class Watched:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.fakes.gpu_grants import GpuGrants
+from tests.fakes.cluster.gpu_grants import GpuGrants
 
 from cotenant.engine.replay.device_queue import kept_scores, place_all
 from cotenant.policy.baselines.fgd import GpuRule, kind_bit, node_term, score_node

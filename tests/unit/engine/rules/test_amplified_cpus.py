@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.cpu_cluster import GIB, Api, cpus, node, pod, tells, zones
+from tests.fakes.cluster.cpu_cluster import GIB, Api, cpus, node, pod, tells, zones
 
 from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.cluster.labels import Labels

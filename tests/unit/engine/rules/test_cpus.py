@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.cpu_cluster import EIGHT, GIB, Api, cpus, node, pod, tells, zones
+from tests.fakes.cluster.cpu_cluster import EIGHT, GIB, Api, cpus, node, pod, tells, zones
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.spec import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.cpu_cluster import EIGHT, Api, node, pod, tells, zones
+from tests.fakes.cluster.cpu_cluster import EIGHT, Api, node, pod, tells, zones
 
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.qos import QoSClass

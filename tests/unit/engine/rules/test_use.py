@@ -7,8 +7,8 @@ from math import nan
 
 import numpy as np
 import pytest
-from tests.fakes.reservation_world import OWNERS, WEB
-from tests.fakes.reservation_world import World as ReservationWorld
+from tests.fakes.cluster.reservation_world import OWNERS, WEB
+from tests.fakes.cluster.reservation_world import World as ReservationWorld
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fakes.spans import EPOCH_S, Given, batch_of
+from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
 
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.objectives import TrackedObjectives

@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.fakes.spans import Given, batch_of
+from tests.fakes.servers.spans import Given, batch_of
 
 from cotenant.engine.traces.own_times import OwnTimes
 from cotenant.model.traces.spans import SpanKind

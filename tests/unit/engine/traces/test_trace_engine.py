@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.fakes.spans import EPOCH_S, Given, batch_of
+from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
 
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.kept import KeptTrace

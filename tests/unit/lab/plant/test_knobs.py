@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.fakes.knob_contract import KnobContract
+from tests.fakes.node.knob_contract import KnobContract
 
 from cotenant.lab.plant.knobs import PlantKnobs
 from cotenant.model.errors import InvalidInput

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.fakes.agent_world import World, world
+from tests.fakes.node.agent_world import World, world
 
 from cotenant.services.agent.latency import MOST_BYTES, LatencyOutcome
 from cotenant.services.agent.process import AgentProcess

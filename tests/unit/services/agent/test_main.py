@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.agent_world import CONFIG, World
+from tests.fakes.node.agent_world import CONFIG, World
 
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode

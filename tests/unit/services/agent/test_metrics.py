@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.fakes.agent_world import CONFIG, world
+from tests.fakes.node.agent_world import CONFIG, world
 
 from cotenant.engine.node.settings import Mode
 from cotenant.services.agent.configuration.config import Reports

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.agent_world import live, world
+from tests.fakes.node.agent_world import live, world
 
 from cotenant.engine.node.decision_log import DecisionKind
 from cotenant.engine.node.recovery.incident import Event, Incident, Lease, Reading

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from tests.fakes.agent_world import CONFIG, AwaySource, World
+from tests.fakes.node.agent_world import CONFIG, AwaySource, World
 
 from cotenant.drivers.kubelet.declared import DeclaredPod, join
 from cotenant.model.cluster.labels import QOS_CLASS, Labels

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.agent_world import CONFIG, GIB, AwaySource, World, asked, live, world
+from tests.fakes.node.agent_world import CONFIG, GIB, AwaySource, World, asked, live, world
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.resctrl.monitoring import CacheUse

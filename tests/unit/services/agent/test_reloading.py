@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.fakes.agent_world import CONFIG, AwaySource, asked, live, world
+from tests.fakes.node.agent_world import CONFIG, AwaySource, asked, live, world
 
 from cotenant.engine.node.policies import DEFAULT_POLICIES
 from cotenant.engine.node.settings import Mode

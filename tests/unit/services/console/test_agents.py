@@ -1,6 +1,6 @@
 """What the console makes of agents' pages: knobs joined with their leases, one timeline of an incident, and addresses of known nodes only.
 
-The pages are made of the agent's own types (tests/fakes/console_objects.py), so a field that is renamed there fails here.
+The pages are made of the agent's own types (tests/fakes/processes/console_objects.py), so a field that is renamed there fails here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.console_objects import agent_pages, move, story_page
+from tests.fakes.processes.console_objects import agent_pages, move, story_page
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.migration_job import MigrationJobObject, read_migration_job

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.fakes.console_world import TOKEN, ConsoleWorld, explained
+from tests.fakes.processes.console_world import TOKEN, ConsoleWorld, explained
 
 from cotenant.cli.main import main
 from cotenant.services.console.access import Right

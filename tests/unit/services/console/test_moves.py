@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.console_objects import SORT, WEB, move, profile
+from tests.fakes.processes.console_objects import SORT, WEB, move, profile
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.migration_job import MigrationJobObject, read_migration_job

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.console_objects import lab_folder
+from tests.fakes.processes.console_objects import lab_folder
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.model.errors import InvalidInput, Permanent

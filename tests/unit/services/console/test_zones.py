@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.console_objects import control_zone
+from tests.fakes.processes.console_objects import control_zone
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject

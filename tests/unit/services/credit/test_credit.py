@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.credit_postings import post_all
-from tests.fakes.quota_world import pod, quota
+from tests.fakes.cluster.quota_world import pod, quota
+from tests.fakes.processes.credit_postings import post_all
 
 from cotenant.cli.cluster import credit_showing
 from cotenant.cli.main import main

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.extender_forms import GIB, NOW, report
-from tests.fakes.quota_world import node, quota
+from tests.fakes.cluster.quota_world import node, quota
+from tests.fakes.servers.extender_forms import GIB, NOW, report
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.fakes.extender_forms import GIB, NOW, report
+from tests.fakes.servers.extender_forms import GIB, NOW, report
 
 from cotenant.model.arrays import CPU, MEMORY
 from cotenant.model.cluster.node import Node

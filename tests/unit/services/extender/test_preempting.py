@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.fakes.extender_forms import GIB, NOW, Known, pod, report, written
+from tests.fakes.servers.extender_forms import GIB, NOW, Known, pod, report, written
 
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import InvalidInput

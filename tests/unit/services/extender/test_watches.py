@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes import extender_forms as forms
+from tests.fakes.servers import extender_forms as forms
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed
 from cotenant.drivers.kube.client.access import Access

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.cgroup_trees import CgroupTrees, KernelTree
+from tests.fakes.node.cgroup_trees import CgroupTrees, KernelTree
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.leasefile.file import LeaseFile

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.fakes.kept_knobs import KeptKnobs
+from tests.fakes.node.kept_knobs import KeptKnobs
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.leasefile.audit import AuditTrail, changes

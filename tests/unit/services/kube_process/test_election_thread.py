@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.fakes.fake_api import FakeApi
+from tests.fakes.servers.fake_api import FakeApi
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client

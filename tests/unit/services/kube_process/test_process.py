@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client import Counter
-from tests.fakes.fake_api import FakeApi, Faults
+from tests.fakes.servers.fake_api import FakeApi, Faults
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer

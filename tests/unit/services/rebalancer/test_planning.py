@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.processes.manager_process import measure
+from tests.fakes.servers.fake_api import FakeApi
 
 from cotenant.engine.rebalancer.plan import Plan
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.services.rebalancer.planning import PlanArguments, plan
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "fakes"))
-from fake_api import FakeApi
-from manager_process import measure
 
 CONFIG = """
 kind: DeschedulerConfiguration

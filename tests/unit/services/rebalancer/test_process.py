@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
+from tests.fakes.processes.manager_process import measure
+from tests.fakes.servers.fake_api import FakeApi
+from tests.fakes.waiting import soon
+from tests.unit.services.rebalancer.test_planning import CONFIG, hot, node, pod
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
@@ -15,13 +18,6 @@ from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.rebalancer.main import RunArguments, options_of
 from cotenant.services.rebalancer.process import LISTEN, RebalancerProcess
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "fakes"))
-sys.path.insert(0, str(Path(__file__).parent))
-from fake_api import FakeApi
-from manager_process import measure
-from test_planning import CONFIG, hot, node, pod
-from waiting import soon
 
 ONE_ROUND = CONFIG.replace("highThresholds: {cpu: 60}", "highThresholds: {cpu: 60}, anomalyCondition: {consecutiveAbnormalities: 1}")  # fmt: skip
 ROOM = """

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.fakes.scripted_server import Reply, ScriptedServer, refusal
+from tests.fakes.servers.scripted_server import Reply, ScriptedServer, refusal
 
 from cotenant.drivers.http.messages import Message
 from cotenant.drivers.kube.client.access import Access

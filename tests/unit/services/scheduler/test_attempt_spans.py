@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.fakes.fake_api import FakeApi
+from tests.fakes.servers.fake_api import FakeApi
 from tests.fakes.waiting import eventually
 
 from cotenant.cli.traces import showing

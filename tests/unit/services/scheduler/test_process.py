@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
-from pathlib import Path
 
 import aiohttp
 import pytest
+from tests.fakes.servers.fake_api import FakeApi, Faults
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
@@ -23,9 +22,6 @@ from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone, Leadership
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import ROUND_S, SchedulerProcess
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "fakes"))
-from fake_api import FakeApi, Faults
 
 DECISION = "cotenant.io/decision"
 

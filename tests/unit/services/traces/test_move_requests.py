@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.spans import EPOCH_S
+from tests.fakes.servers.spans import EPOCH_S
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.kube.client.access import Access

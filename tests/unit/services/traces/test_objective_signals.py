@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from tests.fakes.spans import EPOCH_S, Given, batch_of
+from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.server import HttpServer

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from tests.fakes.jaeger_datagrams import SERVER_SPAN
-from tests.fakes.spans import EPOCH_S, Given, request_of
+from tests.fakes.servers.jaeger_datagrams import SERVER_SPAN
+from tests.fakes.servers.spans import EPOCH_S, Given, request_of
 from tests.fakes.waiting import eventually
 
 from cotenant.cli.main import main

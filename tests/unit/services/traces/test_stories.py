@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 import pytest
-from tests.fakes.troubled_node import SECOND_US, TroubledNode
+from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings

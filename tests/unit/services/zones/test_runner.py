@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.fakes.fake_node import FakeKeeper
+from tests.fakes.node.fake_node import FakeKeeper
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tests.fakes.troubled_node import SECOND_US, TroubledNode
+from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 
 from cotenant.engine.node.recovery.harm import Harm, harms
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.fakes.troubled_node import SECOND_US, TroubledNode, batch_pod, service_pod
+from tests.fakes.node.troubled_node import SECOND_US, TroubledNode, batch_pod, service_pod
 
 from cotenant.engine.node.recovery.incident import MOST_EVENTS, MOST_PROOFS, Incident, Proof, Reading
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.gang_world import binds, cluster, confirm, group, see, settle
-from tests.fakes.gang_world import pod as gang_pod
+from tests.fakes.cluster.gang_world import binds, cluster, confirm, group, see, settle
+from tests.fakes.cluster.gang_world import pod as gang_pod
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import ObservedPod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.gang_world import binds, cluster, group, members, node, pod, preempted, see, settle, told
+from tests.fakes.cluster.gang_world import binds, cluster, group, members, node, pod, preempted, see, settle, told
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import State

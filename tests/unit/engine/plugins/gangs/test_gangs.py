@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.gang_world import (
+from tests.fakes.cluster.gang_world import (
     BLOCK,
     RACK,
     binds,

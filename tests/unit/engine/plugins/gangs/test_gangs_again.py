@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.gang_world import binds, cluster, confirm, group, members, node, pod, preempted, see, settle
-from tests.fakes.quota_world import World, bound, evicted, quota
-from tests.fakes.quota_world import node as quota_node
-from tests.fakes.quota_world import pod as quota_pod
+from tests.fakes.cluster.gang_world import binds, cluster, confirm, group, members, node, pod, preempted, see, settle
+from tests.fakes.cluster.quota_world import World, bound, evicted, quota
+from tests.fakes.cluster.quota_world import node as quota_node
+from tests.fakes.cluster.quota_world import pod as quota_pod
 
 from cotenant.engine.framework.instructions import Preempt
 from cotenant.model.cluster.demands import Demands

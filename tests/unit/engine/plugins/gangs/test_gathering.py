@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.gang_world import BLOCK, RACK, binds, cluster, group, members, node, pod, see, settle, told
+from tests.fakes.cluster.gang_world import BLOCK, RACK, binds, cluster, group, members, node, pod, see, settle, told
 
 from cotenant.engine.cluster import Cluster
 from cotenant.model.groups.gang import GangNotes, Mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.gang_world import (
+from tests.fakes.cluster.gang_world import (
     RACK,
     binds,
     cluster,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.quota_world import World, bound, cpu, evicted, node, pod, quota
+from tests.fakes.cluster.quota_world import World, bound, cpu, evicted, node, pod, quota
 
 from cotenant.engine.plugins.quotas.credit import MOST_ADVANCE_S, advance_s, weighted
 from cotenant.model.cluster.demands import Demands

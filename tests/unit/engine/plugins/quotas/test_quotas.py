@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fakes.quota_world import World, bound, cpu, evicted, node, pod, quota, statuses, told
+from tests.fakes.cluster.quota_world import World, bound, cpu, evicted, node, pod, quota, statuses, told
 
 from cotenant.engine.framework.instructions import Evict, Preempt
 from cotenant.engine.plugins.quotas.settings import QuotaSettings

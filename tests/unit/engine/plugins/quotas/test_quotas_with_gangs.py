@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.fakes.quota_world import World, bound, cpu, evicted, node, pod, quota, told
+from tests.fakes.cluster.quota_world import World, bound, cpu, evicted, node, pod, quota, told
 
 from cotenant.engine.framework.instructions import Evict, Instruction
 from cotenant.model.cluster.labels import LabelSelector

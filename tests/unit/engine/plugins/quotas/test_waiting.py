@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.quota_world import World, cpu, node, pod, quota
+from tests.fakes.cluster.quota_world import World, cpu, node, pod, quota
 
 from cotenant.engine.plugins.quotas.accounts import TreeAccounts
 from cotenant.engine.plugins.quotas.waiting import jobs_waiting, who_waits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.cpu_cluster import tells, zones
-from tests.fakes.reservation_world import World, node, pod, reservation, web
+from tests.fakes.cluster.cpu_cluster import tells, zones
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.plugins.reservations.instructions import Reserve
 from cotenant.model.cluster.demands import Demands, Holdings

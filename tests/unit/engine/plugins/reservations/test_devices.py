@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.reservation_world import World, node, pod, reservation, web
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.framework.instructions import Unschedulable
 from cotenant.engine.plugins.reservations.instructions import Reserve

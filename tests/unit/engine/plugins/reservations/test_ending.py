@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.reservation_world import World, node, pod, reservation, web
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation
 from cotenant.model.groups.reservation import (

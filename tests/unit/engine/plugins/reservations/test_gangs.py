@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes.reservation_world import World, node, pod, reservation, size, web
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation, size, web
 
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
 from cotenant.engine.framework.pod_state import State

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.reservation_world import WEB, World, node, pod, reservation, size, web
+from tests.fakes.cluster.reservation_world import WEB, World, node, pod, reservation, size, web
 
 from cotenant.engine.framework.instructions import Bind, Preempt
 from cotenant.engine.plugins.reservations.instructions import ReservationStatus, Reserve

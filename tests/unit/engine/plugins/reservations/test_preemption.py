@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.reservation_world import World, node, pod, reservation, web
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.framework.instructions import Preempt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.reservation_world import WEB, World, node, pod, reservation, size, web
+from tests.fakes.cluster.reservation_world import WEB, World, node, pod, reservation, size, web
 
 from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.pod_state import State

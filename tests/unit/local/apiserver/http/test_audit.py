@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.api_roles import Call, calls, forbidden
+from tests.fakes.servers.api_roles import Call, calls, forbidden
 
 from cotenant.local.apiserver.http.audit import AuditLog
 from cotenant.local.apiserver.http.exchange import Exchange

@@ -1,6 +1,6 @@
 from typing import Any
 
-from tests.fakes.plain_cluster import PlainCluster, template
+from tests.fakes.processes.plain_cluster import PlainCluster, template
 
 from cotenant.local.controllers.runtime.actions import DAEMON_SETS, NODES, PODS, REVISIONS, Plan
 from cotenant.local.controllers.workloads.daemonset import reconcile

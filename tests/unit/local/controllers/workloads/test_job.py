@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.plain_cluster import PlainCluster, template
+from tests.fakes.processes.plain_cluster import PlainCluster, template
 
 from cotenant.local.controllers.runtime.actions import JOBS, PODS, Create, Plan
 from cotenant.local.controllers.workloads.job import BACKOFF_S, INDEX, finished, reconcile

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fakes.plain_cluster import PlainCluster, template
+from tests.fakes.processes.plain_cluster import PlainCluster, template
 
 from cotenant.local.controllers.runtime.actions import PODS, REPLICA_SETS, Create, Delete, Patch, Plan
 from cotenant.local.controllers.views.core import Pod, stamp

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fakes.plain_cluster import PlainCluster, template
+from tests.fakes.processes.plain_cluster import PlainCluster, template
 
 from cotenant.local.controllers.runtime.actions import CLAIMS, PODS, REVISIONS, STATEFUL_SETS, Create, Plan
 from cotenant.local.controllers.workloads.statefulset import reconcile

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from tests.fakes.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode
+from tests.fakes.node.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, NodeState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.fakes.node_pods import GB, SECOND, node, pod, using
+from tests.fakes.node.node_pods import GB, SECOND, node, pod, using
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput

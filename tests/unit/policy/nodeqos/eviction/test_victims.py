@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.fakes.node_pods import pod
+from tests.fakes.node.node_pods import pod
 
 from cotenant.model.cluster.labels import SUB_PRIORITY
 from cotenant.model.cluster.qos import PriorityClass, QoSClass

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fakes.node_pods import node
+from tests.fakes.node.node_pods import node
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import GroupUse, NodeState

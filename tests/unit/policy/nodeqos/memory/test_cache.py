@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fakes.node_pods import node
+from tests.fakes.node.node_pods import node
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput

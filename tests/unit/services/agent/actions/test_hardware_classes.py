@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.fakes.fake_nvml import FakeNvml, Gpu
-from tests.fakes.fake_resctrl import FakeResctrl
-from tests.fakes.fake_traffic import FakeTraffic
+from tests.fakes.node.fake_nvml import FakeNvml, Gpu
+from tests.fakes.node.fake_resctrl import FakeResctrl
+from tests.fakes.node.fake_traffic import FakeTraffic
 
 from cotenant.drivers.gpu.nvml import working_reader
 from cotenant.drivers.resctrl.hardware import read_hardware

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from tests.fakes.cgroup_trees import CgroupTrees
-from tests.fakes.fake_resctrl import FakeResctrl
+from tests.fakes.node.cgroup_trees import CgroupTrees
+from tests.fakes.node.fake_resctrl import FakeResctrl
 
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.machine.counters import Gap

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.fakes.fake_nvml import FakeNvml, Gpu
+from tests.fakes.node.fake_nvml import FakeNvml, Gpu
 
 from cotenant.drivers.gpu.nvml import GpuReader
 from cotenant.drivers.gpu.places import place_of, short_address

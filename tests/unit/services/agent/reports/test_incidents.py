@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.fakes.agent_world import World, live
-from tests.fakes.troubled_node import SECOND_US, TroubledNode
+from tests.fakes.node.agent_world import World, live
+from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings

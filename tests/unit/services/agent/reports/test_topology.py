@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.fakes.cpu_cluster import cpus
+from tests.fakes.cluster.cpu_cluster import cpus
 
 from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
 from cotenant.drivers.proc.topology import read_memory_bytes

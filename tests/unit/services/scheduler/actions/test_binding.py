@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.fakes.scripted_server import CUT, SILENT, Reply, ScriptedServer, refusal
+from tests.fakes.servers.scripted_server import CUT, SILENT, Reply, ScriptedServer, refusal
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.reservation_world import World, node, reservation, web
+from tests.fakes.cluster.reservation_world import World, node, reservation, web
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound, Unavailable

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.fakes.questions import carry_out, cluster, node, pod
-from tests.fakes.serving import HERE, SECRET, server
+from tests.fakes.cluster.questions import carry_out, cluster, node, pod
+from tests.fakes.servers.serving import HERE, SECRET, server
 
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.decisions.answers import PodAnswer

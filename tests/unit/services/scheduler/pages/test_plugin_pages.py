@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fakes import cpu_cluster
-from tests.fakes.questions import carry_out, cluster, node, pod
-from tests.fakes.reservation_world import World, reservation, web
-from tests.fakes.reservation_world import node as reserved_node
-from tests.fakes.reservation_world import pod as stranger
-from tests.fakes.serving import server
+from tests.fakes.cluster import cpu_cluster
+from tests.fakes.cluster.questions import carry_out, cluster, node, pod
+from tests.fakes.cluster.reservation_world import World, reservation, web
+from tests.fakes.cluster.reservation_world import node as reserved_node
+from tests.fakes.cluster.reservation_world import pod as stranger
+from tests.fakes.servers.serving import server
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.explain.pages import PAGES, pages

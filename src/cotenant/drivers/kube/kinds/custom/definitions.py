@@ -1,4 +1,4 @@
-"""The definitions of the custom kinds that are read, as manifests beside this file, by their plural (`plural.group` for a second API group).
+"""The definitions of the custom kinds that are read, as manifests in `crds/`, by their plural (`plural.group` for a second API group).
 
 Problem: a scheduler that reads PodGroups and quotas is of no use where those kinds are not installed. Choice: the manifests travel with the
 package; `cotenant crds` prints them and `cotenant up` installs them. They have upstream's groups, versions and names, so where upstream's own
@@ -20,7 +20,7 @@ from cotenant.model.errors import InvalidInput
 
 def manifests() -> tuple[tuple[str, str], ...]:
     """(plural or plural.group, YAML text) of every definition, by name."""
-    folder = files(__package__ or __name__)
+    folder = files(__package__ or __name__).joinpath("crds")
     found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".yaml"))
     return tuple((name.removesuffix(".yaml"), folder.joinpath(name).read_text()) for name in found)
 

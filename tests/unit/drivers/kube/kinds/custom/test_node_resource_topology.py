@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes.cpu_cluster import cpus
+from tests.fakes.cluster.cpu_cluster import cpus
 
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import (
     NodeResourceTopology,
