@@ -10,6 +10,17 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.cli.options import (
+    Context,
+    IdentityFolder,
+    Kubeconfig,
+    LeaseNamespace,
+    LogFormat,
+    LogLevel,
+    TlsCert,
+    TlsKey,
+)
+
 app = App(
     name="credit",
     help="What tenants earned by lending and spent by borrowing: a double-entry journal, and the process that books it.",
@@ -82,10 +93,8 @@ def export(
 @app.command
 def serve(
     *,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     store: Store = "",
     period_s: Annotated[float, Parameter(help="Seconds of a period; each is one posting.")] = 60.0,
     half_life_s: Annotated[int, Parameter(help="Seconds in which a balance halves.")] = 86_400,
@@ -96,23 +105,13 @@ def serve(
         bool, Parameter(help="Write standings on quota objects, where `cotenant scheduler --credit` reads them.")
     ] = True,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before booking.")] = True,
-    lease_namespace: Annotated[
-        str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
-    ] = "",
-    state_dir: Annotated[
-        str | None,
-        Parameter(
-            help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
-        ),
-    ] = None,
+    lease_namespace: LeaseNamespace = "",
+    state_dir: IdentityFolder = None,
     listen: Annotated[
         str, Parameter(help="HOST:PORT of the pages, metrics and health; port 0: any.")
     ] = "127.0.0.1:10265",
-    tls_cert: Annotated[
-        Path | None,
-        Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
-    ] = None,
-    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     token_file: Annotated[
         Path | None,
         Parameter(help="File with the bearer token for callers from other machines; default: no remote access."),
@@ -123,8 +122,8 @@ def serve(
             help="NAMESPACE/NAME of the agents' service account: each may report incidents between pods of its own node, by a TokenReview of its token."
         ),
     ] = "",
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Book what the tenants (ElasticQuotas) of a cluster earn and spend, and write their standings.
 

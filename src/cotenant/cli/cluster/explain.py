@@ -10,6 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.cli.options import Context, Json, Kubeconfig
 from cotenant.model.errors import InvalidInput
 
 app = App(
@@ -28,7 +29,6 @@ TokenFile = Annotated[
     Path | None,
     Parameter(help="File with the token of the scheduler's --debug-token-file; not needed on its machine."),
 ]
-Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")]
 
 
 @app.command
@@ -99,10 +99,8 @@ def node(
     name: Annotated[str, Parameter(help="The node's name.")],
     /,
     *,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     config_namespace: Annotated[str, Parameter(help="Namespace of the manager's ConfigMap.")] = "koordinator-system",
     config_name: Annotated[str, Parameter(help="Name of the manager's ConfigMap.")] = "slo-controller-config",
     json: Json = False,

@@ -10,6 +10,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from cotenant.cli.options import Context, LogFormat, LogLevel
+
 
 def extender(
     *,
@@ -39,7 +41,7 @@ def extender(
         bool, Parameter(negative=(), help="Watch nodes and pods, with the credentials of kubectl or of the pod.")
     ] = False,
     kubeconfig: Annotated[Path | None, Parameter(help="Watch nodes and pods with this kubeconfig.")] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    context: Context = "",
     bind: Annotated[bool, Parameter(negative=(), help="Also answer /bind (bindVerb), through the API server.")] = False,
     credit: Annotated[
         bool,
@@ -65,8 +67,8 @@ def extender(
     insecure: Annotated[
         bool, Parameter(negative=(), help="Listen beyond loopback without client certificates.")
     ] = False,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Serve a kube-scheduler as a scheduler extender.
 

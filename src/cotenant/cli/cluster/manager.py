@@ -10,32 +10,33 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from cotenant.cli.options import (
+    Context,
+    IdentityFolder,
+    Kubeconfig,
+    LeaseNamespace,
+    LogFormat,
+    LogLevel,
+    OtlpTracesCa,
+    OtlpTracesTokenFile,
+    TlsCert,
+    TlsKey,
+)
+
 
 def manager(
     *,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     config_namespace: Annotated[str, Parameter(help="Namespace of the ConfigMap.")] = "koordinator-system",
     config_name: Annotated[str, Parameter(help="Name of the ConfigMap.")] = "slo-controller-config",
     writes_per_s: Annotated[float, Parameter(help="Maximum objects written per second.")] = 50.0,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before writing.")] = True,
-    lease_namespace: Annotated[
-        str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
-    ] = "",
-    state_dir: Annotated[
-        str | None,
-        Parameter(
-            help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
-        ),
-    ] = None,
+    lease_namespace: LeaseNamespace = "",
+    state_dir: IdentityFolder = None,
     listen: Annotated[str, Parameter(help="HOST:PORT of metrics and health; port 0: any.")] = "127.0.0.1:10263",
-    tls_cert: Annotated[
-        Path | None,
-        Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
-    ] = None,
-    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     tls_service: Annotated[
         str,
         Parameter(
@@ -57,13 +58,10 @@ def manager(
             help="URL of an OTLP/HTTP receiver, such as `cotenant traces` (http://127.0.0.1:4318): a trace for each write. Default: none."
         ),
     ] = "",
-    otlp_traces_token_file: Annotated[Path | None, Parameter(help="File with the receiver's bearer token.")] = None,
-    otlp_traces_ca: Annotated[
-        Path | None,
-        Parameter(help="Certificate authority of the receiver's certificate, as PEM. Default: the system's."),
-    ] = None,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    otlp_traces_token_file: OtlpTracesTokenFile = None,
+    otlp_traces_ca: OtlpTracesCa = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Offer what services leave idle as batch and mid resources, by the ConfigMap slo-controller-config.
 

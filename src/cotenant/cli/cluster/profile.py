@@ -10,16 +10,16 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.cli.options import Context, Kubeconfig
+
 app = App(
     name="profile",
     help="Profiles of workloads: what each uses and what it suffers from, by resource.",
     help_format="plaintext",
 )
 
-Kubeconfig = Annotated[
-    Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-]
-Context = Annotated[str, Parameter(help="Default: the file's current context.")]
+Kubeconfig = Kubeconfig
+Context = Context
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON document and nothing else.")]
 
 

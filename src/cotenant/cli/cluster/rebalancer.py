@@ -10,6 +10,20 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.cli.options import (
+    Context,
+    IdentityFolder,
+    Json,
+    Kubeconfig,
+    LeaseNamespace,
+    LogFormat,
+    LogLevel,
+    OtlpTracesCa,
+    OtlpTracesTokenFile,
+    TlsCert,
+    TlsKey,
+)
+
 app = App(
     name="rebalancer",
     help="Move pods of overloaded nodes, pods that violate rules or miss objectives, and pods in the way of others; or show which would move.",
@@ -26,10 +40,8 @@ def plan(
             help="DeschedulerConfiguration (YAML): which kinds of moves, and MigrationController's filters and limits. Default: LowNodeLoad with low cpu 45, memory 60, high cpu 65, memory 85 percent."
         ),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     scheduler_name: Annotated[
         tuple[str, ...],
         Parameter(
@@ -41,9 +53,7 @@ def plan(
     ] = "cotenant",
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.")] = None,
     within_s: Annotated[float, Parameter(help="Seconds for reading the cluster.")] = 60.0,
-    json: Annotated[
-        bool, Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")
-    ] = False,
+    json: Json = False,
 ) -> int:
     """Print the moves of the next round with reasons and expected effect, and what is not moved and why.
 
@@ -76,10 +86,8 @@ def run(
     watch_s: Annotated[
         float | None, Parameter(help="Seconds for which the nodes of a move are watched afterwards. Default: 180.")
     ] = None,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     scheduler_name: Annotated[
         tuple[str, ...],
         Parameter(
@@ -91,34 +99,21 @@ def run(
     ] = "cotenant",
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.")] = None,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before acting.")] = True,
-    lease_namespace: Annotated[
-        str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
-    ] = "",
-    state_dir: Annotated[
-        str | None,
-        Parameter(
-            help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
-        ),
-    ] = None,
+    lease_namespace: LeaseNamespace = "",
+    state_dir: IdentityFolder = None,
     listen: Annotated[str, Parameter(help="HOST:PORT of metrics and health; port 0: any.")] = "127.0.0.1:10264",
-    tls_cert: Annotated[
-        Path | None,
-        Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
-    ] = None,
-    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     otlp_traces: Annotated[
         str,
         Parameter(
             help="URL of an OTLP/HTTP receiver, such as `cotenant traces` (http://127.0.0.1:4318): a trace for each round and each move. Default: none."
         ),
     ] = "",
-    otlp_traces_token_file: Annotated[Path | None, Parameter(help="File with the receiver's bearer token.")] = None,
-    otlp_traces_ca: Annotated[
-        Path | None,
-        Parameter(help="Certificate authority of the receiver's certificate, as PEM. Default: the system's."),
-    ] = None,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    otlp_traces_token_file: OtlpTracesTokenFile = None,
+    otlp_traces_ca: OtlpTracesCa = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Plan a round at each interval and carry its moves out as PodMigrationJobs: reserve, evict, wait for the replacement, measure.
 

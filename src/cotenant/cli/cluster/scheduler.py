@@ -10,15 +10,26 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from cotenant.cli.options import (
+    Context,
+    IdentityFolder,
+    Kubeconfig,
+    LeaseNamespace,
+    LogFormat,
+    LogLevel,
+    OtlpTracesCa,
+    OtlpTracesTokenFile,
+    TlsCert,
+    TlsKey,
+)
+
 DEFAULT_PROFILE = "cotenant"
 
 
 def scheduler(
     *,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     scheduler_name: Annotated[
         tuple[str, ...],
         Parameter(
@@ -36,9 +47,7 @@ def scheduler(
         Parameter(help="Percent of time in which a pod may use more CPU or memory than it is predicted to."),
     ] = 1.0,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before binding.")] = True,
-    lease_namespace: Annotated[
-        str, Parameter(help="Namespace of the Lease; default: the kubeconfig's namespace.")
-    ] = "",
+    lease_namespace: LeaseNamespace = "",
     leader_elect_lease_s: Annotated[
         float, Parameter(help="Seconds after which a Lease that was not renewed may be acquired.")
     ] = 6.0,
@@ -48,12 +57,7 @@ def scheduler(
     leader_elect_retry_s: Annotated[
         float, Parameter(help="Seconds between two attempts to acquire or renew the Lease.")
     ] = 1.0,
-    state_dir: Annotated[
-        str | None,
-        Parameter(
-            help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
-        ),
-    ] = None,
+    state_dir: IdentityFolder = None,
     qps: Annotated[float, Parameter(help="Maximum requests per second to the API server; inf: no limit.")] = float(
         "inf"
     ),
@@ -65,11 +69,8 @@ def scheduler(
     listen: Annotated[
         str, Parameter(help="HOST:PORT of metrics, health and reports; port 0: any.")
     ] = "127.0.0.1:10261",
-    tls_cert: Annotated[
-        Path | None,
-        Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),
-    ] = None,
-    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     report_token_file: Annotated[
         Path | None, Parameter(help="File with the bearer token required by POST /metrics/report.")
     ] = None,
@@ -121,13 +122,10 @@ def scheduler(
             help="URL of an OTLP/HTTP receiver, such as `cotenant traces` (http://127.0.0.1:4318): one trace for each scheduling attempt. Default: none."
         ),
     ] = "",
-    otlp_traces_token_file: Annotated[Path | None, Parameter(help="File with the receiver's bearer token.")] = None,
-    otlp_traces_ca: Annotated[
-        Path | None,
-        Parameter(help="Certificate authority of the receiver's certificate, as PEM. Default: the system's."),
-    ] = None,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    otlp_traces_token_file: OtlpTracesTokenFile = None,
+    otlp_traces_ca: OtlpTracesCa = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Schedule the pods of a Kubernetes cluster that have one of our schedulerNames.
 

@@ -10,16 +10,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from cotenant.cli.options import Context, Kubeconfig, LogFormat, LogLevel
+
 
 def webhook(
     *,
     listen: Annotated[
         str, Parameter(help="HOST:PORT for reviews, health and metrics, over TLS; port 0: any.")
     ] = "127.0.0.1:9443",
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     namespace: Annotated[
         str, Parameter(help="Namespace of the Secret, the Lease and the Service; default: the kubeconfig's.")
     ] = "",
@@ -63,8 +63,8 @@ def webhook(
     leader_elect: Annotated[
         bool, Parameter(help="Compete for a Lease; only the leader writes webhook configurations.")
     ] = True,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Apply colocation profiles to new pods, and refuse pods and quotas that break the co-location rules.
 

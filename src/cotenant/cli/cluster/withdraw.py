@@ -5,18 +5,17 @@ Only signatures and help texts are here; the implementation is imported when the
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from cotenant.cli.options import Context, Kubeconfig
+
 
 def withdraw(
     *,
-    kubeconfig: Annotated[
-        Path | None, Parameter(help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.")
-    ] = None,
-    context: Annotated[str, Parameter(help="Default: the file's current context.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     webhooks: Annotated[
         str, Parameter(help="Name of the webhook configurations to delete; empty: none.")
     ] = "cotenant-webhook",

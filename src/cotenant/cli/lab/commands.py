@@ -10,9 +10,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-app = App(name="lab", help="The simulated world: compare placement policies on workloads.", help_format="plaintext")
+from cotenant.cli.options import Json
 
-_JSON = Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")
+app = App(name="lab", help="The simulated world: compare placement policies on workloads.", help_format="plaintext")
 
 
 FORMATS = (  # names of the catalogue, which would load polars for a help page
@@ -80,7 +80,7 @@ def compare(
     on: Annotated[
         str | None, Parameter(help="ray://HOST:PORT: run on a Ray cluster, a run per CPU; default: this machine.")
     ] = None,
-    json: Annotated[bool, _JSON] = False,
+    json: Json = False,
 ) -> int:
     """Compare policies on a workload: a table, OUT/report.html, OUT/results.json and OUT/results.parquet.
 
@@ -137,7 +137,7 @@ def tune(
         Path | None, Parameter(help="Folder for runs, results and profiles; default runs/tune-WORKLOAD-POLICY-DIGEST.")
     ] = None,
     jobs: Annotated[int | None, Parameter(help="Parallel runs; default: one per core. 1 runs in this process.")] = None,
-    json: Annotated[bool, _JSON] = False,
+    json: Json = False,
 ) -> int:
     """Tune a policy's knobs for useful utilisation, fairness and SLO violation, and judge the Pareto front on held-out seeds.
 
@@ -166,7 +166,7 @@ def tune(
 
 
 @app.command
-def workloads(*, json: Annotated[bool, _JSON] = False) -> int:
+def workloads(*, json: Json = False) -> int:
     """List the workloads."""
     from cotenant.cli.lab import listing
 
@@ -177,7 +177,7 @@ def workloads(*, json: Annotated[bool, _JSON] = False) -> int:
 def policies(
     *,
     workload: Annotated[str, Parameter(help="The workload.")] = "founding",
-    json: Annotated[bool, _JSON] = False,
+    json: Json = False,
 ) -> int:
     """List the policies that a workload can run, each with its role: ours, rival, variant, bound or ablation."""
     from cotenant.cli.lab import listing
@@ -189,7 +189,7 @@ def policies(
 def metrics(
     *,
     markdown: Annotated[bool, Parameter(negative=(), help="As a page of documentation.")] = False,
-    json: Annotated[bool, _JSON] = False,
+    json: Json = False,
 ) -> int:
     """Define every figure: unit, direction, exact definition, and what determines it."""
     from cotenant.cli.lab import listing
@@ -198,7 +198,7 @@ def metrics(
 
 
 @app.command
-def formats(*, json: Annotated[bool, _JSON] = False) -> int:
+def formats(*, json: Json = False) -> int:
     """List the trace formats that `import` reads: description, tables, provenance and licence."""
     from cotenant.cli.lab import listing
 
@@ -212,7 +212,7 @@ def import_(
     destination: Annotated[Path, Parameter(help="Parquet file or folder to write.")],
     /,
     *,
-    json: Annotated[bool, _JSON] = False,
+    json: Json = False,
 ) -> int:
     """Convert a trace to Parquet once, and report its bad rows by kind and line."""
     from cotenant.cli.lab import importing
@@ -229,7 +229,7 @@ def explain(
     policy: Annotated[str | None, Parameter(help="The policy; default: ours.")] = None,
     seed: Annotated[int | None, Parameter(help="The seed; default: the first.")] = None,
     load: Annotated[float | None, Parameter(help="The load; default: the first.")] = None,
-    json: Annotated[bool, _JSON] = False,
+    json: Json = False,
 ) -> int:
     """Explain why a task was placed on its node, or was not placed: repeats the run with recording on."""
     from cotenant.cli.lab import explaining

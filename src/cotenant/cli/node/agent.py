@@ -10,6 +10,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from cotenant.cli.options import LogFormat, LogLevel
+
 
 def agent(
     *,
@@ -22,8 +24,8 @@ def agent(
     mode: Annotated[str, Parameter(help="act, dry-run or observe; default: from the file, else observe.")] = "",
     once: Annotated[bool, Parameter(negative=(), help="Measure once, print what would be held, and exit.")] = False,
     json: Annotated[bool, Parameter(negative=(), help="With --once: as JSON.")] = False,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Measure this node, throttle best-effort work that disturbs its services, and restore everything at the end.
 

@@ -10,6 +10,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.cli.options import Json
+
 app = App(
     name="node", help="This machine: what its agent sees, holds and did, and experiments.", help_format="plaintext"
 )
@@ -20,7 +22,6 @@ experiment = App(
 )
 app.command(experiment)
 
-_JSON = Parameter(name="--json", negative=(), help="Print exactly one JSON object and nothing else.")
 _ROUNDS = Parameter(help="Rounds; each runs every arm once, in random order.")
 _OUT = Parameter(help="Folder for raw.jsonl, results.json and report.html; default runs/node-EXPERIMENT.")
 _SEED = Parameter(help="Seed of the arms' order and of the arrivals.")
@@ -34,7 +35,6 @@ _STATE_DIR = Path("/var/lib/cotenant")
 Rounds = Annotated[int | None, _ROUNDS]
 Out = Annotated[Path | None, _OUT]
 Seed = Annotated[int, _SEED]
-Json = Annotated[bool, _JSON]
 
 
 @app.command

@@ -10,6 +10,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from cotenant.cli.options import LogFormat, LogLevel
+
 
 def keeper(
     *,
@@ -75,8 +77,8 @@ def keeper(
     bpf_root: Annotated[
         Path, Parameter(help="With --zones: where the host's BPF file system is mounted, for kernel schedulers.")
     ] = Path("/sys/fs/bpf"),
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Write knobs for an unprivileged agent under leases: recorded on disk, read back, and restored.
 

@@ -10,6 +10,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from cotenant.cli.options import LogFormat, LogLevel, TlsKey
+
 app = App(
     name="traces",
     help="Receive OpenTelemetry spans, and say which part of a request makes it slow.",
@@ -35,7 +37,7 @@ def serve(
         ),
     ] = "",
     tls_cert: Annotated[Path | None, Parameter(help="Certificate chain of both servers, as PEM.")] = None,
-    tls_key: Annotated[Path | None, Parameter(help="Its key.")] = None,
+    tls_key: TlsKey = None,
     client_ca: Annotated[
         Path | None, Parameter(help="Accept clients with certificates of this authority only.")
     ] = None,
@@ -62,8 +64,8 @@ def serve(
         ),
     ] = False,
     state: Annotated[Path | None, Parameter(help="File that keeps the counts of objectives over a restart.")] = None,
-    log_level: Annotated[str, Parameter(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, Parameter(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> int:
     """Receive spans until Ctrl-C or SIGTERM.
 
