@@ -63,6 +63,12 @@ def with_client(kube: Any, scenario: Callable[[Client], Awaitable[None]]) -> Non
     asyncio.run(run())
 
 
+def test_groups_of_custom_kinds_come_by_version_and_name_after_the_built_in_ones(kube: Any, kinds: None) -> None:
+    """So `kubectl get podgroups` means scheduling.sigs.k8s.io, not scheduling.x-k8s.io, which has the kind too."""
+    names = [group["name"] for group in kube.get("/apis")["groups"]]
+    assert names.index("storage.k8s.io") < names.index("scheduling.sigs.k8s.io") < names.index("scheduling.x-k8s.io")
+
+
 TEMPLATE = {
     "metadata": {"namespace": "default", "labels": {"app": "w"}, "annotations": {"a": "b"}},
     "spec": {

@@ -57,9 +57,12 @@ class ApiGroup:
 
 
 def groups(registry: RegistryProtocol, computed: Iterable[Resource] = ()) -> dict[str, ApiGroup]:
-    """The groups in the order in which they were added, core ("") first; groups that only have reviews or `computed` resources last."""
+    """Core ("") and other built-in groups in the order in which they were added, then custom ones by version and name, as a kube-apiserver has them:
+    the first group with a kind is what `kubectl get` of its short form means. Groups that only have reviews or `computed` resources come last."""
     by_group: dict[str, list[Resource]] = {}
-    for resource in registry.resources():
+    added = tuple(registry.resources())
+    custom = sorted((each for each in added if each.is_custom), key=lambda each: (each.version, each.group))
+    for resource in (*(each for each in added if not each.is_custom), *custom):
         by_group.setdefault(resource.group, []).append(resource)
     for review in REVIEWS.values():
         present = by_group.setdefault(review.group, [])
