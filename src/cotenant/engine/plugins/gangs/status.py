@@ -1,8 +1,8 @@
 """The status of a gang: for its PodGroup, and for people.
 
 Problem: a PodGroup's status should be written when it changes and not at every event, and why a gang waits is spread over its record, its gate and other gangs.
-Choice: both are made from the record (engine/plugins/gangs/members.py) when they are due; nothing is decided here. Limits: a PodGroup whose members were deleted keeps
-its last counts.
+Choice: both are made from the record (engine/plugins/gangs/members.py) when they are due; nothing is decided here. Limits: a Finished or Failed PodGroup whose members were
+deleted keeps its last counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.model.cluster.observed import Phase
 from cotenant.model.groups.gang import NO_NOTES, GangPhase, GangSpec, PodGroupStatus
 from cotenant.policy.placement.gangs.permit import Tally
-from cotenant.policy.placement.gangs.phase import Counts, in_api_group, phase_of
+from cotenant.policy.placement.gangs.phase import ENDED, Counts, in_api_group, phase_of
 from cotenant.policy.placement.gangs.spec import differences
 
 
@@ -29,12 +29,14 @@ def status_update(gang: Gang) -> PodGroupStatus | None:
     failed = len(gang.ended) - succeeded
     counts = Counts(len(gang.members) + len(gang.ended), len(gang.placed) + len(gang.ended), running, succeeded, failed)
     before = gang.status.phase if gang.status is not None else GangPhase.NONE
+    if counts.members == 0 and before in ENDED:
+        return None
     phase = phase_of(before, gang.spec.min_available, counts)
     api_group = gang.group.api_group
     status = in_api_group(
         PodGroupStatus(gang.key, gang.group.uid, phase, counts.scheduled, running, succeeded, failed, api_group)
     )
-    if (phase is before and counts.members == 0) or status == gang.status:
+    if status == gang.status:
         return None
     gang.status = status
     return status

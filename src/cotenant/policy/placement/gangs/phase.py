@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from cotenant.model.groups.gang import K8S_GROUP, X_GROUP, GangPhase, PodGroupStatus
 
+ENDED = frozenset({GangPhase.FINISHED, GangPhase.FAILED})  # these outlast the members
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -26,7 +28,7 @@ class Counts:
 
 def phase_of(before: GangPhase, minimum: int, counts: Counts) -> GangPhase:
     """The next phase of a PodGroup."""
-    if counts.members == 0 and before in (GangPhase.FINISHED, GangPhase.FAILED):
+    if counts.members == 0 and before in ENDED:
         return before
     if counts.succeeded >= minimum:
         return GangPhase.FINISHED

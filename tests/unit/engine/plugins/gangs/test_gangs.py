@@ -382,6 +382,19 @@ def test_a_pod_group_is_told_how_it_stands_only_when_that_is_news() -> None:
     assert seen.phase is GangPhase.FINISHED
 
 
+def test_a_pod_group_whose_members_were_deleted_counts_none() -> None:
+    c = cluster(3)
+    c.plugins.gangs.pod_group_seen(group("a", 2), 0.0)
+    a = [replace(pod(f"a-{i}", label="a"), node=f"n{i}", phase=Phase.RUNNING) for i in range(2)]
+    see(c, *a)
+    assert phases(settle(c, 0.0))[-1] == ("Running", 2, 2)
+    c.pod_gone(a[0].uid, 1.0)
+    assert phases(settle(c, 1.0)) == [("Pending", 1, 1)]
+    c.pod_gone(a[1].uid, 2.0)
+    assert phases(settle(c, 2.0)) == [("Pending", 0, 0)]
+    assert phases(settle(c, 3.0)) == []
+
+
 # ---- topology
 
 
