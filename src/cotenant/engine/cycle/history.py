@@ -39,10 +39,10 @@ class DecisionHistory:
                 if len(self._records) > self._most:
                     self._records.popitem(last=False)
             elif isinstance(each, Preempt):
-                self._preemptions.append(_preempted(each, now_s))
+                self._preemptions.extend(_preempted(each, now_s))
             elif isinstance(each, Evict):
                 self._preemptions.append(
-                    Preempted(now_s, each.reason, (each.victim.key,), words=each.message)
+                    Preempted(now_s, each.reason, (each.victim.key,), node=each.victim.node, words=each.message)
                 )  # a revocation has no preemptor
 
     def record(self, uid: str) -> DecisionRecord | None:
@@ -58,9 +58,22 @@ class DecisionHistory:
         return iter(self._preemptions)
 
 
-def _preempted(instruction: Preempt, now_s: float) -> Preempted:
-    victims = tuple(victim.key for victim in instruction.victims)
-    words = f"{len(victims)} evicted for it" if victims else "pods that were ending already made the room"
+def _preempted(instruction: Preempt, now_s: float) -> list[Preempted]:
+    """One for each node that loses pods, the preemptor's first; for the preemptor's alone where none is evicted now."""
+    rest = "pods that were ending already made the room" if not instruction.victims else ""
     if instruction.breaks_budgets:
-        words += f", {instruction.breaks_budgets} beyond what their disruption budgets allow"
-    return Preempted(now_s, instruction.rule, victims[:_MOST_VICTIMS], instruction.key, instruction.node, words)
+        rest += f", {instruction.breaks_budgets} in all beyond what their disruption budgets allow"
+    at: dict[str, list[str]] = {} if instruction.victims else {instruction.node: []}
+    for victim in sorted(instruction.victims, key=lambda each: each.node != instruction.node):
+        at.setdefault(victim.node, []).append(victim.key)
+    return [
+        Preempted(
+            now_s,
+            instruction.rule,
+            tuple(keys[:_MOST_VICTIMS]),
+            instruction.key,
+            node,
+            f"{len(keys)} evicted for it{rest}" if keys else rest,
+        )
+        for node, keys in at.items()
+    ]

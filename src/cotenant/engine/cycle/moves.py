@@ -132,4 +132,4 @@ class Moves:
 
 def _move(entry: PodInfo, missed: int, gain: float) -> Evict:
     words = f"missed its latency objective over {missed} windows, beyond sampling error; another node is better by {gain:.2f} of score"
-    return Evict(Victim(entry.seen.uid, entry.seen.pod.key), REASON, words)
+    return Evict(Victim(entry.seen.uid, entry.seen.pod.key, entry.node), REASON, words)

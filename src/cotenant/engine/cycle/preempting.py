@@ -158,7 +158,7 @@ class Preempting:
             return Attempt(None, words=found.headline(len(assignments.encoder.node_rows)))
         victims = [assignments.pods.by_number[number] for number in (*found.victims, *found.rest)]
         new = tuple(
-            Victim(victim.seen.uid, victim.seen.pod.key)
+            Victim(victim.seen.uid, victim.seen.pod.key, victim.node)
             for victim in victims
             if not self.is_going(victim)
             and victim.state is not State.WAITING  # not bound yet: it is unassigned instead

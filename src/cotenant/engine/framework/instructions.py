@@ -44,6 +44,7 @@ class Victim:
 
     uid: str
     key: str
+    node: str  # where it runs; the preemptor's is elsewhere where a whole gang has to go
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,7 +269,7 @@ class GangJudging:
         at: dict[str, list[Victim]] = {}
         for victim in plan.victims:
             if victim.state is not State.WAITING and not components.preempting.is_going(victim):
-                at.setdefault(victim.node, []).append(Victim(victim.seen.uid, victim.seen.pod.key))
+                at.setdefault(victim.node, []).append(Victim(victim.seen.uid, victim.seen.pod.key, victim.node))
         nodes = [components.assignments.names[row] for _, row in plan.rows]
         elsewhere = [victim for node in at if node not in nodes for victim in at[node]]
         for (entry, _), node in zip(plan.rows, nodes, strict=True):

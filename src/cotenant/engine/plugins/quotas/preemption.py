@@ -96,7 +96,8 @@ class QuotaPreempting:
             self._of[promise.quota] = promise
             what = f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit beside it"
             found += [
-                Evict(Victim(each.uid, each.entry.seen.pod.key), REASON, what) for each in promise.victims.values()
+                Evict(Victim(each.uid, each.entry.seen.pod.key, each.entry.node), REASON, what)
+                for each in promise.victims.values()
             ]
         return tuple(found)
 

@@ -166,7 +166,7 @@ class Revoking:
             for account in members[each.job.key].accounts:
                 self._leaving[account.uid] = now_s + max(LEAVING_S, self._settings.revoke_after_s)
                 message = f"{self._overuse_text(books, each.job.quota)}; {each.why}"
-                evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key), REASON, message))
+                evictions.append(Evict(Victim(account.uid, account.entry.seen.pod.key, account.node), REASON, message))
         return evictions
 
     def _reduction_reason(

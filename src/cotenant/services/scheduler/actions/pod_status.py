@@ -46,7 +46,7 @@ class PodStatuses:
 
     def preempted(self, victim: Victim, by: Preempt) -> None:
         """A pod is evicted for another."""
-        self._event(victim.uid, victim.key, NORMAL, "Preempted", f"Preempted by pod {by.uid} on node {by.node}")
+        self._event(victim.uid, victim.key, NORMAL, "Preempted", f"Preempted by pod {by.uid} on node {victim.node}")
 
     def evicted(self, evict: Evict) -> None:
         """A pod was evicted for a reason of its own."""

@@ -17,6 +17,7 @@ from tests.fakes.cluster.gang_world import (
 )
 
 from cotenant.engine.cluster import Cluster
+from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.framework.instructions import Instruction, Preempt
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import Labels, LabelSelector
@@ -70,6 +71,23 @@ def test_a_strict_gang_that_would_fall_short_goes_whole() -> None:
     a = [replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))]
     see(c, replace(a[0], pod=replace(a[0].pod, priority=50)), *a[1:], *members("vip", 2, priority=10))
     assert not preempted(settle(c, 0.0))  # it cannot go whole
+
+
+def test_the_rest_of_a_gang_goes_from_its_own_nodes() -> None:
+    c = cluster(3)
+    see(c, *(replace(each, node=f"n{i}") for i, each in enumerate(members("old", 3))))
+    see(c, pod("vip", priority=10))
+    out = settle(c, 0.0)
+    at = {f"old-{i}": f"n{i}" for i in range(3)}
+    assert {v.key.partition("/")[2]: v.node for each in out if isinstance(each, Preempt) for v in each.victims} == at
+    past = DecisionHistory()
+    past.note(out, 0.0)
+    for name, place in at.items():
+        assert [each.node for each in past.about(f"default/{name}")] == [place]
+    own = next(each.node for each in out if isinstance(each, Preempt))
+    of_vip = past.about("default/vip")
+    assert [each.node for each in of_vip] == [own, *sorted({"n0", "n1", "n2"} - {own})]
+    assert {each.words for each in of_vip} == {"1 evicted for it"}
 
 
 def test_a_gang_gives_its_promises_up_when_too_few_are_left() -> None:
