@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100  # of output that is not a terminal, unless COLUMNS says otherwise
 NARROWEST = 40
+_READABLE = 24  # columns that a folded cell keeps at least, before others fold too
 _GAP = 2  # distance between columns: one blank and the box's own
 _SIGNS = {"below": "< ", "above": ">= ", "exact": ""}  # of a bound
 
@@ -66,12 +67,26 @@ def print_words(
     """A table of text. A row with a cell in `emphasised` is bold; columns named in `right` are aligned right."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     longest = [max(len(row[i]) for row in rows) if rows else 0 for i in range(len(headings))]
+    shown = _folded_headings(headings, longest)
+    wide = [max(longest[i], *(len(line) for line in shown[i].split("\n"))) for i in range(len(headings))]
+    left = width() - sum(wide) - _GAP * (len(wide) - 1) + max(wide, default=0)  # for the longest column
     for i, heading in enumerate(headings):
-        fixed = longest[i] < max(longest)  # only the longest column folds
-        table.add_column(heading, justify="right" if heading in right else "left", overflow="fold", no_wrap=fixed)
+        fixed = longest[i] < max(longest) and left >= min(max(longest), _READABLE)  # only the longest column folds
+        table.add_column(shown[i], justify="right" if heading in right else "left", overflow="fold", no_wrap=fixed)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row), style="bold" if set(row) & set(emphasised) else "")
     console().print(table)
+
+
+def _folded_headings(headings: Sequence[str], longest: Sequence[int]) -> list[str]:
+    """Headings on several lines where the table is too wide otherwise; no column is narrower than its longest cell for it."""
+    natural = sum(max(len(heading), cells) for heading, cells in zip(headings, longest, strict=True))
+    if natural + _GAP * (len(headings) - 1) <= width():
+        return list(headings)
+    return [
+        fill(heading, max(cells, 1), break_long_words=False, break_on_hyphens=False) or heading
+        for heading, cells in zip(headings, longest, strict=True)
+    ]
 
 
 def print_line(text: str, strong: bool = False) -> None:

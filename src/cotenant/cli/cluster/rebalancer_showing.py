@@ -11,7 +11,7 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.rebalancer import planning
 
 HEADINGS = ("pod", "uses", "from", "its use, %", "to", "its use, %")
-PREDICTED = ("pod's objective, %", "neighbours', %")  # of what they tolerate; 100 = at the limit
+PREDICTED = ("pod", "uses", "from, to", "its use, %", "objective of", "used, %")  # two lines a move; 100 = at the limit
 _MEBIBYTE, _GIBIBYTE = 1 << 20, 1 << 30
 _MOST_REASONS = 12
 _MOST_NODES = 5
@@ -37,7 +37,7 @@ def show(found: Plan) -> None:
     if found.moves:
         print()
         if any(move.effect is not None for move in found.moves):
-            tables.print_words((*HEADINGS, *PREDICTED), [(*row(move), *predicted(move)) for move in found.moves])
+            tables.print_words(PREDICTED, [line for move in found.moves for line in predicted_rows(move)])
         else:
             tables.print_words(HEADINGS, [row(move) for move in found.moves])
         print()
@@ -62,7 +62,7 @@ def summary(found: Plan) -> str:
     if found.nodes and not measured:
         text += " Without NodeMetrics no move by load can be planned: they are written by `cotenant agent` or koordlet, in `cotenant up` with --manager."
     if found.placed_first:
-        text += f" In the simulation {_count(found.placed_first, 'pending pod')} were placed first."
+        text += f" In the simulation {_count(found.placed_first, 'pending pod')} {'was' if found.placed_first == 1 else 'were'} placed first."
     return text
 
 
@@ -87,12 +87,13 @@ def kind_lines(found: Plan) -> Iterator[str]:
         yield f"{kind.trigger}: {'; '.join((said, *kind.notes) if kind.considered or not kind.notes else kind.notes)}"
 
 
-def predicted(move: PlannedMove) -> tuple[str, str]:
-    """Predicted use of objectives in percent of what each tolerates, before and after: of the pod, and the worst of its new neighbours."""
+def predicted_rows(move: PlannedMove) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """One move with its predicted effect, a line each for its two nodes: objectives in percent of what each pod tolerates, of the pod and of the worst of its new neighbours, before and after."""
+    pod, uses, node, use, target, target_use = row(move)
     effect = move.effect
-    if effect is None:
-        return "-", "-"
-    return _change_of(effect.pod_before, effect.pod_after), _change_of(effect.target_before, effect.target_after)
+    own = "-" if effect is None else _change_of(effect.pod_before, effect.pod_after)
+    others = "-" if effect is None else _change_of(effect.target_before, effect.target_after)
+    return (pod, uses, node, use, "the pod", own), ("", "", f"-> {target}", target_use, "neighbours", others)
 
 
 def _change_of(before: float | None, after: float | None) -> str:

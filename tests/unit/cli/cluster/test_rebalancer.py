@@ -63,15 +63,16 @@ def test_a_plan_is_printed_within_100_columns(
 def test_other_kinds_and_predicted_effects_are_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("COLUMNS", "100")
     effect = PredictedEffect(1.2, 0.3, 0.5, 0.4, None, 0.25, "shop/cart-0", 0.2, 0.0, "learned")
     other = replace(MOVE, trigger="Defragmentation", reason="frees room for a/b, which waits", node_before={}, node_after={}, over=())  # fmt: skip
     show(replace(PLAN, moves=(replace(MOVE, effect=effect), other), kinds=(KindPlan("Defragmentation", 2, 1),)))
     text = capsys.readouterr().out
     for part in (
         "Defragmentation: 2 found, 1 solved by this plan",
-        "pod's objective, %  neighbours', %",
-        "120 -> 30           - -> 25",
+        "from, to      its use, %    objective of  used, %",
+        "node-0001     cpu 80 -> 60  the pod       120 -> 30",
+        "-> node-0002  cpu 10 -> 30  neighbours    - -> 25",
         "shop/checkout-6f8b9c7d5d-abcde: frees room for a/b, which waits (Defragmentation)",
     ):
         assert part in text, text

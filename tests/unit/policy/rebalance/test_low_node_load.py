@@ -14,7 +14,7 @@ from cotenant.policy.rebalance.loads.detector import AnomalyCondition
 from cotenant.policy.rebalance.loads.low_node_load import Landing, LowNodeLoad, Scope
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.loads.pools import NodeLoads, NodePool
-from cotenant.policy.rebalance.loads.thresholds import NodeClass, Percentages, thresholds
+from cotenant.policy.rebalance.loads.thresholds import Excess, NodeClass, Percentages, thresholds
 
 NAMES = ("cpu", "memory")
 
@@ -162,3 +162,8 @@ def test_a_resource_that_no_target_has_does_not_end_the_round() -> None:
     both = Percentages({"cpu": 30, "example.com/foo": 30}, {"cpu": 60, "example.com/foo": 60})
     found = LowNodeLoad([pool(percentages=both)]).round(wide, pods.__getitem__, Choosing(), 0.0)
     assert len(found.moves) == 1
+
+
+def test_an_excess_shows_that_it_is_one() -> None:
+    assert str(Excess("cpu", 65.00004, 65.0)) == "cpu 65.00004 % above 65.00 %"
+    assert str(Excess("cpu", 71.5, 65.0)) == "cpu 71.50 % above 65.00 %"

@@ -140,7 +140,10 @@ class Excess:
     threshold_percent: float
 
     def __str__(self) -> str:
-        return f"{self.resource} {self.used_percent:.2f} % above {self.threshold_percent:.2f} %"
+        digits = 2  # more where two would show equal figures
+        while digits < 9 and f"{self.used_percent:.{digits}f}" == f"{self.threshold_percent:.{digits}f}":
+            digits += 1
+        return f"{self.resource} {self.used_percent:.{digits}f} % above {self.threshold_percent:.2f} %"
 
 
 def excesses(names: Iterable[str], allocatable: Int, usage: Int, high: Int) -> tuple[Excess, ...]:
