@@ -71,6 +71,16 @@ class Condition(ApiStruct, frozen=True):
     reason: Text = None
 
 
+class DatedCondition(ApiStruct, frozen=True):
+    """A condition with what it says and since when."""
+
+    type: str = ""
+    status: str = ""
+    reason: Text = None
+    message: Text = None
+    last_transition_time: Text = None
+
+
 class PhaseStatus(ApiStruct, frozen=True):
     """A status of which only the phase is used."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cotenant.model.errors import Permanent
 from cotenant.services.experiments.loads import open_loop
-from cotenant.services.experiments.measures.histogram import Histogram
+from cotenant.services.experiments.loads.reporting import ReportedSlots, Reporter
 from cotenant.services.experiments.measures.windows import WINDOW_US
 from cotenant.services.experiments.site import realtime
 from cotenant.services.experiments.site.site import now_us
@@ -76,40 +76,6 @@ def fill(path: Path, items: int) -> None:
                 raise Permanent("the server did not take the list")
 
 
-class Reporter:
-    """Prints a line per second about the replies in it."""
-
-    def __init__(self, objective_us: int, began_us: int) -> None:
-        self._objective_us = objective_us
-        self._until_us = began_us + 1_000_000
-        self._seen = Histogram()
-
-    def answered(self, latency_us: int) -> None:
-        """Count a reply."""
-        self._seen.add(latency_us)
-
-    def each_loop(self, now_us: int) -> None:
-        """Print when a second is over."""
-        if now_us < self._until_us:
-            return
-        seen, self._seen = self._seen, Histogram()
-        self._until_us += 1_000_000
-        live = {"requests": seen.total, "p99_us": seen.quantile_us(0.99), "over": seen.above(self._objective_us)}
-        print(json.dumps({"live": live}), flush=True)
-
-
-class _RedisSlots(open_loop.LatencySlots):
-    """A tally that also feeds the reporter."""
-
-    def __init__(self, began_us: int, reporter: Reporter) -> None:
-        super().__init__(WINDOW_US, began_us)
-        self._reporter = reporter
-
-    def answered(self, due_us: int, now_us: int) -> None:
-        super().answered(due_us, now_us)
-        self._reporter.answered(now_us - due_us)
-
-
 def main() -> None:
     """The process's entry point."""
     parser = argparse.ArgumentParser()
@@ -126,7 +92,7 @@ def main() -> None:
     # The slots are windows of the clock, aligned with the lateness monitor's.
     began = -(-(now_us() + _LEAD_US) // WINDOW_US) * WINDOW_US
     reporter = Reporter(given.objective_us, began)
-    tally = _RedisSlots(began, reporter)
+    tally = ReportedSlots(WINDOW_US, began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
     open_loop.run(sockets, SearchList(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
     first = began // WINDOW_US

@@ -13,7 +13,7 @@ import socket
 
 from cotenant.model.errors import Permanent
 from cotenant.services.experiments.loads import open_loop
-from cotenant.services.experiments.loads.redis_load import Reporter
+from cotenant.services.experiments.loads.reporting import ReportedSlots, Reporter
 from cotenant.services.experiments.site import realtime
 from cotenant.services.experiments.site.site import now_us
 
@@ -45,18 +45,6 @@ class Dispatch:
         return count
 
 
-class _Slots(open_loop.LatencySlots):
-    """A tally that also feeds the reporter."""
-
-    def __init__(self, began_us: int, reporter: Reporter) -> None:
-        super().__init__(SLOT_US, began_us)
-        self._reporter = reporter
-
-    def answered(self, due_us: int, now_us: int) -> None:
-        super().answered(due_us, now_us)
-        self._reporter.answered(now_us - due_us)
-
-
 def main() -> None:
     """The process's entry point."""
     parser = argparse.ArgumentParser()
@@ -73,7 +61,7 @@ def main() -> None:
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     began = now_us() + _LEAD_US
     reporter = Reporter(given.objective_us, began)
-    tally = _Slots(began, reporter)
+    tally = ReportedSlots(SLOT_US, began, reporter)
     due = open_loop.due_times(given.rate, given.seed, began)
     open_loop.run(sockets, Dispatch(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
     slots = [[each.index, each.latency.pairs()] for each in tally.slots()]

@@ -20,7 +20,7 @@ from msgspec import field
 from cotenant.drivers.kube.kinds.attempting import Attempt
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Strings, Text, Time
-from cotenant.drivers.kube.kinds.parts import ObjectReference
+from cotenant.drivers.kube.kinds.parts import DatedCondition, ObjectReference
 from cotenant.drivers.kube.kinds.selectors import one_of
 from cotenant.model.cluster.annotations import FORCED_EVICTION
 from cotenant.model.errors import InvalidInput
@@ -89,14 +89,6 @@ class JobSpec(ApiStruct, frozen=True):
     delete_options: _DeleteOptions | None = None
 
 
-class _Condition(ApiStruct, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: Text = None
-    message: Text = None
-    last_transition_time: Text = None
-
-
 class JobStatus(ApiStruct, frozen=True):
     """Its status."""
 
@@ -106,7 +98,7 @@ class JobStatus(ApiStruct, frozen=True):
     message: Text = None
     node_name: Text = None
     pod_ref: ObjectReference | None = None
-    conditions: tuple[_Condition, ...] | None = None
+    conditions: tuple[DatedCondition, ...] | None = None
 
 
 class MigrationJobObject(ApiStruct, frozen=True):
@@ -226,7 +218,7 @@ def _note(text: str | None) -> MoveNote | None:
         return None
 
 
-def _condition(given: _Condition) -> JobCondition:
+def _condition(given: DatedCondition) -> JobCondition:
     since_s = nan
     with suppress(ValueError):
         since_s = datetime.fromisoformat(given.last_transition_time or "").timestamp()

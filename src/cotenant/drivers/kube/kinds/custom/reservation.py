@@ -20,6 +20,7 @@ from cotenant.drivers.kube.client.errors import UNREADABLE
 from cotenant.drivers.kube.kinds.attempting import Attempt
 from cotenant.drivers.kube.kinds.durations import duration_s
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Strings, Text, Time
+from cotenant.drivers.kube.kinds.parts import DatedCondition
 from cotenant.drivers.kube.kinds.pod.demands import read_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodMeta, PodObject, PodSpec
@@ -117,21 +118,13 @@ class _Template(ApiStruct, frozen=True):
     spec: PodSpec | None = None
 
 
-class _Condition(ApiStruct, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: Text = None
-    message: Text = None
-    last_transition_time: Text = None
-
-
 class _Status(ApiStruct, frozen=True):
     phase: Text = None
     node_name: Text = None
     allocatable: Quantities = None
     allocated: Quantities = None
     current_owners: tuple[_Reference, ...] | None = None
-    conditions: tuple[_Condition, ...] | None = None
+    conditions: tuple[DatedCondition, ...] | None = None
 
 
 class _Options(ApiStruct, frozen=True):
@@ -318,7 +311,7 @@ def _unix(text: str | None, where: str) -> float:
     return time.timestamp()
 
 
-def _condition(written: _Condition) -> Condition:
+def _condition(written: DatedCondition) -> Condition:
     try:
         since_s = _unix(written.last_transition_time, "")
     except InvalidInput:
