@@ -59,7 +59,7 @@ def tenants(store: str, as_json: bool) -> int:
     tables.print_folded(
         f"The house has {credits_text(house)}; all accounts together are {credits_text(sum(m for _, m in balances))}."
         if rows
-        else "No tenant has an account yet."
+        else "No tenant has an account yet. A tenant is an ElasticQuota that pods use: the first entries are made a period (--period-s, 60 s) after it lends or borrows."
     )
     return 0
 
