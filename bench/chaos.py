@@ -1,10 +1,11 @@
-"""Chaos: parts are killed in any order while objects are installed under load; at the end every pod runs, was bound once, and no node holds more than it has.
+"""Chaos: parts are killed in any order while objects are installed and pods are moved under load; at the end every pod runs, was bound once, every move has ended, and no node holds more than it has.
 
     python -m bench.chaos --rounds 20 --seed 1
 
 Problem: each part survives its own kill in a test of its own, and an installation restarts several at once, in an order nobody wrote down. Choice: a round installs quotas, gangs and
-deployments in random order while scheduler, extender and manager are killed (-9) or paused (-STOP, some seconds) at random; then it waits until all is well, and compares the history of
-the watch with the present. The seed is printed and gives the same order of steps. Limits: the times of kills are the machine's. The API server's own kill is `bench.apifaults`; agents and keepers are in tests/fault/keeper and tests/node.
+deployments in random order, asks for a move of a pod of each deployment, and meanwhile kills (-9) or pauses (-STOP, some seconds) scheduler, extender, manager, rebalancer, credit and
+trace process at random; then it waits until all is well, and compares the history of the watch with the present: moves ended with their reservations used or deleted, and all accounts of credit are zero together.
+The seed is printed and gives the same order of steps. Limits: the times of kills are the machine's. The API server's own kill is `bench.apifaults`; agents and keepers are in tests/fault/keeper and tests/node.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -29,11 +32,14 @@ from bench.churn import START_S, Cluster
 from bench.kube.load import Server, session
 from bench.machine import show
 
-KILLED = ("scheduler", "extender", "manager")
+KILLED = ("scheduler", "extender", "manager", "rebalancer", "credit", "traces")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
 GROUPS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/podgroups"
 QUOTAS = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquotas"
+JOBS = "/apis/scheduling.koordinator.sh/v1alpha1/podmigrationjobs"
+RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 SCHEDULING = "scheduling.sigs.k8s.io/v1alpha1"
+ENDED = ("Succeeded", "Failed")
 MEMBERS = 4
 CPU_M = 50
 
@@ -84,6 +90,25 @@ def steps(rng: random.Random, namespace: str, deployments: int, replicas: int) -
     return [(path.format(namespace), body) for path, body in made]
 
 
+async def ask_for_moves(http: aiohttp.ClientSession, namespace: str, deployments: int, until: float) -> list[str]:
+    """A PodMigrationJob for one pod of each deployment, as soon as it runs. Names of the jobs."""
+    made: list[str] = []
+    for i in range(deployments):
+        name = f"{namespace}-web-{i}"
+        while monotonic() < until:
+            path = f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dweb-{i}"
+            running = [each for each in (await _get(http, path))["items"] if each["status"].get("phase") == "Running"]
+            if running:
+                pod = {"namespace": namespace, "name": running[0]["metadata"]["name"]}
+                body = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob"}
+                spec = {"podRef": pod, "mode": "ReservationFirst", "ttl": "90s"}
+                await _create(http, JOBS, {**body, "metadata": {"name": name}, "spec": spec})
+                made.append(name)
+                break
+            await asyncio.sleep(0.1)
+    return made
+
+
 async def disturb(rng: random.Random, found: Callable[[], dict[str, int]], kills: int, pause_s: float) -> Counter[str]:
     """Kill or pause so many parts, one at a time; a part that is being restarted is passed over. What was done, by "kill NAME" or "pause NAME"."""
     done: Counter[str] = Counter()
@@ -121,15 +146,17 @@ async def a_round(
         for path, body in steps(random.Random(rng.random()), namespace, deployments, replicas):
             await _create(http, path, body)
             await asyncio.sleep(0.02)
+        jobs = await ask_for_moves(http, namespace, deployments, began + within_s)
         done = await disturbing
         while True:
             items = (await _get(http, pods))["items"]
             running = sum(each["status"].get("phase") == "Running" for each in items)
-            if running == wanted:
+            phases, left = await _moves(http, jobs)
+            if running == wanted and not left and set(phases) <= set(ENDED):
                 break
             if monotonic() - began > within_s:
                 raise SystemExit(
-                    f"bench.chaos: {running} of {wanted} pods run after {within_s:g} s ({len(items)} exist; {dict(done)})"
+                    f"bench.chaos: after {within_s:g} s {running} of {wanted} pods run ({len(items)} exist), moves are {dict(Counter(phases))}, {left} of their reservations hold room; {dict(done)}"
                 )
             await asyncio.sleep(0.1)
         took_s = monotonic() - began
@@ -140,7 +167,19 @@ async def a_round(
     wrong += [f"pod {uid} was bound twice" for uid in moved] + overcommitted(nodes, everywhere)
     if wrong:
         raise SystemExit("bench.chaos: " + "; ".join(wrong))
-    return {"pods": wanted, "seconds": took_s, **dict(sorted(done.items()))}
+    return {"pods": wanted, "seconds": took_s, "moved": phases.count("Succeeded"), **dict(sorted(done.items()))}
+
+
+async def _moves(http: aiohttp.ClientSession, names: list[str]) -> tuple[list[str], int]:
+    """The phases of these PodMigrationJobs, and how many of their reservations hold room that nobody uses. A job that was deleted has ended."""
+    jobs = [each for each in (await _get(http, JOBS))["items"] if each["metadata"]["name"] in names]
+    phases = [each.get("status", {}).get("phase", "Pending") for each in jobs]
+    uids = {each["metadata"]["uid"] for each in jobs}  # a reservation of a job has its UID as name
+    held = sum(
+        each["metadata"]["name"] in uids and each.get("status", {}).get("phase") not in ENDED
+        for each in (await _get(http, RESERVATIONS))["items"]
+    )
+    return phases, held
 
 
 def overcommitted(nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -> list[str]:
@@ -155,6 +194,14 @@ def overcommitted(nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -> li
         for node in nodes
         if used[node["metadata"]["name"]] > _milli(node["status"]["allocatable"]["cpu"])
     ]
+
+
+def balances(store: Path) -> tuple[int, int]:
+    """How many accounts a journal of credit has, and the sum of their balances in milli-credits."""
+    arguments = ("credit", "list", "--store", str(store), "--json")
+    listed = subprocess.run([sys.executable, "-m", "cotenant", *arguments], capture_output=True, check=True, timeout=60)
+    found = msgspec.json.decode(listed.stdout)
+    return len(found), sum(each["balance_milli"] for each in found)
 
 
 def _milli(text: str) -> int:
@@ -207,7 +254,7 @@ def main() -> None:
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     rng, rows = random.Random(options.seed), []
     with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(Path(folder), options.nodes, "--manager")
+        cluster = Cluster(Path(folder), options.nodes, "--manager", "--rebalancer", "--credit", "--traces")
         try:
             for number in range(options.rounds):
                 row = asyncio.run(
@@ -220,6 +267,12 @@ def main() -> None:
                 rows.append({"round": number, **row})
         finally:
             cluster.stop()
+        accounts, sum_milli = balances(Path(folder) / "credit.db")
+        if sum_milli:
+            raise SystemExit(
+                f"bench.chaos: {accounts} accounts of credit are {sum_milli} milli-credits together, not 0"
+            )
+    print(f"{accounts} accounts of credit, zero together", file=sys.stderr)
     show(rows, options.json, [f"seed {options.seed}"])
 
 
