@@ -364,8 +364,9 @@ class Cluster:
         return assignments.ledger.shapes.params[[entry.shape for entry in pods]]
 
     def checkpoint(self) -> Undo:
-        """The pods now, to be restored after a simulation (see `tentative`)."""
-        return Undo(self._pods)
+        """The engine now, to be restored after a simulation (see `tentative`); nodes must be as before then."""
+        more = (self._outbox, self._past, self._judging, self._judging.waiting, self._reconsidered)
+        return Undo(self._components, self._pods, more)
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         """Every disruption budget."""
@@ -396,29 +397,24 @@ class Cluster:
         """UID -> node, of nominated pods."""
         return self._components.nominations.nodes()
 
-    def copied(self, now_s: float) -> Cluster:
-        """A cluster of its own with the same facts, for simulations; back-offs begin again, and at most 512 waiting pods come along."""
-        made = self.why.captured(now_s).build({}, {})
-        assert isinstance(made, Cluster)
-        return made
-
     @contextmanager
-    def tentative(self, now_s: float) -> Iterator[Cluster]:
-        """An engine with the same facts in which moves may be simulated: this one, whose pods are restored on exit, or a copy where gangs or reservations
-        keep what cannot be undone. Only for an engine that carries nothing out: its instructions are dropped."""
-        if self.plugins.reservations.names() or self.plugins.gangs.describe_all() or self._outbox or self._pods.answers:
-            yield self.copied(now_s)
-            return
+    def tentative(self, now_s: float) -> Iterator[None]:
+        """Decisions in this context are simulated: the engine is as before on exit. Only for an engine that carries nothing out: its instructions are dropped, also those from before."""
+        self._measured.use_new_priors(now_s)
+        self._outbox.take()
+        nodes, assignments = tuple(self._nodes.values()), self._components.assignments
         undo, drawn = self.checkpoint(), self._rng.bit_generator.state
-        self._rng.bit_generator.state = type(self._rng.bit_generator)(
-            0
-        ).state  # ties as in a copy, alike in every round
+        self._rng.bit_generator.state = type(self._rng.bit_generator)(0).state  # ties are broken alike in every round
+        assignments.hold()
         try:
-            yield self
+            yield
         finally:
+            for node in nodes:
+                if self._nodes.get(node.name) is not node:
+                    self.node_seen(node)
+            undo.restore()
+            assignments.let_go()
             self._rng.bit_generator.state = drawn
-            undo.restore(now_s)
-            self._outbox.take()
 
     # ---- consistency
 

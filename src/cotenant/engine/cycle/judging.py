@@ -65,6 +65,11 @@ class Judging:
         self._placed: set[int] = set()  # shapes placed in this round, if the profile weighs slack
         self.judged = 0  # pods, in all rounds
 
+    @property
+    def waiting(self) -> WaitingPods:
+        """The pods that hold a node without being bound."""
+        return self._waiting
+
     def round(self, most_pods: int, now_s: float) -> None:
         """Wake groups that events may help, then evaluate up to `most_pods` pending pods. The arrays must be up to date."""
         queue = self._components.queue

@@ -131,6 +131,10 @@ class Nominations:
         """uid -> node."""
         return {uid: nomination.node for uid, nomination in self._of.items()}
 
+    def each(self) -> tuple[Nomination, ...]:
+        """The nominations themselves; read only."""
+        return tuple(self._of.values())
+
     def all(self) -> tuple[tuple[str, str, set[str], set[str]], ...]:
         """uid, node, and the victims and the moved pods that still exist."""
         return tuple((uid, n.node, set(n.victims), set(n.moving)) for uid, n in self._of.items())

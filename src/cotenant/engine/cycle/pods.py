@@ -110,10 +110,6 @@ class Pods:
         for each in self._hearing_deletions:
             each.pod_deleted(uid)
 
-    def forget(self, uid: str) -> None:
-        """Accept a removed pod without a node again: that it was on one was simulated."""
-        self._was_assigned.pop(uid, None)
-
     def _changed(self, entry: PodInfo, seen: ObservedPod, now_s: float) -> None:
         before = entry.seen
         if before.node and not seen.node:

@@ -244,6 +244,14 @@ class Encoder:
         self._shape_users[shape] -= 1
         self._unused_shapes += self._shape_users[shape] == 0
 
+    def free_numbers(self) -> tuple[tuple[int, ...], int]:
+        """The free numbers of pods, and one more than the largest that a pod has had; see `offer_numbers`."""
+        return tuple(self._pods.free), len(self._pods)
+
+    def offer_numbers(self, numbers: Sequence[int], before: tuple[tuple[int, ...], int]) -> None:
+        """Give these free numbers to the next pods, and after them those that `before`, a former `free_numbers`, would give."""
+        self._pods.offer(numbers, *before)
+
     def shape_of(self, number: int) -> int:
         """The shape's row of a pod that is not released."""
         return self._pods.shape_of(number)

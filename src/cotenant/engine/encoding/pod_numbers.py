@@ -7,7 +7,9 @@ there.
 
 from __future__ import annotations
 
-from cotenant.model.errors import InvalidInput
+from collections.abc import Sequence
+
+from cotenant.model.errors import InvalidInput, Permanent
 
 
 class PodNumbers:
@@ -55,6 +57,15 @@ class PodNumbers:
         self._pods[number] = None
         self.free.append(number)
         return held[1]
+
+    def offer(self, numbers: Sequence[int], free: Sequence[int], size: int) -> None:
+        """Give these free numbers to the next pods, in this order, and after them the numbers that would follow with this list of free ones and this size. Raises `Permanent` unless
+        these are all that are free."""
+        grown = range(len(self._pods) - 1, size - 1, -1)
+        after = [*grown, *free, *reversed(numbers)]
+        if sorted(after) != sorted(self.free):
+            raise Permanent(f"{len(self.free)} numbers of pods are free, {len(after)} were to be offered")
+        self.free[:] = after
 
     def shape_of(self, number: int) -> int:
         """The shape of a pod that is not released."""

@@ -234,10 +234,6 @@ class Explain:
         gang = self._plugins.gangs.of(entry.seen.uid)
         return frozenset(each.seen.pod.key for each in gang.members.values()) if gang is not None else frozenset()
 
-    def captured(self, now_s: float) -> Captured:
-        """The facts of the engine now, from which a copy can be built. Not for round policies."""
-        return self._captured(None, now_s)
-
     def _captured(self, about: PodInfo | None, now_s: float) -> Captured:
         assert self._make is not None
         return capture(

@@ -72,6 +72,11 @@ class Plugin:
         """Start empty: no pod is known; facts of other kinds are kept."""
         self.host = host
 
+    def snapshot(self) -> Callable[[], None]:
+        """What it remembers now, as a function that puts it back after a simulation (engine/cycle/undo.py). The pods are as before when it is called, the same objects, but came and
+        went through the events below meanwhile. To be overridden by a plugin that remembers more than follows from these events, such as deadlines and what it asked for."""
+        return lambda: None
+
     def join(self, cycle: Cycle) -> None:
         """Join this engine. Called once, before the first event."""
 

@@ -6,7 +6,7 @@ only, each transition with its reason; an illegal change raises with the pod's h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
@@ -94,7 +94,7 @@ class PodInfo:
     since_s: float = 0.0  # of its state
     last_message: str = ""  # what its owner was last told
     holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
-    story: list[tuple[float, State]] = field(default_factory=list)
+    story: tuple[tuple[float, State], ...] = ()  # replaced with every change of the state
 
     @property
     def is_preemptible(self) -> bool:
@@ -115,9 +115,7 @@ class PodInfo:
             )
         self.state = after
         self.since_s = now_s
-        self.story.append((now_s, after))
-        if len(self.story) > REMEMBERED:
-            del self.story[0]
+        self.story = (*self.story[-REMEMBERED + 1 :], (now_s, after))
 
     def lines(self) -> tuple[str, ...]:
         """What happened to it, oldest first."""

@@ -41,12 +41,11 @@ class RoundChoice:
         entries: dict[str, PodInfo],
         replicas: Mapping[str, int],
         rate: Rate,
-        now_s: float,
     ) -> None:
         self.cluster, self.simulator = cluster, simulator
         self.entries = entries  # pods that were considered, by UID
         self.effects: dict[str, PredictedEffect | None] = {}  # of moves, by UID
-        self._limits, self._replicas, self._rate, self._now_s = limits, replicas, rate, now_s
+        self._limits, self._replicas, self._rate = limits, replicas, rate
         self._moved: Counter[str] = Counter()  # by UID of the controller
 
     def admit(self, pod: LoadPod, node: str) -> str:
@@ -77,6 +76,6 @@ class RoundChoice:
         trial = Trial()
         yield trial
         if not trial.kept:
-            undo.restore(self._now_s)
+            undo.restore()
             restore()
             self._moved = moved

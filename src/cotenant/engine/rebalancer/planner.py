@@ -132,17 +132,16 @@ class Planner:
         `moving`: moves under way, which count for the limits. `ended`: moves that ended lately, which a measurement may not show yet. `kept`: reasons against pods, by UID. `rate`: why a workload (UID, replicas, moves
         of it in this round so far) may not be moved again yet; empty = it may. `done`: kinds of moves (`kind_of`) that were made lately.
         """
-        own = self._cluster
         try:
             self._kept, self._rate, self._done = dict(kept or {}), rate, done
             self._expect((*moving, *ended))
-            measured = [n for n in own.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
+            measured = [n for n in self._cluster.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
             if not (self._settings.kinds or self._is_overloaded_somewhere(self._loads(measured))):
                 return self.plan(now_s, moving)  # nothing is simulated
-            with own.tentative(now_s) as self._cluster:
+            with self._cluster.tentative(now_s):
                 return self.plan(now_s, moving)
         finally:
-            self._cluster, self._kept, self._rate = own, {}, lambda workload, replicas, more: ""
+            self._kept, self._rate = {}, lambda workload, replicas, more: ""
             self._done = ()
             self._expect(())
 
@@ -151,14 +150,13 @@ class Planner:
         self, now_s: float, moving: Sequence[MigrationJob], kept: Mapping[str, str]
     ) -> Iterator[tuple[RoundChoice, KindContext]]:
         """Simulate single moves, with those under way and reasons against pods (by UID) counted; the engine and the planner are as before on exit."""
-        own = self._cluster
         try:
             self._kept = dict(kept)
             self._expect(moving)
-            with own.tentative(now_s) as self._cluster:
+            with self._cluster.tentative(now_s):
                 yield self._answers(now_s, moving)
         finally:
-            self._cluster, self._kept = own, {}
+            self._kept = {}
             self._entries.clear()
             self._expect(())
 
@@ -182,7 +180,7 @@ class Planner:
         for job in moving:
             limits.moving(job.pod.uid, job.node, job.pod.namespace, job.note.workload if job.note is not None else "")
         simulator = LandingSimulator(self._cluster, now_s)
-        choice = RoundChoice(self._cluster, limits, simulator, self._entries, self._replicas, self._rate, now_s)
+        choice = RoundChoice(self._cluster, limits, simulator, self._entries, self._replicas, self._rate)
         return choice, KindContext(choice, self._never, self._notes_of, self.takes_part, now_s)
 
     def _expect(self, jobs: Sequence[MigrationJob]) -> None:

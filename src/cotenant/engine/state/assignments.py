@@ -66,6 +66,7 @@ class Assignments:
         self._moved: dict[int, PodInfo] = {}  # by identity: pods whose assignment is not written to the arrays yet
         self._removed: list[PodInfo] = []
         self._sizes_changed = False  # whether half of the median node may differ from the encoder's value
+        self._is_held = False  # nothing is reclaimed: pods that are gone come back
         self._released = 0  # numbers released since shapes were last reclaimed
         self._grown = True  # whether nodes or reclaimed rows may have changed the arrays
         self._adopted_shapes = 0  # `shapes_written` of the encoder when the ledger last adopted its arrays
@@ -196,12 +197,24 @@ class Assignments:
     def _reclaim(self) -> None:
         """Reclaim the rows and bits of shapes without pods, when there are many."""
         unused = self.encoder.reclaimable
+        if self._is_held:
+            return
         if self._released < _RECLAIM_AFTER and 2 * unused <= self.encoder.shape_rows + _MOST_UNUSED:
             return
         self._released = 0
         self.estimates.forget(self.encoder.reclaim().tolist())
         self.verdict_cache.forget()  # verdicts of a reclaimed row must not apply to the shape that gets it next
         self._grown = True
+
+    def hold(self) -> None:
+        """Reclaim nothing until `let_go`: pods that leave meanwhile come back as they were."""
+        self._is_held = True
+        self.narrowing.hold_kinds()
+
+    def let_go(self) -> None:
+        """Reclaim again."""
+        self._is_held = False
+        self.narrowing.let_go()
 
     def update(self, entry: PodInfo, before: ObservedPod) -> None:
         """The pod's claims or holdings changed, or it started to terminate; its shape did not change."""

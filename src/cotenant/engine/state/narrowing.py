@@ -134,6 +134,15 @@ class Narrowing:
         if self.pod_counts.release_kind(kind):
             self.terms.drop(kind)
 
+    def hold_kinds(self) -> None:
+        """Keep the kinds that lose their last pod, until `let_go`."""
+        self.pod_counts.hold_kinds()
+
+    def let_go(self) -> None:
+        """Drop the kinds that have lost their last pod since `hold_kinds`."""
+        for kind in self.pod_counts.let_go():
+            self.terms.drop(kind)
+
     def set_namespace(self, facts: NamespaceFacts) -> None:
         """Set a namespace's labels; no labels for one that was deleted."""
         self.pod_counts.set_namespace(facts.name, facts.labels)

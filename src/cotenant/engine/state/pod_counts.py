@@ -88,6 +88,7 @@ class PodCounts:
         self._ports: dict[tuple[int, str], dict[Count, None]] = {}
         self._replicas: dict[str, Count] = {}  # by controller
         self._namespaces: dict[str, Labels] = {}
+        self._held: dict[PodKind, None] | None = None  # kinds without pods that are kept, while kinds are held
         self._version = 0  # of the terms that residents have, and of namespaces' labels
 
     @property
@@ -139,6 +140,25 @@ class PodCounts:
         kind.pods -= 1
         if kind.pods:
             return False
+        if self._held is not None:
+            self._held[kind] = None
+            return False
+        self._drop(kind)
+        return True
+
+    def hold_kinds(self) -> None:
+        """Keep the kinds that lose their last pod, until `let_go`: their pods may come back, and the queue refers to them."""
+        self._held = {}
+
+    def let_go(self) -> tuple[PodKind, ...]:
+        """Drop the kinds that have lost their last pod since `hold_kinds`, and return them."""
+        dropped = tuple(kind for kind in self._held or () if not kind.pods)
+        self._held = None
+        for kind in dropped:
+            self._drop(kind)
+        return dropped
+
+    def _drop(self, kind: PodKind) -> None:
         del self._kinds[kind.key]
         self._by_index[kind.index] = None
         self._free.append(kind.index)
@@ -148,7 +168,6 @@ class PodCounts:
             del self._kinds_in[kind.pod.namespace]
         for count in kind.own_terms:
             self.release_count(count)
-        return True
 
     def assign(self, kind: PodKind, row: int, change: int = 1, terminating: bool = False) -> None:
         """A pod of the kind was assigned to a row (`change` 1) or unassigned from it (-1)."""

@@ -38,6 +38,10 @@ class GangBackOffs:
         made._of = {key: replace(each) for key, each in self._of.items()}
         return made
 
+    def each(self) -> Iterable[object]:
+        """What it remembers of each gang; read only."""
+        return self._of.values()
+
     def start(self, keys: Iterable[str], first_s: float, now_s: float) -> None:
         """The waiting time of these gangs, which are placed together, is over. `first_s`: the length of a first back-off."""
         keys = tuple(keys)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.framework.jobs import Job
+from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.plugin import Cycle, IsGoing, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group, Verdict
@@ -53,6 +54,11 @@ class Gangs(GangDirectory):
             return made
 
         return make
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        assert self._whole is not None
+        return Memento((self, *self._gangs.values(), self._back_offs, *self._back_offs.each(), self._whole)).restore
 
     def pre_filter(self, pods: Sequence[PodInfo], now_s: float) -> Mapping[int, Refused]:
         """Members of gangs whose `minResources` are not free."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import inf
 
 from cotenant.engine.framework.events import Event
+from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.plugin import Host, Plugin, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
@@ -62,6 +63,23 @@ class Quotas(Plugin):
             return made
 
         return make
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`. Sums follow from the pods' events."""
+        world = self._settled()
+        memento = Memento((self, self._preempting, self._revoking, self._last_statuses))
+        accounts = world.order() if world is not None else None
+
+        def put_back() -> None:
+            rebuilt = self._world is not world
+            if world is not None and not rebuilt:
+                assert accounts is not None
+                world.reorder(*accounts)
+                self._settled()
+            memento.restore()
+            self._is_stale |= rebuilt
+
+        return put_back
 
     # ---- observed objects
 

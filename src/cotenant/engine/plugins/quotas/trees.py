@@ -92,6 +92,27 @@ class QuotaWorld:
             place.held,
         )
 
+    def order(self) -> tuple[dict[str, Account], dict[tuple[str, str], dict[str, Account]]]:
+        """The accounts, and those of the quotas of each tree, in their order."""
+        members = {
+            (tree_id, quota): here.copy() for tree_id, books in self.trees.items() for quota, here in books.members.items()
+        }
+        return self.accounts.copy(), members
+
+    def reorder(
+        self, accounts: dict[str, Account], members: Mapping[tuple[str, str], Mapping[str, Account]]
+    ) -> None:
+        """Restore a former `order` of the same pods, whose accounts may have been made anew."""
+        for uid, account in accounts.items():
+            now = self.accounts[uid]
+            if now is not account:
+                account.node, account.admitted = now.node, now.admitted
+        self.accounts = accounts
+        for (tree_id, quota), before in members.items():
+            here = self.trees[tree_id].members[quota]
+            here.clear()
+            here.update(before)
+
     def settle(self, account: Account) -> None:
         """Set the `accounting` of the account to that of its quota."""
         if not account.quota:

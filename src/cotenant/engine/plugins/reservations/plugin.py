@@ -19,6 +19,7 @@ from math import inf
 
 from cotenant.engine.cycle.access import CycleAccess, GroupPlacer
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
+from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.plugin import Cycle, Host, Plugin, Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Segment
@@ -70,6 +71,11 @@ class Reservations(Plugin):
             return made
 
         return make
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        parts = (self._waiters, self._waiters.index, self._lifecycle, self._preallocating, self._owners, self.for_gangs)
+        return Memento((self, *self._records.values(), *parts)).restore
 
     def join(self, cycle: Cycle) -> None:
         """See `Plugin`."""

@@ -17,7 +17,7 @@ class Waiters:
     """Unassigned pods, and the reservations kept for them."""
 
     def __init__(self) -> None:
-        self._index = Index()
+        self.index = Index()
         self._pods: dict[str, PodInfo] = {}
         self._kept: dict[str, tuple[Record, ...]] = {}  # pod's uid -> reservations; none for most pods
 
@@ -48,7 +48,7 @@ class Waiters:
         """Add a waiting pod."""
         seen = entry.seen
         self._pods[seen.uid] = entry
-        found = tuple(self._index.owned_by(seen))
+        found = tuple(self.index.owned_by(seen))
         if found:
             self._kept[seen.uid] = found
             for record in found:
@@ -64,8 +64,8 @@ class Waiters:
 
     def owners_changed(self, record: Record) -> None:
         """Match a reservation that is new or whose owners have changed."""
-        self._index.remove(record)
-        self._index.add(record)
+        self.index.remove(record)
+        self.index.add(record)
         self._unlink(record)
         record.waiting.clear()
         for pod, entry in self._pods.items():
@@ -75,7 +75,7 @@ class Waiters:
 
     def drop(self, record: Record) -> None:
         """Remove a deleted reservation."""
-        self._index.remove(record)
+        self.index.remove(record)
         self._unlink(record)
 
     def _unlink(self, record: Record) -> None:

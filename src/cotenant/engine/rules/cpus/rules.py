@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Lent, NumaProvider, Rule
 from cotenant.engine.rules.cpus.accounts import Claim, CpuAccount
 from cotenant.engine.rules.cpus.amplification import amplified_column, short_of_amplified
@@ -74,7 +75,7 @@ class Cpus:
     name = NAME
 
     def __init__(self) -> None:
-        self.updates = CpuUpdates(NAME, self.need_of)
+        self.updates = CpuUpdates(NAME, self.need_of, self.snapshot)
         self._by_need = VerdictsByNeed()
         self._nodes = CpuNodes(lambda: self._by_need.forget_alike())
         self._providers = NumaProviders()
@@ -92,6 +93,23 @@ class Cpus:
             return made
 
         return make
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`: which CPUs were chosen, also for pods without a node."""
+        before = self._pods.copy()
+        memento = Memento((*before.values(), self._pods))
+
+        def put_back() -> None:
+            again = [number for number, pod in before.items() if self._pods[number] is not pod]
+            for number in again:
+                self._unassign(number, self._pods[number])
+            memento.restore()
+            for number in again:
+                pod = self._pods[number]
+                if pod.node and pod.claim is not None:
+                    self._nodes.claim(pod.node, number, pod.claim)
+
+        return put_back
 
     # ---- facts about nodes
 

@@ -14,10 +14,13 @@ from cotenant.engine.framework.pod_state import PodInfo
 
 
 class CpuUpdates(Plugin):
-    """Raises topology events and counts inconsistencies. `need_of`: the CPU need of a pod, by its number."""
+    """Raises topology events and counts inconsistencies. `need_of`: the CPU need of a pod, by its number; `snapshot`: that of the rule."""
 
-    def __init__(self, name: str, need_of: Callable[[int], Hashable]) -> None:
+    def __init__(
+        self, name: str, need_of: Callable[[int], Hashable], snapshot: Callable[[], Callable[[], None]]
+    ) -> None:
         self.name = name
+        self._snapshot = snapshot
         self._need_of = need_of
         self._host: Host | None = None
 
@@ -28,6 +31,10 @@ class CpuUpdates(Plugin):
     def attach(self, host: Host) -> None:
         """Set the receiver of events and counts."""
         self._host = host
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        return self._snapshot()
 
     def changed(self) -> None:
         """Wake the pods that were refused for CPUs."""

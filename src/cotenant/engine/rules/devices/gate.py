@@ -5,6 +5,8 @@ Limits: annotation values are validated where they are read (drivers/kube/kinds/
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cotenant.engine.framework.plugin import Host, Plugin
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rules.devices.rules import PLUGIN, DeviceRules
@@ -22,6 +24,10 @@ class DeviceGate(Plugin):
         """Set the receiver of counts."""
         super().attach(host)
         self._rules.nodes.count = host.count
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        return self._rules.snapshot()
 
     def pre_enqueue(self, entry: PodInfo) -> str:
         """The contradiction; empty for none."""

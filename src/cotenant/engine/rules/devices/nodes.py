@@ -8,7 +8,7 @@ object. Limits: states are renumbered when there are too many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -139,6 +139,19 @@ class DeviceNodes:
         if node.overlaps:
             self._compare(node)
         self._drop_if_empty(node)
+
+    def holdings(self) -> dict[str, DeviceLedger]:
+        """The ledger of each node, by name."""
+        return {name: node.ledger for name, node in self.by_name.items()}
+
+    def put_back(self, ledgers: Mapping[str, DeviceLedger]) -> None:
+        """Restore former `holdings`, of the same devices."""
+        for name, ledger in ledgers.items():
+            node = self.by_name.setdefault(name, DeviceNode(name))
+            if node.ledger is not ledger:
+                node.ledger = ledger
+                self._restate(node)
+                self._compare(node)
 
     def _compare(self, node: DeviceNode) -> None:
         found = tuple(overlaps(node.ledger))

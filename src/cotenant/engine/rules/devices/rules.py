@@ -26,6 +26,7 @@ from functools import partial
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Lent, NumaHost, Rule
 from cotenant.engine.rules.devices.lending import judge_lent
 from cotenant.engine.rules.devices.nodes import UNKNOWN, DeviceNodes
@@ -76,6 +77,17 @@ class DeviceRules:
         self._verdicts = VerdictsByAsk(self.nodes)
         self._encoder: Encoder | None = None
         self._host: NumaHost | None = None
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`: which devices were chosen or assumed, also for pods without a node."""
+        memento = Memento((*self._pods.values(), self._pods, self._bare))
+        holdings = self.nodes.holdings()
+
+        def put_back() -> None:
+            memento.restore()
+            self.nodes.put_back(holdings)
+
+        return put_back
 
     # ---- facts about nodes
 

@@ -5,7 +5,7 @@ Choice: row judgements are in the node rule (engine/rules/load/rules.py), events
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin
@@ -26,6 +26,10 @@ class LoadPlugin(Plugin):
         """Wake refused pods when a node can take more than before."""
         super().attach(host)
         self._rules.opened = lambda: host.happened(Event.NODE_LOAD)
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        return self._rules.snapshot()
 
     def pod_arrived(self, entry: PodInfo) -> None:
         """Pass on the start time from the pod's status."""

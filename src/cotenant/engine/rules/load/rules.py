@@ -19,6 +19,7 @@ from math import inf, isnan, nan, nextafter
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Rule
 from cotenant.engine.rules.load.rows import PROD, Ask, LoadRows
 from cotenant.engine.rules.load.views import LoadView, figures, view
@@ -89,6 +90,17 @@ class LoadAware:
             return made
 
         return make
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`: the clock, and since when pods are where they are."""
+        memento = Memento((self, *self._pods.values()))
+
+        def put_back() -> None:
+            now_s, touched = self._now_s, self._stale.copy()
+            memento.restore()
+            self._stale.update(touched if now_s == self._now_s else range(len(self._names)))
+
+        return put_back
 
     # ---- facts about nodes
 

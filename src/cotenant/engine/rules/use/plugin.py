@@ -5,7 +5,7 @@ Choice: row judgements are in the node rule (engine/rules/use/rules.py), events 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin
@@ -31,6 +31,10 @@ class PredictedUsePlugin(Plugin):
     def node_seen(self, node: Node) -> None:
         """A node that offers lent resources switches the rule on."""
         self._rules.node_seen(node)
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`."""
+        return self._rules.snapshot()
 
     def pod_arrived(self, entry: PodInfo) -> None:
         """Pass on the pod's identity and its start time from its status."""

@@ -22,6 +22,7 @@ from math import inf, isnan, nan, nextafter
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.node_rules import Rule
 from cotenant.engine.rules.use.facts import CountedPod, Measured, PodRecord, allocatable_use, size_of
 from cotenant.engine.rules.use.views import Holder, PodUseView, UseView, amount_text
@@ -87,6 +88,10 @@ class PredictedUse:
             return made
 
         return make
+
+    def snapshot(self) -> Callable[[], None]:
+        """See `Plugin`: the clock, and what was measured of pods."""
+        return Memento((self, *self._pods.values(), *self._records.values())).restore
 
     # ---- facts
 
