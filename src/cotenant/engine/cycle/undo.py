@@ -20,8 +20,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 
 _DERIVED = frozenset({"number", "shape", "row", "wanted", "node"})  # given anew by the assignments
 _PLAIN = tuple(each.name for each in fields(PodInfo) if each.name not in _DERIVED)
-_read = attrgetter("number", "node", *_PLAIN)
-_SEEN, _STORY = 2 + _PLAIN.index("seen"), 2 + _PLAIN.index("story")
+_SEEN, _STORY = _PLAIN.index("seen"), _PLAIN.index("story")
 
 
 class Undo:
@@ -32,8 +31,11 @@ class Undo:
         assignments = components.assignments
         assignments.write()
         self._plugins = [plugin.snapshot() for plugin in components.plugins]
-        self._entries = list(pods.by_uid.values())
-        self._before = list(map(_read, self._entries))
+        self._known = pods.by_uid.copy()
+        # columns: a tuple for each of 50,000 pods would cost a pass of the garbage collector
+        self._numbers = [entry.number for entry in self._known.values()]
+        self._nodes = [entry.node for entry in self._known.values()]
+        self._plain = [list(map(attrgetter(name), self._known.values())) for name in _PLAIN]
         self._free = assignments.encoder.free_numbers()
         self._reserved = [(entry, assignments.names[entry.row]) for entry in assignments.reserved.values()]
         queue, nominations = components.queue, components.nominations
@@ -47,29 +49,30 @@ class Undo:
         assignments = self._components.assignments
         for entry in tuple(assignments.reserved.values()):
             assignments.release(entry, freed=False)
-        known = {id(entry) for entry in self._entries}
-        moved = [
-            (entry, before)
-            for entry, before in zip(self._entries, self._before, strict=True)
-            if entry.story is not before[_STORY] or entry.seen is not before[_SEEN] or entry.number != before[0]
-        ]
-        now = {id(entry) for entry in self._pods.by_uid.values()}
-        for entry in [entry for entry in self._pods.by_uid.values() if id(entry) not in known]:
+        moved: list[tuple[PodInfo, str, int]] = []
+        changed: list[tuple[PodInfo, int]] = []
+        columns = (self._plain[_STORY], self._plain[_SEEN], self._numbers, self._nodes)
+        for at, (entry, story, seen, number, node) in enumerate(zip(self._known.values(), *columns, strict=True)):
+            if not (entry.story is story and entry.seen is seen and entry.number == number):
+                moved.append((entry, node, number))
+                changed.append((entry, at))
+            elif not node:  # pods without one may have got messages and attempts
+                changed.append((entry, at))
+        now = self._pods.by_uid
+        leaving = [entry for entry, _, _ in moved if now.get(entry.seen.uid) is entry]
+        leaving += [entry for uid, entry in now.items() if self._known.get(uid) is not entry]
+        for entry in leaving:
             assignments.remove(entry)
-        for entry, _ in moved:
-            if id(entry) in now:
-                assignments.remove(entry)
         assignments.write()
-        for entry, before in zip(self._entries, self._before, strict=True):
-            if _read(entry) != before:
-                for name, value in zip(_PLAIN, before[2:], strict=True):
-                    setattr(entry, name, value)
-        moved.sort(key=lambda each: not each[1][1])  # devices are assumed for pods on nodes first
-        assignments.encoder.offer_numbers([before[0] for _, before in moved], self._free)
-        for entry, before in moved:
+        for entry, at in changed:
+            for name, column in zip(_PLAIN, self._plain, strict=True):
+                setattr(entry, name, column[at])
+        moved.sort(key=lambda each: not each[1])  # those that had a node first
+        assignments.encoder.offer_numbers([number for _, _, number in moved], self._free)
+        for entry, node, _ in moved:
             assignments.add(entry)
-            if before[1]:
-                assignments.assign(entry, before[1])
+            if node:
+                assignments.assign(entry, node)
         assignments.write()
         for entry, node in self._reserved:
             assignments.reserve(entry, node)

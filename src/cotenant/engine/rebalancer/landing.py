@@ -65,10 +65,11 @@ class LandingSimulator:
         seen = pod.seen
         if seen.scheduler not in self._cluster.settings.schedulers:
             return Landing("", f"its scheduler {seen.scheduler} is not simulated")
-        self._offer(frozenset(targets))
+        offered = frozenset(targets)
+        self._offer(offered)
         self._cluster.pod_gone(seen.uid, self._now_s)
         found = self._try(seen)
-        if found.node and found.node not in targets:
+        if found.node and found.node not in offered:
             found = Landing("", f"the scheduler prefers {found.node}, which has no room for its measured use")
         if not found.node:
             self._cluster.pod_gone(copy_of(seen.uid), self._now_s)
@@ -80,11 +81,14 @@ class LandingSimulator:
         self._offer(frozenset(self._nodes))
 
     def _offer(self, targets: frozenset[str]) -> None:
-        for name in sorted(self._open - targets):
+        closing, opening = self._open - targets, targets - self._open
+        for name in sorted(closing):
             self._cluster.node_seen(replace(self._nodes[name], unschedulable=True))
-        for name in sorted((targets & self._nodes.keys()) - self._open):
+        unknown = {name for name in opening if name not in self._nodes}
+        for name in sorted(opening - unknown):
             self._cluster.node_seen(self._nodes[name])
-        self._open = targets & self._nodes.keys()
+        if closing or opening:
+            self._open = targets - unknown if unknown else targets
 
     def _try(self, seen: ObservedPod) -> Landing:
         """Let a pod like this arrive and be placed."""

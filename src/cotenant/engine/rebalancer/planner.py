@@ -136,10 +136,11 @@ class Planner:
             self._kept, self._rate, self._done = dict(kept or {}), rate, done
             self._expect((*moving, *ended))
             measured = [n for n in self._cluster.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
-            if not (self._settings.kinds or self._is_overloaded_somewhere(self._loads(measured))):
-                return self.plan(now_s, moving)  # nothing is simulated
+            loads = self._loads(measured)
+            if not (self._settings.kinds or self._is_overloaded_somewhere(loads)):
+                return self._plan(now_s, moving, measured, loads)  # nothing is simulated
             with self._cluster.tentative(now_s):
-                return self.plan(now_s, moving)
+                return self._plan(now_s, moving, measured, loads)
         finally:
             self._kept, self._rate = {}, lambda workload, replicas, more: ""
             self._done = ()
@@ -197,11 +198,14 @@ class Planner:
 
     def plan(self, now_s: float, moving: Sequence[MigrationJob] = ()) -> Plan:
         """The moves of the next round. The engine is left as it would be after them."""
+        measured = [n for n in self._cluster.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
+        return self._plan(now_s, moving, measured, self._loads(measured))
+
+    def _plan(self, now_s: float, moving: Sequence[MigrationJob], measured: list[Node], loads: NodeLoads) -> Plan:
+        """As `plan`. `measured`: the nodes that take part and have a current measurement, `loads` theirs before anything is simulated."""
         cluster = self._cluster
         nodes = [node for node in cluster.nodes() if self.takes_part(node)]
-        measured = [node for node in nodes if self._is_current(node.name, now_s)]
         pods = len(cluster.assigned())
-        loads = self._loads(measured)
         choice, context = self._answers(now_s, moving)
         simulator = choice.simulator
         kinds = self._settings.kinds

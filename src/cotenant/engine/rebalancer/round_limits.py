@@ -139,4 +139,7 @@ class RoundLimits:
 
 def controller(entry: PodInfo) -> OwnedBy | None:
     """The controller of a pod; None without one."""
-    return next((owner for owner in entry.seen.owned_by if owner.controller), None)
+    for owner in entry.seen.owned_by:
+        if owner.controller:
+            return owner
+    return None

@@ -210,6 +210,7 @@ class _Work:
         self._moves, self._kept = moves, kept
         self._weights = pool.weights_of(nodes.resources)
         self._row = {name: row for row, name in enumerate(nodes.names)}
+        self._names = np.array(nodes.names, dtype=np.object_)
         # What node-level work has sent to a node counts there for production-level work too, but not as production use (as upstream).
 
     def is_over(self, row: int, scope: Scope) -> bool:
@@ -257,7 +258,7 @@ class _Work:
             open_to = targets[(self._room(scope, targets) >= used).all(axis=1)]
             if not len(open_to):
                 return "no underused node has room for its use within the thresholds"
-        landing = self._choice.land(pod, name, [self._nodes.names[each] for each in open_to.tolist()])
+        landing = self._choice.land(pod, name, self._names[open_to].tolist())
         if not landing.node:
             return landing.reason or "the scheduler finds no node for it"
         usage, high = self._view(scope)
