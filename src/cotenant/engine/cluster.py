@@ -12,7 +12,7 @@ was seen on a node is considered on it until its deletion).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 
@@ -38,6 +38,7 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
 from cotenant.engine.state.learned_profiles import ProfileStore
+from cotenant.engine.state.pod_counts import PodKind
 from cotenant.engine.workloads.measured import MeasuredPods
 from cotenant.model.arrays import Float, Int
 from cotenant.model.cluster.interference_profile import InterferenceProfile
@@ -335,6 +336,14 @@ class Cluster:
     def pods_on(self, node: str) -> tuple[PodInfo, ...]:
         """The pods assigned to a node; read only."""
         return tuple(self._components.assignments.residents.get(node, {}).values())
+
+    def alike(self, pods: Iterable[PodInfo]) -> list[list[PodInfo]]:
+        """These pods, in groups that no rule between pods distinguishes."""
+        narrowing = self._components.assignments.narrowing
+        found: dict[PodKind, list[PodInfo]] = {}
+        for entry in pods:
+            found.setdefault(narrowing.kind_of(entry.number), []).append(entry)
+        return list(found.values())
 
     def nodes(self) -> tuple[Node, ...]:
         """Every known node."""

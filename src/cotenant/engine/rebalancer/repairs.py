@@ -1,6 +1,6 @@
 """Moves of pods that violate a hard rule where they are (policy/rebalance/violations).
 
-Choice: pods with rules are collected once; the policy proposes in order, the round's choice answers. Limits: an engine's node that the profile does not select takes no part, neither as source nor as target.
+Choice: pods that may violate a rule are collected once (suspects.py for rules between pods); the policy proposes in order, the round's choice answers. Limits: an engine's node that the profile does not select takes no part, neither as source nor as target.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
 from cotenant.engine.rebalancer.landing import is_copy
 from cotenant.engine.rebalancer.plan import KeptPod, KindPlan
 from cotenant.engine.rebalancer.settings import MoveKinds
+from cotenant.engine.rebalancer.suspects import Suspects
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.violations.anti_affinity import repair_anti_affinity
 from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule
@@ -30,20 +31,31 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
         term.weight is None for each in entries for term in each.seen.pod.anti_affinity
     )
     spreads = Rule.SPREAD in kinds.repairs and any(rule.forbids for each in entries for rule in each.seen.pod.spread)
-    if not (between or spreads):  # others do not depend on pods without rules
-        entries = [*on_nodes, *(each for each in entries if each.node in tainted and each not in on_nodes)]
     namespaces = {facts.name: facts.labels for facts in context.cluster.namespaces()}
-    repair = Repair(nodes, namespaces, {each.seen.uid: each.node for each in entries}, _Noted(context))
-    context.choice.entries.update({each.seen.uid: each for each in entries})
-    pods = [PlacedPod(_brief(each), each.seen.pod, each.node, _rules(each, kinds)) for each in entries]
-    if Rule.NODE_AFFINITY in kinds.repairs:
-        repair_node_affinity(pods, repair)
-    if Rule.NODE_TAINTS in kinds.repairs:
-        repair_taints(pods, repair, kinds.excluded_taints)
+    suspects = Suspects(context.cluster.alike(entries) if between or spreads else (), nodes, namespaces)
     if between:
-        repair_anti_affinity(pods, repair)
+        suspects.anti_affinity()
     if spreads:
-        repair_spread(pods, repair)
+        suspects.spread()
+    by_pods = suspects.pods()
+    by_nodes = on_nodes if Rule.NODE_AFFINITY in kinds.repairs else []
+    if Rule.NODE_TAINTS in kinds.repairs:
+        by_nodes = [*by_nodes, *(each for each in entries if each.node in tainted)]
+    considered = {each.seen.uid: each for each in (*by_nodes, *by_pods)}
+    repair = Repair(nodes, namespaces, {uid: each.node for uid, each in considered.items()}, _Noted(context))
+    context.choice.entries.update(considered)
+    placed = {
+        uid: PlacedPod(_brief(each), each.seen.pod, each.node, _rules(each, kinds)) for uid, each in considered.items()
+    }
+    if Rule.NODE_AFFINITY in kinds.repairs:
+        repair_node_affinity(placed.values(), repair)
+    if Rule.NODE_TAINTS in kinds.repairs:
+        repair_taints(placed.values(), repair, kinds.excluded_taints)
+    between_pods = [placed[each.seen.uid] for each in by_pods]
+    if between:
+        repair_anti_affinity(between_pods, repair)
+    if spreads:
+        repair_spread(between_pods, repair)
     context.moves += [
         FoundMove(each.pod, each.node, each.target, each.rule, each.reason, each.about or each.node, each.aim)
         for each in repair.moves

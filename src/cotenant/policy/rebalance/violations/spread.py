@@ -76,7 +76,7 @@ def repair_spread(pods: Iterable[PlacedPod], repair: Repair) -> None:
     known: dict[Hashable, Eligible] = {}
     for constraint, mine in holders.values():
         assert index is not None
-        key = _eligible_key(mine[0].pod, constraint)
+        key = eligible_key(mine[0].pod, constraint)
         if key not in known:
             known[key] = eligible_nodes(mine[0].pod, constraint, repair.nodes)
         _repair(group_of(constraint, mine, known[key], index, repair), repair)
@@ -132,10 +132,10 @@ def _move_one(group: Group, domain: str, repair: Repair) -> bool:
 
 
 def _key(pod: Pod, constraint: SpreadConstraint) -> Hashable:
-    return (pod.namespace, constraint, _eligible_key(pod, constraint))
+    return (pod.namespace, constraint, eligible_key(pod, constraint))
 
 
-def _eligible_key(pod: Pod, constraint: SpreadConstraint) -> Hashable:
+def eligible_key(pod: Pod, constraint: SpreadConstraint) -> Hashable:
     """What decides which nodes count."""
     affinity = (pod.node_selector, pod.node_affinity.required if pod.node_affinity is not None else None)
     honours = constraint.node_affinity_policy is NodePolicy.HONOR
