@@ -233,6 +233,11 @@ class Cluster:
         """Take over what another engine has measured of equal shapes, and learned of applications; the store is not copied."""
         self._measured.adopt(learned, now_s, profiles)
 
+    def correct(self, now_s: float) -> None:
+        """Correct estimates by the NodeMetrics so far, where a minute has passed. `decide` does it too; an engine that only simulates calls this."""
+        self._measured.use_new_priors(now_s)
+        self._measured.correct(now_s)
+
     def latency_measured(self, numbers: Int, p99_ratio: Float, requests: Int, now_s: float) -> None:
         """The last window of replicas, by number: p99 over objective, and the number of its requests. Replicas worth moving are evicted (`Evict`) where the profile says so."""
         self._measured.latency(numbers, p99_ratio, requests, now_s)

@@ -231,6 +231,14 @@ class Migrations:
             if job.note is not None and (not job.phase.is_final or job.began_evicting_s() >= at_s)
         }
 
+    def begun_by(self, trigger: str) -> set[str]:
+        """UIDs of the known jobs of this trigger that have not ended, or began to evict."""
+        return {
+            job.uid
+            for job in self.jobs.values()
+            if job.trigger == trigger and not (job.phase.is_final and isnan(job.began_evicting_s()))
+        }
+
     def moved_since(self, at_s: float) -> set[str]:
         """UIDs of replacements that jobs placed since this time."""
         return {

@@ -1,7 +1,8 @@
 """Moves for pods whose objective keeps being missed: of the pod, or of a neighbour that is the cause.
 
-Problem: the pod that suffers is often the dearest to move. Choice: the victim and the neighbours that are predicted to press most on it are candidates, in the order of what a move costs (class, priority, QoS, costs); the first is chosen whose landing
-lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes. Which pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their alerts decide and the worst replica is the victim; elsewhere, and where they have no data, the pods' own reports. Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
+Problem: the pod that suffers is often the dearest to move, and few moves are allowed. Choice: the victim and the neighbours that are predicted to press most on it are candidates; of those whose leaving relieves the node by at least half of
+what the best of them does, the first in the order of what a move costs (class, priority, QoS, costs), then the others, whose landing lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes.
+Victims are relieved in the order of the best relief, those of burning budgets first. With an allowance (policy/rebalance/allowance.py) no more pods move than are left of it. Which pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their alerts decide and the worst replica is the victim; elsewhere, and where they have no data, the pods' own reports. Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
 NodeMetrics, whose number of requests is not reported.
 """
 
@@ -15,7 +16,7 @@ import numpy as np
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
 from cotenant.engine.rebalancer.plan import KeptPod, KindPlan
-from cotenant.engine.rebalancer.prediction import predicted_on
+from cotenant.engine.rebalancer.prediction import predicted_on, reliefs
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.settings import MissedObjectives
 from cotenant.model.arrays import Param
@@ -26,6 +27,7 @@ from cotenant.policy.rebalance.objectives import Misses
 from cotenant.policy.rebalance.standings import Evidence, Standings
 
 MISSED = "MissedObjectives"
+_LEAST_OF_BEST = 0.5  # of the best relief: a cheaper move may relieve so much less
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,15 @@ def relieve(
     standings: Standings,
     expires_s: float,
     done: Collection[str],
+    left: int | None = None,
 ) -> None:
-    """Add moves for victims to the context. `done`: kinds of moves, such as `MissedObjectives/POD`, that were made lately."""
+    """Add moves for victims to the context. `done`: kinds of moves, such as `MissedObjectives/POD`, that were made lately; `left`: of the allowance, None = no limit."""
     entries = {each.seen.uid: each for each in context.cluster.every_pod()}
     nodes = context.nodes()
     cases = _cases(context, misses, standings, expires_s, entries)
     keys = {case.uid: entries[case.uid].seen.pod.key for case in cases}
     considered = solved = 0
-    for case in cases:
+    for case in _by_relief(context, settings, cases, entries):
         victim = context.cluster.find(keys[case.uid])  # looked up again: a trial takes pods out and puts them back
         if (
             victim is None
@@ -69,6 +72,9 @@ def relieve(
             continue
         if f"{MISSED}/{case.about}" in done:
             context.kept.append(KeptPod(key, node, "a pod was moved for it less than an hour ago", MISSED))
+            continue
+        if left is not None and solved >= left:
+            context.kept.append(KeptPod(key, node, "the allowance of moves is spent", MISSED))
             continue
         if solved >= settings.most:
             context.kept.append(KeptPod(key, node, f"{settings.most} victims are relieved in a round", MISSED))
@@ -116,6 +122,20 @@ def _cases(
     return list(found.values())
 
 
+def _by_relief(
+    context: KindContext, settings: MissedObjectives, cases: list[_Case], entries: Mapping[str, PodInfo]
+) -> list[_Case]:
+    """Those of budgets that burn, then those of pods that report misses; of each those with the largest predicted relief first, and where nothing is predicted as they are, at the end."""
+
+    def order(case: _Case) -> tuple[bool, float]:
+        victim, best = entries[case.uid], 0.0
+        if victim.node:
+            best = max(reliefs(context.cluster, victim.node, (victim, *_pressing(context, settings, victim))))
+        return case.aim is None, -best
+
+    return sorted(cases, key=order)
+
+
 def _pod_of(context: KindContext, status: ObjectiveStatus, entries: Mapping[str, PodInfo]) -> PodInfo | None:
     """The worst replica, which a status names by namespace/name, by name, or by UID."""
     if not status.worst:
@@ -127,9 +147,12 @@ def _pod_of(context: KindContext, status: ObjectiveStatus, entries: Mapping[str,
 def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodInfo, case: _Case) -> bool:
     node, key, why = victim.node, victim.seen.pod.key, case.why
     targets = [name for name, each in context.nodes().items() if name != node and not each.unschedulable]
-    candidates = [context.load_pod(each) for each in (victim, *_pressing(context, settings, victim))]
+    entries = (victim, *_pressing(context, settings, victim))
+    relief = reliefs(context.cluster, node, entries)
+    candidates = [context.load_pod(each) for each in entries]
+    best = {pod.uid for pod, much in zip(candidates, relief, strict=True) if much >= _LEAST_OF_BEST * max(relief)}
     reasons = []
-    for pod in sorted_pods(candidates, {}, {}):
+    for pod in sorted(sorted_pods(candidates, {}, {}), key=lambda each: each.uid not in best):
         refused = context.admit(pod, node)
         if refused:
             reasons.append(f"{pod.key}: {refused}")

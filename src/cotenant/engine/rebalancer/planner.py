@@ -32,6 +32,7 @@ from cotenant.model.cluster.qos import PriorityClass, effective_class
 from cotenant.model.groups.migration import MigrationJob
 from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, PODS_NAME
+from cotenant.policy.rebalance.allowance import Allowance
 from cotenant.policy.rebalance.loads.low_node_load import LowNodeLoad, RoundResult
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.loads.pools import NodeLoads
@@ -62,9 +63,12 @@ class Planner:
         self._arriving: dict[str, dict[str, Use]] = {}  # the same by target; the replacement's name, or the old pod's
         objectives = settings.kinds.objectives
         self._misses = Misses(objectives.misses) if objectives is not None else None
+        share = objectives.hour_share if objectives is not None else None
+        self._allowance = Allowance(share) if share is not None else None
         self.standings = Standings()  # of ServiceObjectives
         self._moved: Collection[str] = ()  # UIDs of pods that other kinds move in this round
         self._done: Collection[str] = ()  # kinds of moves that were made lately
+        self._begun: Collection[str] = ()  # moves for objectives, as far back as is known
         self._entries: dict[str, PodInfo] = {}  # pods that were considered in this round, by UID
 
     # ---- facts
@@ -73,12 +77,15 @@ class Planner:
         """A node's measurement."""
         self._metrics[metric.node] = (metric, now_s)
         if self._misses is not None and not isnan(metric.age_s):
+            uids, ratios = [], []
             for key, measured in (metric.pods or {}).items():
-                entry = self._cluster.find(key) if measured.signals.latency_p99_ms is not None else None
+                p99_ms = measured.signals.latency_p99_ms
+                entry = self._cluster.find(key) if p99_ms is not None else None
                 if entry is not None and entry.node == metric.node and entry.seen.pod.objective_p99_ms is not None:
-                    assert measured.signals.latency_p99_ms is not None
-                    ratio = measured.signals.latency_p99_ms / entry.seen.pod.objective_p99_ms
-                    self._misses.window(entry.seen.uid, ratio, now_s - metric.age_s)
+                    assert p99_ms is not None
+                    uids.append(entry.seen.uid)
+                    ratios.append(p99_ms / entry.seen.pod.objective_p99_ms)
+            self._misses.windows(uids, ratios, now_s - metric.age_s)
 
     def metric_gone(self, node: str) -> None:
         """A node is no longer measured."""
@@ -93,6 +100,11 @@ class Planner:
         self._raw[node] = amounts
 
     # ---- a round
+
+    @property
+    def cluster(self) -> Cluster:
+        """The engine that rounds are simulated in."""
+        return self._cluster
 
     @property
     def replicas(self) -> Mapping[str, int]:
@@ -126,14 +138,15 @@ class Planner:
         kept: Mapping[str, str] | None = None,
         rate: Rate = lambda workload, replicas, more: "",
         done: Collection[str] = (),
+        begun: Collection[str] = (),
     ) -> Plan:
         """As `plan`; the engine is restored afterwards.
 
         `moving`: moves under way, which count for the limits. `ended`: moves that ended lately, which a measurement may not show yet. `kept`: reasons against pods, by UID. `rate`: why a workload (UID, replicas, moves
-        of it in this round so far) may not be moved again yet; empty = it may. `done`: kinds of moves (`kind_of`) that were made lately.
+        of it in this round so far) may not be moved again yet; empty = it may. `done`: kinds of moves (`kind_of`) that were made lately. `begun`: names of the moves for objectives that are known, which count for their allowance.
         """
         try:
-            self._kept, self._rate, self._done = dict(kept or {}), rate, done
+            self._kept, self._rate, self._done, self._begun = dict(kept or {}), rate, done, begun
             self._expect((*moving, *ended))
             measured = [n for n in self._cluster.nodes() if self.takes_part(n) and self._is_current(n.name, now_s)]
             loads = self._loads(measured)
@@ -143,7 +156,7 @@ class Planner:
                 return self._plan(now_s, moving, measured, loads)
         finally:
             self._kept, self._rate = {}, lambda workload, replicas, more: ""
-            self._done = ()
+            self._done = self._begun = ()
             self._expect(())
 
     @contextmanager
@@ -213,8 +226,10 @@ class Planner:
         if kinds.repairs:
             repair_violations(context, kinds)
         if kinds.objectives is not None and self._misses is not None:
-            self._misses.keep({entry.seen.uid: entry for entry in cluster.every_pod()})
-            relieve(context, kinds.objectives, self._misses, self.standings, self._settings.expires_s, self._done)
+            every = {entry.seen.uid: entry for entry in cluster.every_pod()}
+            self._misses.keep(every)
+            left = self._allowed(every.values(), now_s)
+            relieve(context, kinds.objectives, self._misses, self.standings, self._settings.expires_s, self._done, left)
         moves = self._others(context, 0, now_s)
         loads = self._loads(measured) if moves else loads
         self._moved = context.moved
@@ -253,6 +268,13 @@ class Planner:
             tuple(context.kinds),
             tuple(context.rooms),
         )
+
+    def _allowed(self, pods: Collection[PodInfo], now_s: float) -> int | None:
+        """How many pods may be moved for objectives now; None = no limit."""
+        if self._allowance is None:
+            return None
+        created = [each.seen.created_s for each in pods if each.seen.pod.objective_p99_ms is not None]
+        return self._allowance.left(created, self._begun, now_s)
 
     def _others(self, context: KindContext, first: int, now_s: float) -> tuple[PlannedMove, ...]:
         """The moves of the other kinds from number `first` on, with the use of both nodes before and after each."""

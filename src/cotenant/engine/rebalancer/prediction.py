@@ -14,7 +14,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.plan import PredictedEffect
 from cotenant.model.arrays import Float, Param
 from cotenant.model.resources import CPU_NAME
-from cotenant.policy.interference.predicted import objective_use, violation
+from cotenant.policy.interference.predicted import objective_use, shortfall, violation
 
 
 def predicted_on(cluster: Cluster, node: str, pods: Sequence[PodInfo]) -> Float:
@@ -34,6 +34,18 @@ def predicted_on(cluster: Cluster, node: str, pods: Sequence[PodInfo]) -> Float:
         allowance,
         knobs.smt_loss,
     )
+
+
+def reliefs(cluster: Cluster, node: str, candidates: Sequence[PodInfo]) -> list[float]:
+    """By how much the predicted shortfall of the node's pods falls if each of these pods of it left, its own with it; in requested cores. A bound of what its move can gain."""
+    pods = list(cluster.pods_on(node))
+    cores = np.array([each.seen.pod.requests.get(CPU_NAME) / 1000.0 for each in pods])
+    now = shortfall(predicted_on(cluster, node, pods), cores)
+    found = []
+    for candidate in candidates:
+        stay = [row for row, each in enumerate(pods) if each is not candidate]
+        found.append(now - shortfall(predicted_on(cluster, node, [pods[row] for row in stay]), cores[stay]))
+    return found
 
 
 def effect_of(cluster: Cluster, moved: PodInfo, node: str, target: str) -> PredictedEffect | None:

@@ -29,6 +29,11 @@ def objective_use(
     return np.where(known, excess / np.where(known, allowance, 1.0), np.nan)
 
 
+def shortfall(used: Float, cores: Float) -> float:
+    """Requested cores whose objectives are exceeded, each by how far, at most one tolerance: a pod that misses by more than that misses no more. Pods without a prediction count nothing."""
+    return float(np.nansum(cores * np.clip(used - 1.0, 0.0, 1.0))) if len(used) else 0.0
+
+
 def violation(used: Float) -> float:
     """Total by which objectives are exceeded, in units of what each pod tolerates; pods without a prediction count nothing."""
     return float(np.nansum(np.maximum(used - 1.0, 0.0))) if len(used) else 0.0

@@ -7,7 +7,7 @@ with hysteresis: a victim whose pods were moved is left alone for `rest_s`. Limi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,14 +41,20 @@ class Misses:
         self.settings = settings
         self._pods: dict[str, _Evidence] = {}
 
-    def window(self, uid: str, p99_ratio: float, measured_s: float, requests: int = REQUESTS) -> None:
-        """A window of a pod: p99 over objective, and when it was measured; a window that was counted is not counted again."""
-        known = self._pods.setdefault(uid, _Evidence())
-        if measured_s <= known.updated_s:
-            return
-        before, ratio, number = np.array([known.value]), np.array([p99_ratio]), np.array([requests])
-        known.value = float(evidence(before, ratio, number, self.settings.noise)[0])
-        known.ratio, known.updated_s = p99_ratio, measured_s
+    def window(self, uid: str, p99_ratio: float, measured_s: float) -> None:
+        """A window of a pod; see `windows`."""
+        self.windows((uid,), (p99_ratio,), measured_s)
+
+    def windows(
+        self, uids: Sequence[str], p99_ratio: Sequence[float], measured_s: float, requests: int = REQUESTS
+    ) -> None:
+        """A window of each of these pods: p99 over objective, and when it was measured; a window that was counted is not counted again."""
+        known = [self._pods.setdefault(uid, _Evidence()) for uid in uids]
+        new = [(each, ratio) for each, ratio in zip(known, p99_ratio, strict=True) if measured_s > each.updated_s]
+        before, ratios = np.array([each.value for each, _ in new]), np.array([ratio for _, ratio in new])
+        values = evidence(before, ratios, np.full(len(new), requests), self.settings.noise)
+        for (each, ratio), value in zip(new, values.tolist(), strict=True):
+            each.value, each.ratio, each.updated_s = value, ratio, measured_s
 
     def last(self, uid: str) -> tuple[float, float] | None:
         """p99 over objective of the pod's last window, and when it was measured; None where none is known."""

@@ -73,6 +73,7 @@ class _MissedObjectives(_Scoped, frozen=True):
     least_gain: float = 0.1
     max_victims: int = 4
     rest_seconds: float = 3600.0
+    max_percent_per_hour: float | None = None
 
 
 def read_kinds(names: Collection[str], args: Mapping[str, tuple[str, dict[str, Any]]]) -> MoveKinds:
@@ -153,9 +154,15 @@ def _missed(given: _MissedObjectives, field: str) -> MissedObjectives:
     for name, value in (("leastGain", given.least_gain), ("restSeconds", given.rest_seconds)):
         if value < 0:
             raise InvalidInput(f"{field}.{name}", value, "0 or more")
+    share = given.max_percent_per_hour
+    if share is not None and not 0 < share <= 100:
+        raise InvalidInput(
+            f"{field}.maxPercentPerHour", share, "more than 0, at most 100 percent of the pods with an objective"
+        )
     windows = positive(given.windows, f"{field}.windows")
     return MissedObjectives(
         MissSettings(float(windows), least_gain=given.least_gain, rest_s=given.rest_seconds),
         positive(given.max_victims, f"{field}.maxVictims"),
+        hour_share=None if share is None else share / 100.0,
         scope=_scope(given, field),
     )

@@ -28,12 +28,12 @@ from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.engine.migration.instructions import CreateJob, EvictPod, Instruction, PodFacts, WriteStatus
 from cotenant.engine.migration.migrations import Migrations
 from cotenant.engine.rebalancer.arbiter import ClusterArbiter
-from cotenant.engine.rebalancer.jobs import job_of
 from cotenant.engine.rebalancer.plan import Plan, PlannedMove
 from cotenant.engine.rebalancer.purposes import Purposes
 from cotenant.engine.rebalancer.requested import RequestedMoves
 from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
+from cotenant.engine.rebalancer.rounds import moved_lately, plan_round
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step
@@ -54,7 +54,6 @@ from cotenant.services.rebalancer.writing import carry_out, keep_room
 
 LISTEN = Address("127.0.0.1", 10264)
 COMPONENT = "cotenant-rebalancer"
-STAYS_S = 3600.0  # a replacement is not moved again within this time
 _LONGEST_SLEEP_S = 5.0
 _LEAST_KEPT_S = 300.0  # for which room is kept for a pod that waits
 _POLICIES = {each.value: each for each in EvictPolicy}
@@ -122,7 +121,7 @@ class RebalancerProcess:
             self._pod,
             lambda node, resource: reading.planner.percent(node, resource, kube.now()),
             acting.migration,
-            RequestedMoves(reading.planner, self._moved_lately),
+            RequestedMoves(reading.planner, lambda now_s: moved_lately(self.migrations, now_s)),
             Purposes(reading.cluster, reading.planner),
         )
         self._scales = Scales(self.client)
@@ -178,6 +177,7 @@ class RebalancerProcess:
                 self.kube.heartbeat.beat()
                 self.kube.awake()
                 now_s = self.kube.now()
+                self.reading.cluster.correct(now_s)
                 if now_s >= due_s:
                     due_s = now_s + self._settings.acting.interval_s
                     await self._round()
@@ -201,39 +201,20 @@ class RebalancerProcess:
         await self._scales.read(self.reading.cluster, self.reading.planner)
         wrong = self.reading.read_raw_allocatable()
         now_s = self.kube.now()
-        unfinished = self.migrations.unfinished()
-        kept = {job.pod.uid: f"job {job.name} moves it already" for job in unfinished}
-        kept |= self._moved_lately(now_s)
-        objectives = self._settings.kinds.objectives
         began_s = time.process_time()
-        plan = self.reading.planner.plan_beside(
-            now_s,
-            unfinished,
-            self.migrations.ended_since(now_s - self._settings.expires_s),
-            kept,
-            lambda workload, replicas, more: self.migrations.rate(workload, replicas, more, now_s),
-            self.migrations.kinds_since(now_s - (objectives.misses.rest_s if objectives is not None else 0.0)),
-        )
+        plan, intents = plan_round(self.reading.planner, self.migrations, self._settings, now_s)
         self.rounds.seconds = time.process_time() - began_s
         planned_s = self.kube.now()
         self.rounds.number += 1
         self.rounds.planned += len(plan.moves)
         self.rounds.last = plan
-        for each in wrong:
-            _log.warning("%s", each)
-        resting = self.migrations.resting(now_s)
+        for what in wrong:
+            _log.warning("%s", what)
         kept_rooms: dict[str, bool] = {}
-        for move in plan.moves:
-            entry = self.reading.cluster.find(move.pod)
-            if entry is None or entry.seen.uid != move.uid:
-                continue
-            owner = controller(entry)
-            replicas = self.reading.planner.replicas.get(owner.uid, 1) if owner is not None else 1
-            job = job_of(move, owner.uid if owner is not None else "", replicas, self._settings.acting, now_s)
-            assert job.note is not None
-            if job.note.kind in resting:
-                left_s = resting[job.note.kind] - now_s
-                _log.info("%s is not moved: moves of %s did not help, none for %.0f s", move.pod, job.note.kind, left_s)
+        for each in intents:
+            move = each.move
+            if each.stays:
+                _log.info("%s is not moved: %s", move.pod, each.stays)
             elif not self._options.acts:
                 _log.info("dry run: %s would move from %s to %s: %s", move.pod, move.node, move.target, move.reason)
             elif not await self._keep_rooms(plan, move, kept_rooms):
@@ -241,7 +222,7 @@ class RebalancerProcess:
             else:
                 _log.info("%s moves from %s to %s: %s", move.pod, move.node, move.target, move.reason)
                 self.rounds.created += 1
-                self._start(CreateJob(job))
+                self._start(CreateJob(each.job))
         if self._spans is not None:
             self._spans.planned(plan, begun_s, now_s, planned_s, self.kube.now(), self.rounds.created - created)
 
@@ -330,10 +311,6 @@ class RebalancerProcess:
             self.kube.events.record(MIGRATION_JOBS, job.name, job.uid, WARNING, job.status_reason, job.message)
 
     # ---- look-ups
-
-    def _moved_lately(self, now_s: float) -> dict[str, str]:
-        """Replacements that are not moved again yet, by UID."""
-        return dict.fromkeys(self.migrations.moved_since(now_s - STAYS_S), "it was moved less than an hour ago")
 
     def _pod(self, key: str) -> PodFacts | None:
         entry = self.reading.cluster.find(key)

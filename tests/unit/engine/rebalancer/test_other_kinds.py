@@ -317,3 +317,41 @@ def test_without_a_prediction_the_victim_itself_moves() -> None:
     measure(world)
     (move,) = world.plan().moves
     assert move.pod == "default/victim"
+
+
+def test_the_move_that_relieves_most_comes_first_and_no_more_are_made_than_the_allowance_has_left() -> None:
+    def two_victims(share: float | None) -> World:
+        """On `a` one service suffers little, on `c` two suffer much from one batch pod."""
+        world = World(MoveKinds(objectives=MissedObjectives(hour_share=share)))
+        for name in "abcd":
+            world.node(name)
+        prod: dict[str, Any] = {"qos": QoSClass.LS, "priority_class": PriorityClass.PROD, "priority": 9000}
+        for name, node, allowance in (("little", "a", 0.6), ("much", "c", 0.3), ("more", "c", 0.3)):
+            service = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=allowance)
+            world.pod(name, node, 1000, estimate=service, objective_p99_ms=10.0, **prod)
+        press = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=600.0)
+        for node in "ac":
+            world.pod(f"batch-{node}", node, 4000, estimate=press, priority_class=PriorityClass.BATCH, priority=5000)
+        for window in range(4):
+            for node, names, p99_ms in (("a", ("little",), 40.0), ("c", ("much", "more"), 20.0)):
+                slow = MeasuredPod(Use(1000, GIB), PriorityClass.PROD, PodSignals(latency_p99_ms=p99_ms))
+                metric = NodeMetric(node, 0.0, use=Use(6000, GIB), pods={f"default/{each}": slow for each in names}, system=Use())  # fmt: skip
+                world.planner.metric_seen(metric, NOW - 30.0 + 10 * window)
+        return world
+
+    assert two_victims(None).plan().moves[0].pod == "default/batch-c", "though little misses by more"
+    limited = two_victims(1 / 24 / 3)  # of three services: one a day
+    found = limited.plan()
+    assert [move.pod for move in found.moves] == ["default/batch-c"]
+    assert [each.reason for each in found.kept if each.pod == "default/little"] == ["the allowance of moves is spent"]
+    assert not limited.plan(begun={"that move"}).moves
+
+
+def test_a_dearer_pod_moves_where_the_cheaper_one_relieves_too_little() -> None:
+    world = missing()
+    measure(world)
+    big = Estimate(4.0, GIB, sensitivity=0.0, pressure=1.0)
+    world.pod("batch", "a", 500, estimate=Estimate(0.4, GIB, sensitivity=0.1, pressure=1.0, duration_s=600.0), priority_class=PriorityClass.BATCH, priority=5000)  # fmt: skip
+    world.pod("tenant", "a", 4000, estimate=big, objective_p99_ms=10.0, labels=Labels.of({"app": "y"}), qos=QoSClass.LS, priority_class=PriorityClass.PROD, priority=8000)  # fmt: skip
+    (move,) = world.plan().moves
+    assert (move.pod, move.target) == ("default/tenant", "b")

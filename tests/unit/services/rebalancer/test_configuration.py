@@ -174,7 +174,7 @@ profiles:
   - {name: RemovePodsViolatingInterPodAntiAffinity, args: {labelSelector: {matchLabels: {app: web}}}}
   - {name: HighNodeUtilization, args: {thresholds: {cpu: 20}, numberOfNodes: 1, evictableNamespaces: {exclude: [a]}}}
   - {name: Defragmentation, args: {waitsSeconds: 30, maxPodsMoved: 2}}
-  - {name: MissedObjectives, args: {windows: 5, leastGain: 0.3}}
+  - {name: MissedObjectives, args: {windows: 5, leastGain: 0.3, maxPercentPerHour: 0.2}}
 """
 
 
@@ -192,6 +192,7 @@ def test_the_other_kinds_of_moves() -> None:
     assert kinds.defragmentation == Defragmentation(30.0, 2)
     assert kinds.objectives is not None
     assert (kinds.objectives.misses.windows, kinds.objectives.misses.least_gain) == (5.0, 0.3)
+    assert kinds.objectives.hour_share == 0.002
     assert not parse_settings(text(), "f").kinds
 
 
@@ -202,6 +203,7 @@ def test_the_other_kinds_of_moves() -> None:
         ("waitsSeconds: 30", "waitsSeconds: -1", "waitsSeconds: -1.0: expected 0 or more seconds"),
         ("thresholds: {cpu: 20}", "thresholds: {cpu: 120}", "thresholds.cpu: 120"),
         ("excludedTaints: [dedicated, team=x]", "includePreferNoSchedule: true", "includePreferNoSchedule: True: expected false"),
+        ("maxPercentPerHour: 0.2", "maxPercentPerHour: 0", "maxPercentPerHour: 0.0: expected more than 0, at most 100 percent"),
         ("maxPodsMoved", "maxPodMoved", "did you mean maxPodsMoved?"),
         ("{name: MissedObjectives}", "{name: PodLifeTime}", "deschedule.enabled[3].name: PodLifeTime: expected RemovePodsViolatingNodeAffinity or"),
     ],
