@@ -66,3 +66,8 @@ def test_what_cannot_run_is_refused(spec: RunSpec) -> None:
             scenario("takeover").check(replace(spec, policy=policy))
     with pytest.raises(InvalidInput, match="colocation"):
         scenario("takeover").explain(spec, "1")
+    assert spec.file is not None
+    short = spec.file.with_name("short.yaml")
+    short.write_text("base: takeover\nnodes: 16\nhorizon_h: 3\n")
+    with pytest.raises(InvalidInput, match=r"horizon_h: 3\.0: expected at least 3\.5 hours"):
+        scenario("takeover").check(replace(spec, file=short))

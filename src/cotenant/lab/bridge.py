@@ -21,17 +21,21 @@ from cotenant.engine.cycle.score_parts import Seen, table
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Unschedulable
 from cotenant.engine.framework.settings import Settings
+from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.engine.rehearsal import rehearse
 from cotenant.lab.lending import Lending
 from cotenant.lab.offered import SCHEDULER, OfferedPods, nodes_of, offering
+from cotenant.lab.rebalancing import LabRebalancer, Shapes
 from cotenant.lab.world.config import WorldConfig
 from cotenant.lab.world.offer import Offer
 from cotenant.lab.world.state import MEMORY
 from cotenant.lab.world.world import Measured, World
 from cotenant.model.arrays import Float, Int, Report
 from cotenant.model.cluster.interference_profile import InterferenceProfile
+from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.decisions.record import Candidate, DecisionRecord
-from cotenant.model.errors import Permanent
+from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile
 
@@ -74,8 +78,9 @@ class Bridge:
         rng: np.random.Generator,
         watched: int = -1,
         lending: Lending | None = None,
+        rebalancing: RebalancerSettings | None = None,
     ) -> None:
-        """`watched`: the pod of the offer whose latest decision record is kept in `record`. `lending`: what nodes offer to batch, which then requests that."""
+        """`watched`: the pod of the offer whose latest decision record is kept in `record`. `lending`: what nodes offer to batch, which then requests that. `rebalancing`: of a rebalancer beside the scheduler."""
         self.world = world
         self.offer = offer
         self.config = config
@@ -100,10 +105,11 @@ class Bridge:
         self._number = np.full(len(offer.shape), -1, dtype=np.int64)  # the engine's, of each pod's current attempt
         self._pod: dict[str, int] = {}  # uid -> pod of the offer
         self._held: list[tuple[float, int]] = []  # heap of (time when it is created again, pod)
+        self.rebalancer = self._rebalancer(rebalancing)
         if watched >= 0 and isinstance(policy, PlacementProfile):
             self.engine.observe(self)
         for node in self._nodes:
-            self.engine.node_seen(node)
+            self._show(node)
 
     def judging(self, seen: Seen) -> None:
         """Keep the scores of the best nodes for the watched pod, before it is placed (`ScoreListener`)."""
@@ -126,34 +132,65 @@ class Bridge:
                 self._report(now)
             if self.engine.next_s() <= now:
                 self._decide(now)
+            if self.rebalancer is not None:
+                self._evict(self._running([self._pod[uid] for uid in self.rebalancer.step(now)]), now)
             self._now_s = now + ROUND_S
             self._advance(self._now_s)
 
-    def take_over(self, policy: PlacementProfile | RoundPolicy, rng: np.random.Generator) -> None:
-        """Replace the scheduler, as an installation in a running cluster does.
+    def take_over(
+        self,
+        policy: PlacementProfile | RoundPolicy,
+        rng: np.random.Generator,
+        rebalancing: RebalancerSettings | None = None,
+    ) -> None:
+        """Replace the scheduler, as an installation in a running cluster does, with or without a rebalancer.
 
-        The new engine is given the nodes and pods that an API server has, assigned ones with their node. It has measured and learned nothing.
+        The new engines are given the nodes and pods that an API server has, assigned ones with their node. They have measured and learned nothing.
         """
         self.policy = policy
         self.engine = Cluster(policy, rng, SETTINGS)
+        self.rebalancer = self._rebalancer(rebalancing)
         for row, node in enumerate(self._nodes):
-            self.engine.node_seen(replace(node, ready=row not in self._down))
+            self._show(replace(node, ready=row not in self._down))
         pods = sorted(self._pod.values())
         rows, _ = self.world.assigned(np.array(pods, dtype=np.int64))
         for pod, row, ready_s in zip(pods, rows.tolist(), self.world.ready_s(pods).tolist(), strict=True):
             seen = self._offered.created(pod, ready_s)
             if row >= 0:
                 seen = replace(seen, node=self._names[row])
-            self.engine.pod_seen(seen, self._now_s)
-            self._number[pod] = self.engine.number_of(seen.uid)
+            self._see(pod, seen, self._now_s)
+
+    def _rebalancer(self, settings: RebalancerSettings | None) -> LabRebalancer | None:
+        """A new one, which has seen nothing yet."""
+        if settings is None:
+            return None
+        if not isinstance(self.policy, PlacementProfile):
+            raise InvalidInput("policy", self.policy.name, "a profile: a rebalancer simulates single placements")
+        shapes = Shapes(self.offer.is_service.tolist(), self.offer.pods.tolist())
+        return LabRebalancer(self.policy, SETTINGS, settings, shapes, self.config.replica_start_s, self._now_s)
+
+    def _show(self, node: Node) -> None:
+        """Let the engines see a node."""
+        self.engine.node_seen(node)
+        if self.rebalancer is not None:
+            self.rebalancer.node_seen(node)
+
+    def _see(self, pod: int, seen: ObservedPod, now_s: float) -> None:
+        """Let the engines see a pod that was created, on its node where it has one."""
+        self.engine.pod_seen(seen, now_s)
+        self._number[pod] = self.engine.number_of(seen.uid)
+        if self.rebalancer is not None:
+            self.rebalancer.pod_seen(seen, int(self.offer.shape[pod]), now_s)
 
     def _report(self, now_s: float) -> None:
         """Pass on the reports of nodes and the measurements of agents, once a minute."""
         reports = self.world.reports()
         self.engine.report_all(self._names, reports)
-        if self._lending is None and not self.engine.wants_measurements:
+        if self._lending is None and self.rebalancer is None and not self.engine.wants_measurements:
             return
         measured = self.world.measured()
+        if self.rebalancer is not None:
+            self.rebalancer.measured(measured, self._names, self._uid, now_s)
         if self._lending is not None:
             self._lend(self._lending, measured, reports[:, Report.REPORTED_AT], now_s)
         if not self.engine.wants_measurements:
@@ -181,7 +218,7 @@ class Bridge:
         present = (rows[there], lending.key_of(replicas[there], attempts[there]))
         for row in lending.step(reported_s, sample, present, now_s).tolist():
             self._nodes[row] = offering(self._nodes[row], lending.lent[row])
-            self.engine.node_seen(replace(self._nodes[row], ready=row not in self._down))
+            self._show(replace(self._nodes[row], ready=row not in self._down))
 
     def _decide(self, now_s: float) -> None:
         """Run one scheduling round and carry out its instructions."""
@@ -190,10 +227,22 @@ class Bridge:
         elapsed_s = perf_counter() - start
         pods, rows, evicted = self._carry_out(instructions, now_s)
         self.timing.note(elapsed_s, self.engine.judged - judged, len(pods))
-        if evicted:
-            self.world.evict(np.array(evicted, dtype=np.int64))
+        self._evict(evicted, now_s)
         if pods:
             self.world.start(np.array(pods, dtype=np.int64), np.array(rows, dtype=np.int64))
+
+    def _running(self, pods: list[int]) -> list[int]:
+        """Those on a node: a node without memory evicts a pod that a start of this moment left no room for, and reports it later."""
+        return [
+            pod
+            for pod, row in zip(pods, self.world.assigned(np.array(pods, dtype=np.int64))[0], strict=True)
+            if row >= 0
+        ]
+
+    def _evict(self, pods: list[int], now_s: float) -> None:
+        self.moves += [(now_s, pod) for pod in pods]
+        if pods:
+            self.world.evict(np.array(pods, dtype=np.int64))
 
     def _carry_out(self, instructions: tuple[Instruction, ...], now_s: float) -> tuple[list[int], list[int], list[int]]:
         """Pods to start, the rows to start them on, and pods to evict."""
@@ -209,11 +258,12 @@ class Bridge:
                     if not self.engine.sending(uid, now_s):
                         raise Permanent(f"pod {uid} was bound and unassigned in one round")
                     self.engine.bound(uid, now_s)
+                    if self.rebalancer is not None:
+                        self.rebalancer.bound(uid, node, now_s)
                     if pod == self._watched:
                         self._keep_record(record)
                 case Evict(victim=victim):
                     evicted.append(self._pod[victim.uid])
-                    self.moves.append((now_s, evicted[-1]))
                 case Unschedulable(uid=uid, record=record):
                     if self._pod[uid] == self._watched:
                         self._keep_record(record)
@@ -235,7 +285,7 @@ class Bridge:
             self._remove(pod, until_s)
         for row in events.nodes_down.tolist():
             self._down.add(row)
-            engine.node_seen(replace(self._nodes[row], ready=False))
+            self._show(replace(self._nodes[row], ready=False))
         outgrown = events.cause == MEMORY
         for i, pod in enumerate(events.evicted.tolist()):
             if outgrown[i]:
@@ -244,7 +294,7 @@ class Bridge:
             heappush(self._held, (float(events.hold_until_s[i]), pod))
         for row in events.nodes_up.tolist():
             self._down.discard(row)
-            engine.node_seen(self._nodes[row])
+            self._show(self._nodes[row])
         self._arrive(events.ready, events.ready_s, until_s)
         while self._held and self._held[0][0] <= until_s:
             held_until_s, pod = heappop(self._held)
@@ -260,10 +310,15 @@ class Bridge:
         self._pod[seen.uid] = pod
         if pod == self._watched:
             self._pod_of_key = {seen.pod.key: pod}
-        self.engine.pod_seen(seen, now_s)
-        self._number[pod] = self.engine.number_of(seen.uid)
+        room = self.rebalancer.room_for(seen, int(self.offer.shape[pod])) if self.rebalancer is not None else ""
+        if room:
+            self.world.start(np.array([pod]), np.array([self._rows[room]]))
+            seen = replace(seen, node=room, phase=Phase.RUNNING, started_s=now_s)
+        self._see(pod, seen, now_s)
 
     def _remove(self, pod: int, now_s: float) -> None:
         uid = self._uid[pod]
         del self._pod[uid]
         self.engine.pod_gone(uid, now_s)
+        if self.rebalancer is not None:
+            self.rebalancer.pod_gone(uid, now_s)

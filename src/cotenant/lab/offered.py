@@ -23,7 +23,7 @@ from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_N
 
 SCHEDULER = "cotenant"
 _MOST_PODS = 1_000_000  # a node's limit, never reached
-_OBJECTIVE_MS = 100.0  # marks a service; decisions use the estimate's allowance
+OBJECTIVE_MS = 100.0  # marks a service; decisions use the estimate's allowance
 
 
 def nodes_of(config: WorldConfig) -> tuple[Node, ...]:
@@ -96,7 +96,7 @@ def _template(offer: Offer, k: int, path_s: float, work: float, lent: bool) -> P
         ),
         deadline_s=np.inf if job < 0 else float(offer.deadline_s[job]),
         job=None if job < 0 or not isfinite(path_s) else JobStage(f"job-{job}", path_s, work),
-        objective_p99_ms=_OBJECTIVE_MS if service else None,
+        objective_p99_ms=OBJECTIVE_MS if service else None,
     )
 
 

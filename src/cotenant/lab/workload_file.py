@@ -35,7 +35,7 @@ MOST_LOAD = 1.5  # the limit of the co-located world
 class WorkloadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A workload of the co-located world. None = the base's value. The command line overrides the file."""
 
-    base: Literal["founding", "colocation", "replay"]
+    base: Literal["founding", "colocation", "takeover", "replay"]
     title: str = ""
     nodes: int | None = None
     load: float | tuple[float, ...] | None = None  # requested CPU / capacity, services included

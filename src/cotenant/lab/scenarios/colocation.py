@@ -183,7 +183,9 @@ class CoLocation:
         world = World(truth, config, spec.seed)
         policy = competitor(packed_by).build() if packed_by else chosen.build(spec.overrides)
         lending = lending_of(chosen.lends, offer, config)
-        return Bridge(world, offer, config, policy, np.random.default_rng([spec.seed, 7]), watched, lending), notes
+        rebalancing = None if packed_by else chosen.rebalances
+        rng = np.random.default_rng([spec.seed, 7])
+        return Bridge(world, offer, config, policy, rng, watched, lending, rebalancing), notes
 
 
 def result(spec: RunSpec, bridge: Bridge, notes: tuple[str, ...], run_s: float) -> RunResult:

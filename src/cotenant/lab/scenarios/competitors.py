@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
+from cotenant.engine.rebalancer.settings import MissedObjectives, MoveKinds, RebalancerSettings
 from cotenant.lab.contract import PolicyInfo
 from cotenant.lab.lending import BY_FORMULA, BY_PEAK
 from cotenant.model.errors import InvalidInput
@@ -30,6 +31,7 @@ class Competitor:
     true_values: bool = False
     knobs: tuple[str, ...] = ()  # fields of a round policy that may be set; a profile has `Knobs`
     lends: Strategy | None = None  # of a manager, whose resources batch requests; None = there is no manager
+    rebalances: RebalancerSettings | None = None  # of a rebalancer beside the scheduler; None = there is none
 
     def build(self, overrides: tuple[tuple[str, float], ...] = ()) -> PlacementProfile | RoundPolicy:
         """The policy, with some knobs set. Raises `InvalidInput` for a knob that it does not have."""
@@ -140,6 +142,29 @@ _LENT = (
 )
 
 
+def _rebalanced(name: str, summary: str, objectives: MissedObjectives) -> Competitor:
+    """cotenant-learned beside a cluster's rebalancer, which moves pods instead of the scheduler, with the limits that it has by default."""
+    return Competitor(
+        PolicyInfo(name, summary, "variant"),
+        lambda: replace(profile("cotenant-learned"), name=name, moves_victims=False),
+        rebalances=RebalancerSettings(pools=(), kinds=MoveKinds(objectives=objectives)),
+    )
+
+
+_REBALANCED = (
+    _rebalanced(
+        "cotenant-learned-rebalanced",
+        "cotenant-learned whose pods are moved by a cluster's rebalancer with MissedObjectives instead",
+        MissedObjectives(),
+    ),
+    _rebalanced(
+        "cotenant-learned-rebalanced-few",
+        "the same with moves of at most 0.2 % of the replicas an hour, saved for up to a day",
+        MissedObjectives(hour_share=0.002),
+    ),
+)
+
+
 COMPETITORS: tuple[Competitor, ...] = (
     _row_local("cotenant", "ours"),
     *(_row_local(name, "rival") for name in ("random", "first-fit", "best-fit", "kube-default")),
@@ -195,6 +220,7 @@ COMPETITORS: tuple[Competitor, ...] = (
         move_hour_share=0.002,
         move_rest_s=3600.0,
     ),
+    *_REBALANCED,
     _ours("cotenant-requests", "ours fitting batch by requests instead of predicted use", fit=Fit.REQUESTS),
     _ours("cotenant-no-balance", "ours without balance and packing terms", strand_weight=0.0, packing_weight=0.0),
     _ours("cotenant-no-measurement", "ours without correcting its estimates of use", measures_use=False),

@@ -17,7 +17,7 @@ import numpy as np
 
 from cotenant.lab.bridge import Bridge
 from cotenant.lab.contract import PolicyInfo, RunResult, RunSpec, Scenario, TaskExplanation
-from cotenant.lab.scenarios.colocation import CoLocation, result
+from cotenant.lab.scenarios.colocation import CoLocation, configuration, result
 from cotenant.lab.scenarios.competitors import BOUND, COMPETITORS, competitor
 from cotenant.lab.world.accounting import RunMetrics
 from cotenant.lab.world.config import WorldConfig
@@ -58,6 +58,13 @@ class TakeOver:
         """Raise `InvalidInput` for a specification that cannot run."""
         if spec.policy not in {each.name for each in self.policies()}:
             raise InvalidInput("--policies", spec.policy, f"one of {', '.join(each.name for each in self.policies())}")
+        horizon_s, least_s = configuration(spec).horizon_s, AT_S + _RECOVERY_S + _HOUR_S
+        if horizon_s < least_s:
+            raise InvalidInput(
+                "horizon_h",
+                horizon_s / _HOUR_S,
+                f"at least {least_s / _HOUR_S:g} hours, in which the cluster is taken over and recovers",
+            )
         self._world.check(spec)
 
     def run(self, spec: RunSpec) -> RunResult:
@@ -68,7 +75,8 @@ class TakeOver:
         reference = fresh.world.account()
         bridge, notes = self._world.built(spec, packed_by=PACKED_BY)
         bridge.run(AT_S)
-        bridge.take_over(competitor(spec.policy).build(spec.overrides), np.random.default_rng([spec.seed, 8]))
+        ours = competitor(spec.policy)
+        bridge.take_over(ours.build(spec.overrides), np.random.default_rng([spec.seed, 8]), ours.rebalances)
         bridge.run()
         found = result(spec, bridge, notes, perf_counter() - started)
         account = bridge.world.account()
