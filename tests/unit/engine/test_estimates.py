@@ -14,7 +14,7 @@ from cotenant.model.arrays import Param, Sum
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, Pod
-from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
+from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 from cotenant.policy.rebalance.victims import takeover_limit
@@ -173,6 +173,22 @@ def test_node_metrics_correct_estimates_together_once_a_minute() -> None:
     world.engine.decide(60.0)
     assert [world.params(number, Param.USE_CPU) for number in numbers] == [1.0, 2.0, 4.0]
     world.engine.validate()
+
+
+def test_an_engine_that_decides_nothing_learns_from_the_same_metrics() -> None:
+    world = World(policy=profile("cotenant-learned"))
+    world.pod(0, "n0", service=True)
+    world.engine.correct(0.0)
+    for minute in range(1, 6):
+        slow = MeasuredPod(Use(1000, GIB), signals=PodSignals(latency_p99_ms=20.0))
+        world.engine.metric_seen(NodeMetric("n0", 1.0, use=Use(1000, GIB), pods={"default/p0": slow}), 60.0 * minute)
+        world.engine.correct(60.0 * minute)
+        world.engine.correct(60.0 * minute + 5.0)  # once a minute
+    found = world.engine.find("default/p0")
+    assert found is not None
+    learned = world.engine.workload_profile(found.seen.pod)
+    assert learned is not None
+    assert learned.windows == 5
 
 
 def test_a_metric_of_another_pod_of_that_name_corrects_nothing() -> None:

@@ -1,15 +1,16 @@
 """Moves for pods whose objective keeps being missed: of the pod, or of a neighbour that is the cause.
 
 Problem: the pod that suffers is often the dearest to move, and few moves are allowed. Choice: the victim and the neighbours that are predicted to press most on it are candidates; of those whose leaving relieves the node by at least half of
-what the best of them does, the first in the order of what a move costs (class, priority, QoS, costs), then the others, whose landing lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes.
+what the best of them does, for as long as they are expected to run, the first in the order of what a move costs (class, priority, QoS, costs), then the others, whose landing lowers the victim's predicted use of its objective by the configured gain without a larger predicted violation on both nodes.
 Victims are relieved in the order of the best relief, those of burning budgets first. With an allowance (policy/rebalance/allowance.py) no more pods move than are left of it. Which pods are victims: where ServiceObjectives cover a service (policy/rebalance/standings.py), their alerts decide and the worst replica is the victim; elsewhere, and where they have no data, the pods' own reports. Limits: where nothing is predicted, only the victim moves, to a node that the scheduler prefers; windows are those of
 NodeMetrics, whose number of requests is not reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, isnan
 
 import numpy as np
 
@@ -130,10 +131,28 @@ def _by_relief(
     def order(case: _Case) -> tuple[bool, float]:
         victim, best = entries[case.uid], 0.0
         if victim.node:
-            best = max(reliefs(context.cluster, victim.node, (victim, *_pressing(context, settings, victim))))
+            best = max(_reliefs(context, settings, (victim, *_pressing(context, settings, victim))))
         return case.aim is None, -best
 
     return sorted(cases, key=order)
+
+
+def _reliefs(context: KindContext, settings: MissedObjectives, pods: Sequence[PodInfo]) -> list[float]:
+    """What the move of each of these pods of one node can gain at most, by the share of the rest after it in which the pod would still press there."""
+    found = reliefs(context.cluster, pods[0].node, pods)
+    rest_s = settings.misses.rest_s
+    return [much * _lasts(each, context.now_s, rest_s) for much, each in zip(found, pods, strict=True)]
+
+
+def _lasts(entry: PodInfo, now_s: float, rest_s: float) -> float:
+    """The share of the next `rest_s` in which the pod is expected to run: a service all of it; another pod as long as its estimate leaves it, else as long as it has run so far."""
+    seen = entry.seen
+    if seen.pod.is_service or rest_s <= 0:
+        return 1.0
+    ran_s = now_s - (seen.created_s if isnan(seen.started_s) else seen.started_s)
+    estimate = seen.pod.estimate
+    left_s = ran_s if estimate is None or not isfinite(estimate.duration_s) else estimate.duration_s - ran_s
+    return min(1.0, max(0.0, left_s) / rest_s)
 
 
 def _pod_of(context: KindContext, status: ObjectiveStatus, entries: Mapping[str, PodInfo]) -> PodInfo | None:
@@ -148,7 +167,7 @@ def _relieve_one(context: KindContext, settings: MissedObjectives, victim: PodIn
     node, key, why = victim.node, victim.seen.pod.key, case.why
     targets = [name for name, each in context.nodes().items() if name != node and not each.unschedulable]
     entries = (victim, *_pressing(context, settings, victim))
-    relief = reliefs(context.cluster, node, entries)
+    relief = _reliefs(context, settings, entries)
     candidates = [context.load_pod(each) for each in entries]
     best = {pod.uid for pod, much in zip(candidates, relief, strict=True) if much >= _LEAST_OF_BEST * max(relief)}
     reasons = []
