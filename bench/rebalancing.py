@@ -112,9 +112,7 @@ def reserve_and_wait(cluster: Cluster, nodes: int, moves: int) -> None:
         notes = GangNotes(f"waits{i}", GANG)
         for k in range(GANG):
             large = Pod(f"waits{i}-{k}", requests=Amounts.of({"cpu": 64_000}))
-            cluster.pod_seen(
-                ObservedPod(large, f"waits{i}-{k}", "cotenant", 0.0, demands=Demands(gang=notes)), NOW
-            )
+            cluster.pod_seen(ObservedPod(large, f"waits{i}-{k}", "cotenant", 0.0, demands=Demands(gang=notes)), NOW)
 
 
 def a_row(nodes: int, hot: float, name: str, case: str, repeats: int) -> dict[str, Any]:

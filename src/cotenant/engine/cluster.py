@@ -344,10 +344,10 @@ class Cluster:
 
     def alike(self, pods: Iterable[PodInfo]) -> list[list[PodInfo]]:
         """These pods, in groups that no rule between pods distinguishes."""
-        narrowing = self._components.assignments.narrowing
+        kind_of = self._components.assignments.narrowing.kind_of
         found: dict[PodKind, list[PodInfo]] = {}
         for entry in pods:
-            found.setdefault(narrowing.kind_of(entry.number), []).append(entry)
+            found.setdefault(kind_of(entry.number), []).append(entry)
         return list(found.values())
 
     def nodes(self) -> tuple[Node, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from tests.fakes.cluster.cpu_cluster import tells
-from tests.fakes.cluster.reservation_world import OWNERS, WEB, World, node, pod, reservation, web
+from tests.fakes.cluster.reservation_world import World, node, pod, reservation, web
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Instruction, Preempt
@@ -229,7 +229,17 @@ class MixedWorld(World):
 _OF_CACHES = frozenset(
     {
         # renewed by what changed
-        *("verdict_cache", "_verdicts", "_by_need", "_by_state", "_brief", "_rejector", "_division", "columns", "table"),
+        *(
+            "verdict_cache",
+            "_verdicts",
+            "_by_need",
+            "_by_state",
+            "_brief",
+            "_rejector",
+            "_division",
+            "columns",
+            "table",
+        ),
         *("terms", "_covered", "_columns", "_kinds", "_standing", "_fresh", "_log", "_kept", "_due", "_new"),
         # how often something changed, and orders that are relative
         *("_changes", "revision", "_revision", "generation", "_version", "_calls", "shapes_written", "_adopted_shapes"),
@@ -242,14 +252,24 @@ _OF_CACHES = frozenset(
     }
 )
 _ORDERED = frozenset(
-    {"by_uid", "residents", "reserved", "_groups", "pods", "_waiting", "_gangs", "members", "accounts", "_held", "_expected"}
+    {
+        "by_uid",
+        "residents",
+        "reserved",
+        "_groups",
+        "pods",
+        "_waiting",
+        "_gangs",
+        "members",
+        "accounts",
+        "_held",
+        "_expected",
+    }
 )
 _OPAQUE = (FunctionType, BuiltinFunctionType, MethodType, type, np.random.Generator)
 
 
-def differences(
-    mine: object, other: object, path: str = "", seen: set[tuple[int, int]] | None = None
-) -> Iterator[str]:
+def differences(mine: object, other: object, path: str = "", seen: set[tuple[int, int]] | None = None) -> Iterator[str]:
     """The paths of attributes and elements in which two engines differ, in depth; caches aside. Order counts in lists, and where it decides."""
     seen = set() if seen is None else seen
     if mine is other or isinstance(mine, _OPAQUE) or (id(mine), id(other)) in seen:
@@ -259,7 +279,12 @@ def differences(
         yield f"{path}: {mine!r:.80} and {other!r:.80}"
     elif isinstance(mine, PodKind):
         assert isinstance(other, PodKind)
-        if (mine.key, mine.pods, mine.residents, mine.terminating) != (other.key, other.pods, other.residents, other.terminating):
+        if (mine.key, mine.pods, mine.residents, mine.terminating) != (
+            other.key,
+            other.pods,
+            other.residents,
+            other.terminating,
+        ):
             yield f"{path}: {mine.pods} pods and {other.pods} of {mine.key} and {other.key}"
     elif isinstance(mine, np.ndarray):
         assert isinstance(other, np.ndarray)

@@ -40,9 +40,7 @@ class Undo:
         self._reserved = [(entry, assignments.names[entry.row]) for entry in assignments.reserved.values()]
         queue, nominations = components.queue, components.nominations
         waiting = (queue, *queue.groups(), nominations, *nominations.each())
-        self._memento = Memento(
-            (pods, *waiting, components.placing, assignments.residents, assignments.changed, *more)
-        )
+        self._memento = Memento((pods, *waiting, components.placing, assignments.residents, assignments.changed, *more))
 
     def restore(self) -> int:
         """Restore what changed since; returns how many pods did. May be called once."""
@@ -59,9 +57,9 @@ class Undo:
             elif not node:  # pods without one may have got messages and attempts
                 changed.append((entry, at))
         now = self._pods.by_uid
-        leaving = [entry for entry, _, _ in moved if now.get(entry.seen.uid) is entry]
-        leaving += [entry for uid, entry in now.items() if self._known.get(uid) is not entry]
-        for entry in leaving:
+        here = (now.get(entry.seen.uid) for entry, _, _ in moved)  # the same pod, or one that was seen again
+        new = (now[uid] for uid in sorted(now.keys() - self._known.keys()))
+        for entry in [each for each in (*here, *new) if each is not None]:
             assignments.remove(entry)
         assignments.write()
         for entry, at in changed:

@@ -14,6 +14,7 @@ from cotenant.engine.rebalancer.landing import is_copy
 from cotenant.engine.rebalancer.plan import KeptPod, KindPlan
 from cotenant.engine.rebalancer.settings import MoveKinds
 from cotenant.engine.rebalancer.suspects import Suspects
+from cotenant.model.cluster.observed import ObservedPod
 from cotenant.policy.rebalance.loads.order import LoadPod
 from cotenant.policy.rebalance.violations.anti_affinity import repair_anti_affinity
 from cotenant.policy.rebalance.violations.contract import PlacedPod, Repair, Rule
@@ -25,8 +26,7 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
     """Add the moves of the configured repairs to the context."""
     nodes = context.nodes()
     tainted = {name for name, node in nodes.items() if node.taints}
-    entries = [each for each in context.cluster.every_pod() if each.node in nodes and _counts(each)]
-    on_nodes = [each for each in entries if each.seen.pod.node_selector or each.seen.pod.node_affinity is not None]
+    entries = [each for each in context.cluster.every_pod() if each.node in nodes and _counts(each.seen)]
     between = Rule.ANTI_AFFINITY in kinds.repairs and any(
         term.weight is None for each in entries for term in each.seen.pod.anti_affinity
     )
@@ -38,7 +38,9 @@ def repair_violations(context: KindContext, kinds: MoveKinds) -> None:
     if spreads:
         suspects.spread()
     by_pods = suspects.pods()
-    by_nodes = on_nodes if Rule.NODE_AFFINITY in kinds.repairs else []
+    by_nodes: list[PodInfo] = []
+    if Rule.NODE_AFFINITY in kinds.repairs:
+        by_nodes = [each for each in entries if each.seen.pod.node_selector or each.seen.pod.node_affinity is not None]
     if Rule.NODE_TAINTS in kinds.repairs:
         by_nodes = [*by_nodes, *(each for each in entries if each.node in tainted)]
     considered = {each.seen.uid: each for each in (*by_nodes, *by_pods)}
@@ -80,12 +82,11 @@ class _Noted:
 
 def placed_pods(cluster: Cluster, nodes: Collection[str]) -> list[PlacedPod]:
     """Every pod on these nodes that rules count."""
-    entries = [each for each in cluster.every_pod() if each.node in nodes and _counts(each)]
+    entries = [each for each in cluster.every_pod() if each.node in nodes and _counts(each.seen)]
     return [PlacedPod(_brief(each), each.seen.pod, each.node) for each in entries]
 
 
-def _counts(entry: PodInfo) -> bool:
-    seen = entry.seen
+def _counts(seen: ObservedPod) -> bool:
     return not (seen.reservation or seen.terminating or is_copy(seen.uid))
 
 

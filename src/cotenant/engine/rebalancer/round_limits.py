@@ -45,9 +45,10 @@ class RoundLimits:
         """Pods by the UID of their controller."""
         found: dict[str, list[PodInfo]] = {}
         for entry in self._every:
-            owner = controller(entry)
-            if owner is not None:
-                found.setdefault(owner.uid, []).append(entry)
+            for owner in entry.seen.owned_by:
+                if owner.controller:
+                    found.setdefault(owner.uid, []).append(entry)
+                    break
         return found
 
     def refuses(self, entry: PodInfo, node: str) -> str:

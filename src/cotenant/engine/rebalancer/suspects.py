@@ -102,9 +102,7 @@ class Suspects:
                     yield int(each.load.uid)
 
     def _counted(self, groups: Iterable[int], domains: Mapping[str, str]) -> Counter[str]:
-        return Counter(
-            domains[each.node] for number in groups for each in self._groups[number] if each.node in domains
-        )
+        return Counter(domains[each.node] for number in groups for each in self._groups[number] if each.node in domains)
 
     def _of_nodes(self, key: str) -> dict[str, str]:
         if key not in self._domains:
@@ -116,17 +114,12 @@ class Suspects:
 def _unlike(pods: _Pods) -> Iterable[Pod]:
     """One pod for each node selector, node affinity and tolerations, which decide what nodes count for it."""
     first = pods[0].seen.pod
-    if all(_selects_alike(each.seen.pod, first) for each in pods):
+    alike = (first.node_selector, first.node_affinity, first.tolerations)
+    others = [
+        pod
+        for pod in [each.seen.pod for each in pods]
+        if (pod.node_selector, pod.node_affinity, pod.tolerations) != alike
+    ]
+    if not others:
         return (first,)
-    return {
-        (each.seen.pod.node_selector, each.seen.pod.node_affinity, each.seen.pod.tolerations): each.seen.pod
-        for each in pods
-    }.values()
-
-
-def _selects_alike(pod: Pod, other: Pod) -> bool:
-    return (pod.node_selector, pod.node_affinity, pod.tolerations) == (
-        other.node_selector,
-        other.node_affinity,
-        other.tolerations,
-    )
+    return {(pod.node_selector, pod.node_affinity, pod.tolerations): pod for pod in (first, *others)}.values()

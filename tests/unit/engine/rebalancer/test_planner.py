@@ -375,10 +375,15 @@ def test_a_round_beside_equals_one_in_an_engine_that_is_thrown_away(seed: int) -
 def test_the_engine_is_restored_where_a_simulation_fails() -> None:
     world = hotter()
     before = {entry.seen.uid: (entry, entry.seen, entry.node) for entry in world.cluster.every_pod()}
-    with pytest.raises(RuntimeError), world.cluster.tentative(NOW):
-        world.planner.plan(NOW)
-        world.cluster.node_seen(replace(world.cluster.nodes()[0], unschedulable=True))
-        raise RuntimeError
+
+    def fails() -> None:
+        with world.cluster.tentative(NOW):
+            world.planner.plan(NOW)
+            world.cluster.node_seen(replace(world.cluster.nodes()[0], unschedulable=True))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
     assert {entry.seen.uid: (entry, entry.seen, entry.node) for entry in world.cluster.every_pod()} == before
     assert not any(node.unschedulable for node in world.cluster.nodes())
     world.cluster.validate()

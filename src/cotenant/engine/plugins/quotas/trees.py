@@ -95,13 +95,13 @@ class QuotaWorld:
     def order(self) -> tuple[dict[str, Account], dict[tuple[str, str], dict[str, Account]]]:
         """The accounts, and those of the quotas of each tree, in their order."""
         members = {
-            (tree_id, quota): here.copy() for tree_id, books in self.trees.items() for quota, here in books.members.items()
+            (tree_id, quota): here.copy()
+            for tree_id, books in self.trees.items()
+            for quota, here in books.members.items()
         }
         return self.accounts.copy(), members
 
-    def reorder(
-        self, accounts: dict[str, Account], members: Mapping[tuple[str, str], Mapping[str, Account]]
-    ) -> None:
+    def reorder(self, accounts: dict[str, Account], members: Mapping[tuple[str, str], Mapping[str, Account]]) -> None:
         """Restore a former `order` of the same pods, whose accounts may have been made anew."""
         for uid, account in accounts.items():
             now = self.accounts[uid]
