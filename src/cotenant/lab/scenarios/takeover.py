@@ -44,7 +44,7 @@ class TakeOver:
         "violation_before", "violation_recovered", "violation_fresh", "moved_recovery", "moved_hourly", "moved_again",
         "violation_service", "violation_batch",
     )  # fmt: skip
-    _world: CoLocation = field(
+    world: CoLocation = field(  # of the workload
         default_factory=lambda: CoLocation(
             name="takeover", summary="", default_load=0.85, default_policies=(), headline=()
         )
@@ -65,15 +65,15 @@ class TakeOver:
                 horizon_s / _HOUR_S,
                 f"at least {least_s / _HOUR_S:g} hours, in which the cluster is taken over and recovers",
             )
-        self._world.check(spec)
+        self.world.check(spec)
 
     def run(self, spec: RunSpec) -> RunResult:
         """One run and its reference."""
         started = perf_counter()
-        fresh, _ = self._world.built(spec)
+        fresh, _ = self.world.built(spec)
         fresh.run()
         reference = fresh.world.account()
-        bridge, notes = self._world.built(spec, packed_by=PACKED_BY)
+        bridge, notes = self.world.built(spec, packed_by=PACKED_BY)
         bridge.run(AT_S)
         ours = competitor(spec.policy)
         bridge.take_over(ours.build(spec.overrides), np.random.default_rng([spec.seed, 8]), ours.rebalances)
