@@ -133,7 +133,10 @@ class Bridge:
             if self.engine.next_s() <= now:
                 self._decide(now)
             if self.rebalancer is not None:
-                self._evict(self._running([self._pod[uid] for uid in self.rebalancer.step(now)]), now)
+                turn = self.rebalancer.step(now)
+                for seen in turn.rooms:
+                    self.engine.pod_seen(seen, now)
+                self._evict(self._running([self._pod[uid] for uid in turn.evict]), now)
             self._now_s = now + ROUND_S
             self._advance(self._now_s)
 

@@ -31,15 +31,17 @@ from cotenant.engine.migration.instructions import (
 )
 from cotenant.engine.migration.migrations import Migrations
 from cotenant.engine.rebalancer.arbiter import ClusterArbiter
+from cotenant.engine.rebalancer.plan import PlannedRoom
 from cotenant.engine.rebalancer.planner import Planner
 from cotenant.engine.rebalancer.purposes import Purposes
-from cotenant.engine.rebalancer.rounds import plan_round
+from cotenant.engine.rebalancer.room import DEFRAGMENTATION
+from cotenant.engine.rebalancer.rounds import kept_until_s, plan_round
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.lab.offered import OBJECTIVE_MS
 from cotenant.lab.world.world import Measured
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase
+from cotenant.model.cluster.observed import ExpectedRoom, ObservedPod, OwnedBy, Phase
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.groups.migration import PodRef
 from cotenant.model.groups.reservation import ControllerOwner, CurrentOwner, Owner, Reservation
@@ -54,6 +56,14 @@ class Shapes:
 
     is_service: Sequence[bool]
     pods: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the world has to do."""
+
+    evict: list[str]  # UIDs of pods
+    rooms: list[ObservedPod]  # pods that wait, for which room is kept now
 
 
 class LabRebalancer:
@@ -149,16 +159,19 @@ class LabRebalancer:
 
     # ---- what it does
 
-    def step(self, now_s: float) -> list[str]:
-        """Plan a round where one is due, and carry out the writes of this moment; returns the UIDs of pods to evict now."""
+    def step(self, now_s: float) -> Turn:
+        """Plan a round where one is due, and carry out the writes of this moment."""
         self._now_s = now_s
         self.cluster.correct(now_s)
+        rooms: list[ObservedPod] = []
         if now_s >= self._due_s:
             self._due_s = now_s + self.settings.acting.interval_s
-            _, intents = plan_round(self.planner, self.migrations, self.settings, now_s)
-            for each in intents:
-                if not each.stays:
-                    self._carry_out(CreateJob(each.job), [])
+            plan, intents = plan_round(self.planner, self.migrations, self.settings, now_s)
+            made = [each for each in intents if not each.stays]
+            abouts = {each.move.about for each in made if each.move.trigger == DEFRAGMENTATION}
+            rooms = [self._keep(room) for room in plan.rooms if room.about in abouts]
+            for each in made:
+                self._carry_out(CreateJob(each.job), [])
         evicted: list[str] = []
         if self.migrations.next_s(now_s) <= now_s + self.settings.acting.interval_s:
             while writes := self.migrations.decide(now_s):
@@ -166,7 +179,14 @@ class LabRebalancer:
                     error = self._carry_out(write, evicted)
                     self.migrations.done(write, now_s, error, is_final=bool(error))
         self.moved += [(now_s, uid) for uid in evicted]
-        return evicted
+        return Turn(evicted, rooms)
+
+    def _keep(self, room: PlannedRoom) -> ObservedPod:
+        """Write the expected room of a pod that waits, before anything moves for it."""
+        expected = ExpectedRoom(room.node, kept_until_s(self.settings, self._now_s), room.pods)
+        self._pods[room.uid] = seen = replace(self._pods[room.uid], expected_room=expected)
+        self.cluster.pod_seen(seen, self._now_s)
+        return seen
 
     def _carry_out(self, what: Instruction, evicted: list[str]) -> str:
         """What an API server would do; returns the error, empty = none."""

@@ -18,6 +18,7 @@ from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.groups.migration import MigrationJob
 
 STAYS_S = 3600.0  # a replacement is not moved again within this time
+_LEAST_KEPT_S = 300.0  # for which room is kept for a pod that waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ def plan_round(
         stays = f"moves of {kind} did not help, none for {resting[kind] - now_s:.0f} s" if kind in resting else ""
         intents.append(Intent(move, job, stays))
     return plan, tuple(intents)
+
+
+def kept_until_s(settings: RebalancerSettings, now_s: float) -> float:
+    """Until when the room that moves make is kept for the pods that wait."""
+    return now_s + max(settings.acting.ttl_s, _LEAST_KEPT_S)
 
 
 def moved_lately(migrations: Migrations, now_s: float) -> dict[str, str]:

@@ -33,7 +33,7 @@ from cotenant.engine.rebalancer.purposes import Purposes
 from cotenant.engine.rebalancer.requested import RequestedMoves
 from cotenant.engine.rebalancer.room import DEFRAGMENTATION
 from cotenant.engine.rebalancer.round_limits import controller
-from cotenant.engine.rebalancer.rounds import moved_lately, plan_round
+from cotenant.engine.rebalancer.rounds import kept_until_s, moved_lately, plan_round
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobPhase, MigrationJob, PodRef, Step
@@ -55,7 +55,6 @@ from cotenant.services.rebalancer.writing import carry_out, keep_room
 LISTEN = Address("127.0.0.1", 10264)
 COMPONENT = "cotenant-rebalancer"
 _LONGEST_SLEEP_S = 5.0
-_LEAST_KEPT_S = 300.0  # for which room is kept for a pod that waits
 _POLICIES = {each.value: each for each in EvictPolicy}
 _log = logging.getLogger(__name__)
 
@@ -231,7 +230,7 @@ class RebalancerProcess:
         rooms = [room for room in plan.rooms if move.trigger == DEFRAGMENTATION and room.about == move.about]
         if rooms and move.about not in done:
             done[move.about] = True
-            until_s = self.kube.now() + max(self._settings.acting.ttl_s, _LEAST_KEPT_S)
+            until_s = kept_until_s(self._settings, self.kube.now())
             for room in rooms:
                 try:
                     await keep_room(self.client, room, until_s)
