@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ Obj = dict[str, Any]
 Identity = tuple[str, str, str]  # kind, namespace, name
 
 
+@cache
 def read(path: Path) -> list[Obj]:
-    """The objects of one file."""
-    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+    """The objects of one file. Every case asks for all of them, so a file is read once; nobody changes them."""
+    return [each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each]
 
 
 def resources(folder: Path) -> Iterator[Obj]:
