@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -41,6 +42,7 @@ BY_OPERATION = {  # calls of the client that name no kind
     "evict": ("create", PODS, "eviction"),
     "create_event": ("create", EVENTS, ""),
 }
+CALLS = re.compile(rf"\b({'|'.join(TAKING_A_KIND | set(BY_OPERATION) | {'request'})})\s*\(")
 
 
 class Use(NamedTuple):
@@ -119,23 +121,35 @@ PROCESSES = {
 }
 
 
+def source(module: str) -> str | None:
+    path = SOURCE.parent / Path(*module.split("."))
+    return next((each.read_text() for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
+
+
 @cache
 def tree(module: str) -> ast.Module | None:
-    path = SOURCE.parent / Path(*module.split("."))
-    for each in (path.with_suffix(".py"), path / "__init__.py"):
-        if each.is_file():
-            return ast.parse(each.read_text())
-    return None
+    written = source(module)
+    return None if written is None else ast.parse(written)
 
 
-def imported(module: str) -> Iterator[str]:
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The statements of a block and of all blocks in it: a tenth of the nodes that `ast.walk` visits."""
+    for each in body:
+        yield each
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from statements(getattr(each, block, ()))
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
     parsed = tree(module)
-    for node in ast.walk(parsed) if parsed is not None else ():
+    found: set[str] = set()
+    for node in statements(parsed.body) if parsed is not None else ():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cotenant"):
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("cotenant"))
+            found |= {alias.name for alias in node.names if alias.name.startswith("cotenant")}
+    return frozenset(found)
 
 
 def reached(entry: str) -> set[str]:
@@ -150,14 +164,21 @@ def reached(entry: str) -> set[str]:
     return found
 
 
-def uses(module: str) -> Iterator[Use]:
-    """The rights that calls in a module need."""
+@cache
+def uses(module: str) -> frozenset[Use]:
+    """The rights that calls in a module need. Processes share most of their modules, so each is searched once."""
+    return frozenset(_uses(module))
+
+
+def _uses(module: str) -> Iterator[Use]:
     parsed = tree(module)
     assert parsed is not None
     if module == "cotenant.drivers.kube.client.client":
         return  # its methods are counted where they are called
+    if not CALLS.search(source(module) or ""):
+        return
     names = vars(importlib.import_module(module))
-    for loop in (node for node in ast.walk(parsed) if isinstance(node, ast.For)):
+    for loop in (node for node in statements(parsed.body) if isinstance(node, ast.For)):
         if any(_called(node) in WATCHING for node in ast.walk(loop)):
             for name in (node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)):
                 yield from _watched(names.get(name))
@@ -190,7 +211,7 @@ def _kinds(written: ast.expr, parsed: ast.Module, names: Mapping[str, object]) -
     if isinstance(found, Kind):
         yield found
         return
-    for each in ast.walk(parsed):
+    for each in statements(parsed.body):
         targets = (
             [n.id for t in each.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
             if isinstance(each, ast.Assign)
@@ -209,7 +230,7 @@ def _kinds(written: ast.expr, parsed: ast.Module, names: Mapping[str, object]) -
 
 def _returned(function: FunctionType) -> Iterator[Kind[Any]]:
     parsed = tree(function.__module__)
-    for each in ast.walk(parsed) if parsed is not None else ():
+    for each in statements(parsed.body) if parsed is not None else ():
         if isinstance(each, ast.FunctionDef) and each.name == function.__name__:
             values = (function.__globals__.get(node.id) for node in ast.walk(each) if isinstance(node, ast.Name))
             yield from (value for value in values if isinstance(value, Kind))
@@ -247,7 +268,7 @@ def _request(call: ast.Call, names: dict[str, object]) -> Iterator[Use]:
 def granted(role: str) -> set[Use]:
     return {
         Use(verb, group, resource)
-        for document in yaml.safe_load_all((DEPLOY / role).read_text())
+        for document in yaml.load_all((DEPLOY / role).read_text(), Loader=yaml.CSafeLoader)
         if document
         for rule in document.get("rules", ())
         for group in rule["apiGroups"]
