@@ -23,8 +23,6 @@ def pytest_report_header() -> str:
 
 
 TESTS = Path(__file__).parent
-# Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
-SHARED_MACHINE = {"browser", "e2e", "fault", "kube", "node"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,13 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each case of `SHARED_MACHINE` a second try, which the summary lists; on a worker, sort the cases by unit of work."""
+    """Give each case of `distribution.SHARED_MACHINE` a second try, which the summary lists; on a worker, sort the cases by unit of work."""
     if hasattr(config, "workerinput"):
         distribution.sort(items)
     if not config.pluginmanager.hasplugin("rerunfailures"):
         return  # inside the emulated guest, which loads no plugins
     for item in items:
-        if item.path.relative_to(TESTS).parts[0] in SHARED_MACHINE:
+        if item.path.relative_to(TESTS).parts[0] in distribution.SHARED_MACHINE:
             # A call without a right in deploy/ is a defect: a second try begins with a new log and would hide it.
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2, rerun_except=["NotGranted"]))
 

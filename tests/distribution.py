@@ -2,16 +2,22 @@
 
 Problem: `--dist loadscope` starts the modules with the most cases first, so a module of one long case may start last and keep one worker busy alone; and
 it spreads folders whose modules share one expensive thing (a cluster, an emulated machine) over all workers, each of which then makes or awaits its own.
+Cases that wait for real processes leave a core idle, and several of them at once starve one another.
 Choice: a unit of work is a module, or a whole folder of `TOGETHER`; units start in the order of `LONGEST`, the rest after them in the order of collection.
+Every second worker takes the units of `SHARED_MACHINE` first, the others take them last: with two workers a core, one computes while another waits,
+and no more cases wait for processes at once than there are cores, until nothing else is left.
 Limits: `LONGEST` is kept by hand from `--durations`; a wrong order costs time, never a result.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+# Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
+SHARED_MACHINE = frozenset({"browser", "e2e", "fault", "kube", "node"})
 # Folders whose modules share what is made once a session.
 TOGETHER = ("tests/node/guest", "tests/e2e")
 # Units that take more than five seconds, the longest first.
@@ -58,18 +64,34 @@ def unit(node_id: str) -> str:
     return next((folder for folder in TOGETHER if module.startswith(folder + "/")), module)
 
 
+def is_shared(unit: str) -> bool:
+    """Whether a unit's cases are among those of `SHARED_MACHINE`."""
+    return unit.removeprefix("tests/").partition("/")[0] in SHARED_MACHINE
+
+
+def choice(waiting: Iterable[str], worker: str) -> str:
+    """The unit that a worker (`gw0`, `gw1`, ...) takes next: the first of its sort, or the first of all where none is left."""
+    units = list(waiting)
+    takes_shared = int(worker.removeprefix("gw")) % 2 == 1
+    return next((each for each in units if is_shared(each) == takes_shared), units[0])
+
+
 def sort(items: list[pytest.Item]) -> None:
     """Put the longest units first; the order inside a unit stays."""
     items.sort(key=lambda item: _RANK.get(unit(item.nodeid), len(_RANK)))
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
-    """A scheduler for `--dist loadscope` whose scopes are units, taken in the order in which the workers collected them."""
+    """A scheduler for `--dist loadscope` whose scopes are units, taken in the order in which the workers collected them, those of a worker's sort first."""
     from xdist.scheduler import LoadScopeScheduling
 
     class UnitScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return unit(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            self.workqueue.move_to_end(choice(self.workqueue, node.gateway.id), last=False)
+            super()._assign_work_unit(node)
 
     config.option.loadscopereorder = False
     return UnitScheduling(config, log)

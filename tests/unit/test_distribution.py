@@ -29,3 +29,12 @@ def test_the_longest_units_start_first_and_the_rest_keeps_its_order() -> None:
     items = [Item(name) for name in names]
     distribution.sort(items)  # type: ignore[arg-type]
     assert [item.nodeid for item in items] == [names[3], names[1], names[0], names[2]]
+
+
+def test_every_second_worker_takes_the_cases_that_wait_for_processes_and_helps_when_none_is_left() -> None:
+    waiting = ["tests/e2e", "tests/lab/test_dag.py", "tests/node/test_agent.py", "tests/unit/test_bench.py"]
+    assert distribution.choice(waiting, "gw0") == "tests/lab/test_dag.py"
+    assert distribution.choice(waiting, "gw1") == "tests/e2e"
+    assert distribution.choice(waiting[1:], "gw3") == "tests/node/test_agent.py"
+    assert distribution.choice(["tests/lab/test_dag.py"], "gw1") == "tests/lab/test_dag.py"
+    assert distribution.choice(["tests/kube/test_watches.py"], "gw0") == "tests/kube/test_watches.py"
