@@ -1,7 +1,8 @@
 """How the suite is divided among pytest-xdist's workers.
 
 Problem: `--dist loadscope` starts the modules with the most cases first, so a module of one long case may start last and keep one worker busy alone; and
-it spreads folders whose modules share one expensive thing (a cluster, an emulated machine) over all workers, each of which then makes or awaits its own.
+it spreads folders whose modules share one expensive thing (a cluster, an emulated machine, kernels to compile) over all workers, each of which then makes
+or awaits its own.
 Cases that wait for real processes leave a core idle, and several of them at once starve one another.
 Choice: a unit of work is a module, or a whole folder of `TOGETHER`; units start in the order of `LONGEST`, the rest after them in the order of collection.
 Every second worker takes the units of `SHARED_MACHINE` first, the others take them last: with two workers a core, one computes while another waits,
@@ -18,8 +19,15 @@ import pytest
 
 # Cases that wait for real processes, servers and cgroups: other load on a shared machine can starve one of them.
 SHARED_MACHINE = frozenset({"browser", "e2e", "fault", "kube", "node"})
-# Folders whose modules share what is made once a session.
-TOGETHER = ("tests/node/guest", "tests/e2e")
+# Folders whose modules share what is made once a session, or kernels that nothing has compiled before: two workers would compile them at the same time.
+TOGETHER = (
+    "tests/node/guest",
+    "tests/e2e",
+    "tests/unit/engine/replay",
+    "tests/unit/engine/traces",
+    "tests/unit/lab/world",
+    "tests/unit/policy/baselines",
+)
 # Units that take more than five seconds, the longest first.
 LONGEST = (
     "tests/node/guest",
@@ -33,6 +41,9 @@ LONGEST = (
     "tests/fault/keeper/test_kill.py",
     "tests/lab/test_colocation.py",
     "tests/unit/contributing/test_contributing.py",
+    "tests/unit/lab/world",
+    "tests/unit/engine/replay",
+    "tests/unit/policy/baselines",
     "tests/node/test_agent.py",
     "tests/lab/test_openb.py",
     "tests/property/node/test_agent.py",
