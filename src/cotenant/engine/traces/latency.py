@@ -1,13 +1,15 @@
 """Requests, errors and latency by operation: totals, and a sliding window of sketches.
 
 Problem: ten thousand operations times twelve windows times four kilobytes is half a gigabyte. Choice: only the open slot is dense; a slot that closes keeps its counts as sorted pairs
-(operation x bucket, count), which most operations hardly have. Sums since the start are exact. Limits: a request counts in the slot in which its span
+(operation x bucket, count), which most operations hardly have. Sums since the start are exact. For the hour before the window, the closed slots keep the
+`MOST_KEPT` operations with the most requests only. Limits: a request counts in the slot in which its span
 arrived, not in the one in which it ended.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,8 @@ from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of
 
 SLOT_S = 30.0
 SLOTS = 10  # closed ones that belong to the window
+KEPT_SLOTS = 120  # closed ones that are kept: an hour
+MOST_KEPT = 100  # operations of a slot that has left the window
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,20 @@ class OperationFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotFigures:
+    """Some operations in one slot, the open one included. Times by the clock that is given to `tick`."""
+
+    begun_s: float
+    ended_s: float
+    requests: int
+    errors: int
+    buckets: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
 class _Slot:
     begun_s: float
+    ended_s: float
     cells: NDArray[np.int64]  # operation x BUCKETS + bucket, ascending
     counts: NDArray[np.uint32]
     errors: NDArray[np.int64]
@@ -46,6 +62,7 @@ class LatencySeries:
         self._errors = np.zeros(64, np.int64)
         self._begun_s = now_s
         self._closed: deque[_Slot] = deque(maxlen=SLOTS)
+        self._kept: deque[_Slot] = deque(maxlen=KEPT_SLOTS - SLOTS)  # that have left the window
         self.requests = np.zeros(64, np.int64)  # since the start
         self.errors = np.zeros(64, np.int64)
         self.duration_ns = np.zeros(64, np.int64)
@@ -70,12 +87,16 @@ class LatencySeries:
         if 0.0 <= now_s - self._begun_s < SLOT_S:
             return
         cells = np.flatnonzero(self._open)
-        self._closed.append(_Slot(self._begun_s, cells, self._open.ravel()[cells], self._errors.copy()))
+        if len(self._closed) == SLOTS:
+            self._kept.append(_busiest(self._closed[0]))
+        self._closed.append(_Slot(self._begun_s, now_s, cells, self._open.ravel()[cells], self._errors.copy()))
         self._open[:] = 0
         self._errors[:] = 0
         self._begun_s = now_s
         while self._closed and not 0.0 <= now_s - self._closed[0].begun_s <= SLOT_S * (SLOTS + 1):
-            self._closed.popleft()
+            self._kept.append(_busiest(self._closed.popleft()))
+        while self._kept and not 0.0 <= now_s - self._kept[0].begun_s <= SLOT_S * (KEPT_SLOTS + 1):
+            self._kept.popleft()
 
     def window(self, operation: int, now_s: float) -> OperationFigures:
         """What the window has of an operation."""
@@ -86,10 +107,24 @@ class LatencySeries:
             errors += int(self._errors[operation])
         for slot in self._closed:
             begun_s = min(begun_s, slot.begun_s)
-            first, after = np.searchsorted(slot.cells, (operation * BUCKETS, (operation + 1) * BUCKETS))
-            buckets[slot.cells[first:after] - operation * BUCKETS] += slot.counts[first:after]
+            buckets += _of(slot, operation)
             errors += int(slot.errors[operation]) if operation < slot.errors.size else 0
         return OperationFigures(int(buckets.sum()), errors, max(1.0, now_s - begun_s), buckets)
+
+    def slots(self, operations: Collection[int], now_s: float) -> list[SlotFigures]:
+        """What the slots of the last hour have of these operations together, oldest first; slots without a request are left out."""
+        found = []
+        for slot in (*self._kept, *self._closed):
+            buckets, errors = np.zeros(BUCKETS, np.uint32), 0
+            for operation in operations:
+                buckets += _of(slot, operation)
+                errors += int(slot.errors[operation]) if operation < slot.errors.size else 0
+            found.append(SlotFigures(slot.begun_s, slot.ended_s, int(buckets.sum()), errors, buckets))
+        known = [operation for operation in operations if operation < self._errors.size]
+        buckets = self._open[known].sum(axis=0, dtype=np.uint32)
+        errors = int(self._errors[known].sum())
+        found.append(SlotFigures(self._begun_s, max(now_s, self._begun_s), int(buckets.sum()), errors, buckets))
+        return [each for each in found if each.requests]
 
     def _grow(self, size: int) -> None:
         if size <= self._errors.size:
@@ -100,6 +135,25 @@ class LatencySeries:
             np.concatenate([each, np.zeros(more, np.int64)])
             for each in (self._errors, self.requests, self.errors, self.duration_ns)
         )
+
+
+def _of(slot: _Slot, operation: int) -> NDArray[np.uint32]:
+    """The buckets of one operation in a closed slot."""
+    buckets = np.zeros(BUCKETS, np.uint32)
+    first, after = np.searchsorted(slot.cells, (operation * BUCKETS, (operation + 1) * BUCKETS))
+    buckets[slot.cells[first:after] - operation * BUCKETS] = slot.counts[first:after]
+    return buckets
+
+
+def _busiest(slot: _Slot) -> _Slot:
+    """The slot with the operations only that served the most requests."""
+    operations = slot.cells // BUCKETS
+    requests = np.bincount(operations, weights=slot.counts, minlength=1)
+    if np.count_nonzero(requests) <= MOST_KEPT:
+        return slot
+    chosen = np.argpartition(requests, -MOST_KEPT)[-MOST_KEPT:]
+    is_kept = np.isin(operations, chosen)
+    return _Slot(slot.begun_s, slot.ended_s, slot.cells[is_kept], slot.counts[is_kept], slot.errors)
 
 
 @njit

@@ -18,8 +18,8 @@ from cotenant.model.compiled import njit
 ACCURACY = 0.01
 LOWEST_NS = 1e3
 HIGHEST_NS = 4e12
-_GROWTH = (1.0 + ACCURACY) / (1.0 - ACCURACY)
-_PER_LOG = 1.0 / log(_GROWTH)
+GROWTH = (1.0 + ACCURACY) / (1.0 - ACCURACY)
+_PER_LOG = 1.0 / log(GROWTH)
 BUCKETS = int(log(HIGHEST_NS / LOWEST_NS) * _PER_LOG) + 2
 
 
@@ -33,13 +33,18 @@ def bucket_of(duration_ns: int) -> int:
     return min(found, BUCKETS - 1)
 
 
+def edge_ns(bucket: int) -> float:
+    """The lower edge of a bucket."""
+    return LOWEST_NS * GROWTH ** (bucket - 1)
+
+
 def quantile_ns(counts: NDArray[np.integer], share: float) -> float:
     """The duration below which this share of the counted requests lies; NaN where nothing was counted. `share`: 0 to 1."""
     summed = np.cumsum(counts)
     if not summed[-1]:
         return float("nan")
     found = int(np.searchsorted(summed, max(1.0, np.ceil(share * summed[-1]))))
-    return float(2.0 * _GROWTH**found / (_GROWTH + 1.0) * LOWEST_NS)
+    return float(2.0 * GROWTH**found / (GROWTH + 1.0) * LOWEST_NS)
 
 
 def share_above(counts: NDArray[np.integer], duration_ns: int) -> float:

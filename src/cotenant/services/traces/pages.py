@@ -5,6 +5,7 @@
     GET /api/v1/traces/ID                             one trace with its spans; ID may be shortened
     GET /api/v1/graph                                 who calls whom, since the start
     GET /api/v1/critical?service=&slowest=SHARE       where a service's requests spend their time
+    GET /api/v1/sketch?service=                       a service's requests by half minute of the last hour, with their latencies on a logarithmic scale
     GET /api/v1/objectives                            every ServiceObjective: state, budget, burn rates, alerts
     GET /api/v1/objectives/NAMESPACE/NAME             one, with its replicas
     GET /api/v1/stories?service=                      incidents of services by node, as their agents sent them, the newest first
@@ -23,6 +24,7 @@ from math import isnan
 from urllib.parse import parse_qsl
 
 import msgspec
+import numpy as np
 
 from cotenant.drivers.http.messages import TEXT, Answer
 from cotenant.engine.traces.kept import KeptTrace
@@ -31,13 +33,14 @@ from cotenant.engine.traces.search import TraceQuery, critical_of, search
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import REQUESTS
-from cotenant.policy.objective.latency_buckets import quantile_ns
+from cotenant.policy.objective.latency_buckets import BUCKETS, GROWTH, edge_ns, quantile_ns
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.story_board import StoryBoard
 
 PREFIX = "/api/v1/"
 LIMITS, MIN_MS, SHARES = (1, 1000), (0, 1e9), (1e-6, 1)  # bounds of what can be asked for
 _MS = 1e6
+BAND = 12  # buckets that are shown as one: 27 % wide
 
 
 class OperationRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,6 +62,28 @@ class ServicesPage(msgspec.Struct, frozen=True, rename="camel"):
 
     window_s: float
     operations: list[OperationRow]
+
+
+class SketchSlot(msgspec.Struct, frozen=True, rename="camel"):
+    """Requests that arrived between `ago_s` seconds ago and `length_s` later. `bands`: position, and requests that took that long."""
+
+    ago_s: float
+    length_s: float
+    requests: int
+    errors: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    bands: list[tuple[int, int]]
+
+
+class SketchPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Band k is from `low_ms` x `factor` ** k to the next. Slots without a request are left out."""
+
+    service: str
+    low_ms: float
+    factor: float
+    slots: list[SketchSlot]
 
 
 class TraceRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -169,6 +194,10 @@ class TracePages:
                     page = self.graph()
                 case ["critical"]:
                     page = self.critical(asked)
+                case ["sketch"]:
+                    page = self.sketch(asked)
+                    if page is None:
+                        return Answer(404, b'{"error":"the service has sent no request yet"}')
                 case ["objectives"]:
                     page = self.board.views()
                 case ["objectives", namespace, name]:
@@ -207,6 +236,38 @@ class TracePages:
                 )
             )
         return ServicesPage(window_s, sorted(rows, key=lambda row: (-row.requests, row.service, row.operation)))
+
+    def sketch(self, asked: Iterable[tuple[str, str]]) -> SketchPage | None:
+        """A service's latency over the last hour; None where it has sent no span. Raises `InvalidInput`."""
+        service = dict(asked).get("service", "")
+        if not service:
+            raise InvalidInput("service", service, "the name of a service, NAME or NAMESPACE/NAME")
+        numbers = [
+            number
+            for number, operation in enumerate(self.engine.operations.known)
+            if operation.kind in REQUESTS and operation.qualified_service == service
+        ]
+        if not numbers:
+            return None
+        now_s, slots = self.clock(), []
+        for each in self.engine.latency.slots(numbers, now_s):
+            padded = np.zeros(-(-BUCKETS // BAND) * BAND, np.int64)
+            padded[:BUCKETS] = each.buckets
+            bands = padded.reshape(-1, BAND).sum(axis=1)
+            p50, p95, p99 = (quantile_ns(each.buckets, share) / _MS for share in (0.5, 0.95, 0.99))
+            slots.append(
+                SketchSlot(
+                    now_s - each.begun_s,
+                    each.ended_s - each.begun_s,
+                    each.requests,
+                    each.errors,
+                    p50,
+                    p95,
+                    p99,
+                    [(int(band), int(bands[band])) for band in np.flatnonzero(bands)],
+                )
+            )
+        return SketchPage(service, edge_ns(0) / _MS, GROWTH**BAND, slots)
 
     def traces(self, asked: Iterable[tuple[str, str]]) -> TracesPage:
         """The newest that match, or with `slowest` those that took longest. Raises `InvalidInput`."""
