@@ -351,3 +351,16 @@ def reservations(name: str, pod: str) -> Any:
         why="",
     )
     return json.loads(page([view]).body)
+
+
+def topology(node: str, zones: int) -> dict[str, Any]:
+    """A NodeResourceTopology of 32 CPUs."""
+    cpu = str(32 // zones)
+    return {
+        "metadata": {"name": node},
+        "topologyPolicies": ["None"],
+        "zones": [
+            {"name": f"node-{k}", "type": "Node", "resources": [{"name": "cpu", "capacity": cpu, "allocatable": cpu}]}
+            for k in range(zones)
+        ],
+    }

@@ -113,7 +113,7 @@ def objective(name: str, burn: float) -> dict[str, Any]:
         "bad": 2,
         "since": "",
         "burn": {"1h": burn, "6h": 0.5},
-        "alerts": [{"severity": "critical", "label": "fast", "firing": True}],
+        "alerts": [{"severity": "fast", "label": "critical", "firing": True}],
         "worstReplica": replica,
         "lastAction": {"time": "", "node": "node-1", "pod": HOSTILE, "action": "cap", "text": HOSTILE},
         "conditions": [],
@@ -133,6 +133,26 @@ def span(parent: int, service: str, start_ms: float, took_ms: float, self_ms: fl
         "failed": False,
         "pod": "",
     }
+
+
+def latencies(service: str, slots: int) -> dict[str, Any]:
+    """A page of the trace process: half minutes of a service, the sixth of which was slow."""
+    rows = []
+    for k in range(slots):
+        slow = 4 if k == 5 else 0
+        rows.append(
+            {
+                "agoS": 30.0 * (slots - k),
+                "lengthS": 30.0,
+                "requests": 300,
+                "errors": 3,
+                "p50Ms": 4.0 * 1.2**slow,
+                "p95Ms": 12.0 * 1.2**slow,
+                "p99Ms": 31.0 * 1.2**slow,
+                "bands": [[34 + slow + b, n] for b, n in enumerate((20, 120, 100, 40, 15, 5))],
+            }
+        )
+    return {"service": service, "lowMs": 0.00098, "factor": 1.2712, "slots": rows}
 
 
 @dataclass

@@ -34,6 +34,7 @@ PLURALS = {
     "workloadprofiles": "WorkloadProfile",
     "controlzones": "ControlZone",
     "serviceobjectives": "ServiceObjective",
+    "noderesourcetopologies": "NodeResourceTopology",
 }
 
 

@@ -8,7 +8,7 @@ pod; pods by name are in `pods`. CPU in milli-CPU, memory in MiB, cells in thous
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -106,7 +106,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the cluster. `used_m` is None where nothing is measured."""
+    """Sums over the cluster. `used_m` is None where no node is measured."""
 
     nodes: int = 0
     pods: int = 0
@@ -120,6 +120,7 @@ class Totals:
     memory_requested_mib: int = 0
     memory_used_mib: int | None = None
     burning: int = 0  # nodes on which services miss their objective
+    unmeasured: int = 0  # nodes with pods whose use is not known: not in the sums of use
 
 
 class Fleet:
@@ -140,6 +141,7 @@ class Fleet:
         self._node_use: dict[str, Use] = {}
         self._pod_use: dict[str, Use] = {}
         self._latency_ms: dict[str, float] = {}
+        self._numa: dict[str, str] = {}  # what a node's NodeResourceTopology says, in words
         self._missing: dict[str, int] = {}  # thousandths of a node's services that miss their objective
         self._totals: Totals | None = None
         self._moved = False
@@ -220,6 +222,32 @@ class Fleet:
         if len(self._pod_use) > 2 * len(self.pods) + _SPARE:  # of pods that ended before they were listed
             self._pod_use = {key: use for key, use in self._pod_use.items() if key in self.pods}
             self._latency_ms = {key: value for key, value in self._latency_ms.items() if key in self.pods}
+
+    def unmeasured(self, nodes: Collection[str]) -> None:
+        """What these nodes and their pods use is not known any more."""
+        for name in nodes:
+            row = self.nodes.get(name)
+            pods = row.pods if row is not None else {}
+            for key in pods:
+                self._pod_use.pop(key, None)
+                self._latency_ms.pop(key, None)
+            self._node_use.pop(name, None)
+            if row is not None:
+                self._dirty[name] = None
+
+    def numa_seen(self, node: str, words: str) -> None:
+        """A node's NUMA nodes were reported; empty: they are not known any more."""
+        if self._numa.get(node, "") == words:
+            return
+        if words:
+            self._numa[node] = words
+        else:
+            self._numa.pop(node, None)
+        self._moved = self._moved or node in self.nodes
+
+    def numa_of(self, node: str) -> str:
+        """A node's NUMA nodes in words; empty where they are not known."""
+        return self._numa.get(node, "")
 
     def missing(self, shares: Mapping[str, float]) -> None:
         """The share of each node's services that miss their objective, by the nodes' reports."""
@@ -380,18 +408,18 @@ class Fleet:
 
     def _summed(self) -> Totals:
         sums = [0] * COLUMNS
-        is_measured = bool(self.nodes)
-        burning = pods = 0
+        burning = pods = unmeasured = measured = 0
         for row in self.nodes.values():
             pods += len(row.pods)
             for column in (0, 1, 3, 4, 5, 6):
                 sums[column] += row.columns[column]
             for column in (2, 7):
-                if row.columns[column] == UNKNOWN:
-                    is_measured = False
-                else:
+                if row.columns[column] != UNKNOWN:
                     sums[column] += row.columns[column]
+            unmeasured += row.columns[2] == UNKNOWN
+            measured += row.columns[2] != UNKNOWN and bool(row.pods)
             burning += (row.columns[8] & 0xFFFF) > 0
+        is_measured = measured > 0 or (bool(self.nodes) and not unmeasured)
         return Totals(
             len(self.nodes),
             pods,
@@ -405,6 +433,7 @@ class Fleet:
             sums[6],
             sums[7] if is_measured else None,
             burning,
+            unmeasured,
         )
 
 

@@ -2,7 +2,8 @@
 
 Problem: a cluster has NodeMetrics where Koordinator's or our agent runs, metrics-server nearly everywhere, and the founding reports at our scheduler; a console must work with any of them. Choice: NodeMetrics are watched and win; the resource metrics API is
 polled while fewer than half of the nodes have a NodeMetric; the scheduler's last reports say how many of a node's services miss their objective, and a node's use where nothing else does.
-Limits: a pod's latency is known from NodeMetrics of our agent only.
+What a NodeMetric said is shown for `FRESH_S`, or three of its intervals where that is longer; then the
+node counts as not measured, and viewers are told. Limits: a pod's latency is known from NodeMetrics of our agent only; a NodeMetric's age is by the clocks of its agent and of this machine.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from math import isnan
+from time import time
 
 import msgspec
 
@@ -61,18 +64,25 @@ class Measurements:
         changed: Callable[[], None],
         period_s: float,
         latencies: Callable[[Mapping[str, float]], None] = lambda latencies_ms: None,
+        now: Callable[[], float] = time,
     ) -> None:
-        """`latencies` is called with each pod's p99 in milliseconds as a node reports it."""
+        """`latencies` is called with each pod's p99 in milliseconds as a node reports it; `now` gives Unix seconds."""
+        self._now = now
         self._latencies = latencies
         self._fleet, self._client, self._scheduler, self._sources = fleet, client, scheduler, sources
         self._changed, self._period_s = changed, period_s
-        self._by_metric: set[str] = set()  # nodes with a NodeMetric
+        self._by_metric: dict[str, float] = {}  # nodes with a NodeMetric, and until when it says something about now
+        self._old: set[str] = set()  # those whose NodeMetric was not renewed in time
 
     def metric_seen(self, metric: NodeMetric) -> None:
         """A NodeMetric was written."""
         if metric.use is None:
             return
-        self._by_metric.add(metric.node)
+        age_s = 0.0 if isnan(metric.age_s) else metric.age_s
+        self._by_metric[metric.node] = self._now() - age_s + max(FRESH_S, 3.0 * metric.interval_s)
+        if self._by_metric[metric.node] <= self._now():
+            return
+        self._old.discard(metric.node)
         measured = metric.pods or {}
         pods = {key: each.use for key, each in measured.items()}
         latencies = {
@@ -82,11 +92,34 @@ class Measurements:
         }
         self._fleet.measured({metric.node: metric.use}, pods, latencies)
         self._latencies(latencies)
-        self._sources.ok(USE)
+        if not self._old:
+            self._sources.ok(USE)
 
     def metric_gone(self, node: str) -> None:
         """A NodeMetric was deleted."""
-        self._by_metric.discard(node)
+        self._by_metric.pop(node, None)
+        self._old.discard(node)
+
+    def forget_old(self) -> None:
+        """Forget what NodeMetrics said that were not renewed in time; nodes that are not ready are known to be silent."""
+        now_s, nodes = self._now(), self._fleet.nodes
+        old = {name for name, until_s in self._by_metric.items() if until_s <= now_s and name in nodes}
+        if more := old - self._old:
+            self._fleet.unmeasured(more)
+            self._changed()
+        self._old = old
+
+    def _old_words(self) -> str:
+        """What is wrong with NodeMetrics; empty where nothing is."""
+        nodes = self._fleet.nodes
+        silent = sum(name in nodes and nodes[name].node.ready for name in self._old)
+        return f"the NodeMetrics of {silent} of {len(nodes)} nodes were not renewed in time" if silent else ""
+
+    def _say(self, why: str) -> None:
+        if why:
+            self._sources.failed(USE, why)
+        else:
+            self._sources.ok(USE)
 
     async def run(self) -> None:
         """Ask again and again, until cancelled."""
@@ -96,14 +129,17 @@ class Measurements:
 
     async def read_use(self) -> bool:
         """Read the resource metrics API once; whether it is served."""
-        if 2 * len(self._by_metric) >= len(self._fleet.nodes) > 0:
+        self.forget_old()
+        fresh = self._by_metric.keys() - self._old
+        if 2 * len(fresh) >= len(self._fleet.nodes) > 0:
+            self._say(self._old_words())
             return True
         try:
             nodes = await self._list("nodes")
             pods = await self._list("pods")
         except (NotFound, Forbidden):
-            if not self._by_metric:
-                self._sources.failed(USE, "the cluster has neither NodeMetrics nor metrics-server")
+            if not fresh:
+                self._say(self._old_words() or "the cluster has neither NodeMetrics nor metrics-server")
             return False
         except Unavailable as error:
             if not self._sources.is_ok("cluster"):
@@ -114,12 +150,7 @@ class Measurements:
             self._sources.failed(USE, str(error))
             return True
         self._fleet.measured(
-            {
-                each.metadata.name: use
-                for each in nodes
-                if each.metadata.name not in self._by_metric
-                for use in _use(each)
-            },
+            {each.metadata.name: use for each in nodes if each.metadata.name not in fresh for use in _use(each)},
             {f"{each.metadata.namespace}/{each.metadata.name}": use for each in pods for use in _use(each)},
         )
         self._sources.ok(USE)
@@ -150,7 +181,8 @@ class Measurements:
         for name, each in reports.items():
             row = self._fleet.nodes.get(name)
             cpu, memory = each.get("cpuUsed"), each.get("memoryUsed")
-            if row is not None and cpu is not None and memory is not None:
+            is_known = name in self._by_metric and name not in self._old
+            if row is not None and cpu is not None and memory is not None and not is_known:
                 of = row.node.allocatable
                 yield name, Use(round(cpu * of.get(CPU_NAME)), round(memory * of.get(MEMORY_NAME)))
 

@@ -26,6 +26,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS, read_migration_job
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
+from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES, read_workload_profile
 from cotenant.drivers.kube.kinds.node import NODES, internal_address, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -43,6 +44,7 @@ from cotenant.services.console.live import Live
 from cotenant.services.console.measurements import Measurements
 from cotenant.services.console.moves import Moves
 from cotenant.services.console.node_agent import NodeAgents
+from cotenant.services.console.numa import numa_words
 from cotenant.services.console.profiles import Profiles
 from cotenant.services.console.questions import Questions, Section
 from cotenant.services.console.results import Results
@@ -128,6 +130,7 @@ class ConsoleProcess:
             self._woken.set,
             options.period_s,
             lambda latencies_ms: self.latencies.seen(self.now(), latencies_ms),
+            now=self.now,
         )
         self.watches = self._watches()
         self.login = options.login or OneTimeToken()
@@ -219,6 +222,11 @@ class ConsoleProcess:
         watches.handle(
             WORKLOAD_PROFILES,
             ObjectHandler(read_workload_profile, self.profiles.seen, self.profiles.gone),
+            optional=True,
+        )
+        watches.handle(
+            NODE_TOPOLOGIES,
+            ObjectHandler(numa_words, lambda seen: fleet.numa_seen(*seen), lambda node: fleet.numa_seen(node, "")),
             optional=True,
         )
         watches.handle(CONTROL_ZONES, ObjectHandler(lambda obj: obj, self.zones.seen, self.zones.gone), optional=True)

@@ -56,7 +56,7 @@ PAGES: Mapping[str, str] = {
     "reservations": f"{_PLUGINS}/Reservation/nodeReservations/{{}}",
 }
 OPTIONAL = ("cpus", "free-cpus", "devices", "reservations", "gang-state")  # null where there is none, or no such plugin
-TRACE_PAGES = frozenset({"services", "traces", "graph", "critical", "objectives"})
+TRACE_PAGES = frozenset({"services", "traces", "graph", "critical", "objectives", "sketch"})
 _STATES = {"": 0, "pending": 1, "running": 2, "burning": 3}
 
 
@@ -149,7 +149,7 @@ class Questions:
         limit = limit_of(query, MOST_PODS)
         found: list[dict[str, object]] = []
         fleet, count = self._fleet, 0
-        waiting = (fleet.pods[key] for key in fleet.pending)
+        waiting = sorted((fleet.pods[key] for key in fleet.pending), key=lambda row: row.created_s)
         placed = (row for row in fleet.pods.values() if row.node and not row.phase.is_final)
         for row in (*(waiting if state in ("", "pending") else ()), *(placed if state != "pending" else ())):
             if state == "burning" and not self._is_late(row):
