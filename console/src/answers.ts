@@ -329,6 +329,7 @@ export interface AgentPage {
   keeper_said: string;
   leases_error: string;
   host: { cpu_stall_ppm: number | null; memory_stall_ppm: number | null; memory_full_stall_ppm: number | null; io_stall_ppm: number | null; steal_ppm: number | null };
+  best_effort: { cpu_m: number | null; throttled_ppm: number | null; run_delay_ppm: number | null; cpu_stall_ppm: number | null; memory_bytes: number | null } | null;
   knobs: KnobRow[];
   pods: {
     pod: string;
@@ -470,4 +471,24 @@ export interface Reservation {
   waiting: string[];
   endsS: number | null;
   why: string;
+}
+
+/** A half minute of a service's requests. `bands`: position on a logarithmic scale, and how many requests took that long. */
+export interface LatencySlot {
+  agoS: number;
+  lengthS: number;
+  requests: number;
+  errors: number;
+  p50Ms: number | null;
+  p95Ms: number | null;
+  p99Ms: number | null;
+  bands: [number, number][];
+}
+
+/** Band k is from `lowMs` x `factor` ** k to the next. */
+export interface LatencyPage {
+  service: string;
+  lowMs: number;
+  factor: number;
+  slots: LatencySlot[];
 }

@@ -5,8 +5,10 @@ import { useAsked } from "./ask";
 import { isDark, setTheme, theme, type Theme } from "./colours";
 import { Credit } from "./credit";
 import { clock } from "./format";
+import { focusByArrow } from "./keys";
 import { Lab } from "./lab";
 import { lostSince, sources, version } from "./live";
+import { travel } from "./machines/time";
 import { Machines, zoom } from "./machines/view";
 import { Moves } from "./moves";
 import { NodeView } from "./node";
@@ -19,7 +21,8 @@ import { language, setLanguage, t } from "./words";
 import { Zones } from "./zones";
 
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
-const GROUPS = ["", "zone", "pool", "tenant"];
+const GROUPS = ["", "zone", "pool", "numa", "tenant"];
+const CHOSEN = ["pod", "name", "machine", "quota", "move", "zone", "objective", "service", "of"]; // what the title of the tab names
 
 export function App() {
   const [hasHelp, setHelp] = useState(false);
@@ -27,20 +30,20 @@ export function App() {
     document.documentElement.dataset["theme"] = isDark.value ? "dark" : "light";
   }, [isDark.value]);
   useEffect(() => {
-    document.title = `${t(view.value === "node" ? "node" : view.value)} · Cotenant`;
-  }, [view.value, language.value]);
+    const what = CHOSEN.map(param).find(Boolean);
+    document.title = `${what ? `${what} · ` : ""}${t(view.value)} · Cotenant`;
+  }, [route.value, language.value]);
   useEffect(() => {
     document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [view.value]);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
-      if (key(event)) event.preventDefault();
+      if (key(event) || (!event.ctrlKey && !event.metaKey && !event.altKey && focusByArrow(event))) event.preventDefault();
       else if (event.key === "?" && !isTyping(event)) setHelp((before) => !before);
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  void route.value;
   const shown = view.value;
   const hasZones = (useAsked<Zone[]>("/api/zones", 60).value?.length ?? 0) > 0;
   return (
@@ -62,6 +65,7 @@ export function App() {
       </header>
       {hasHelp && <p class="note" role="status">{t("keys.text")}</p>}
       <Stale />
+      {route.value.unknown && <p class="note" role="status">{t("view.unknown", { name: route.value.unknown })}</p>}
       <main id="content" tabIndex={-1}>
         {shown === "machines" && <Machines />}
         {shown === "pods" && <Pods />}
@@ -125,6 +129,10 @@ function key(event: KeyboardEvent): boolean {
       return view.value === "machines";
     case "c":
       if (view.value === "machines") set({ colour: param("colour") === "kind" ? "" : "kind" });
+      return view.value === "machines";
+    case "[":
+    case "]":
+      if (view.value === "machines") travel(event.key === "[" ? -1 : 1);
       return view.value === "machines";
     case "l":
       if (view.value === "machines") set({ at: "" });

@@ -1,5 +1,6 @@
 // Questions to the console as a hook: the last answer stays while a newer one is on its way, and an error is a sentence. Where a source is away (no connection, 502, 503), the last answer stays beside the error.
 import { useEffect, useState } from "preact/hooks";
+import { named } from "./words";
 
 export interface Asked<T> {
   value: T | null;
@@ -17,7 +18,9 @@ export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
   if (answer.ok) return JSON.parse(text) as T;
   let why = text;
   try {
-    why = (JSON.parse(text) as { error: string }).error;
+    const said = JSON.parse(text) as { error: string; source?: string };
+    why = said.error;
+    if (answer.status >= 502 && said.source && said.source !== "console") why = `${named("process", said.source)}: ${why}`;
   } catch {
     // a proxy's page
   }

@@ -2,7 +2,8 @@
 import { useAsked } from "./ask";
 import { Old } from "./old";
 import type { CreditEntry, CreditTenant } from "./answers";
-import { count, moment } from "./format";
+import { age, bytes, cores, count, moment, percent } from "./format";
+import { Empty, Wide } from "./parts";
 import { param, set, to } from "./route";
 import { t, type Word } from "./words";
 import table from "./words.json";
@@ -15,10 +16,10 @@ export function Credit() {
   const one = useAsked<CreditTenant>(name ? `/api/credit/tenants/${encodeURIComponent(name)}?limit=${MOST}` : "", 5);
   const all = useAsked<CreditEntry[]>(name || !asked.value ? "" : `/api/credit/entries?limit=${MOST}`, 5);
   const text = param("q").toLowerCase();
-  if (asked.error && !asked.value) return <div class="empty"><p>{t("credit.none")}</p><p class="soft">{asked.error}</p></div>;
+  if (asked.error && !asked.value) return <Empty text={t("credit.none")} why={asked.error} />;
   if (!asked.value) return <p class="empty">{t("loading")}</p>;
   const tenants = [...asked.value].sort((a, b) => b.balance_milli - a.balance_milli || (a.tenant < b.tenant ? -1 : 1));
-  if (!tenants.length) return <p class="empty">{t("credit.empty")}</p>;
+  if (!tenants.length) return <Empty text={t("credit.empty")} />;
   const most = Math.max(1, ...tenants.map((each) => Math.abs(each.balance_milli)));
   const chosen = one.value?.tenant === name ? one.value : null;
   const entries = (name ? chosen?.entries : all.value) ?? [];
@@ -30,7 +31,7 @@ export function Credit() {
       </div>
       <Old asked={asked} />
       <p class="soft">{t("credit.help")}</p>
-      <div class="wide">
+      <Wide>
         <table>
           <thead><tr><th scope="col">{t("tenant")}</th><th scope="col">{t("credit.balance")}</th><th scope="col" class="number">{t("credit.amount")}</th><th scope="col" class="number">{t("credit.standing")}</th></tr></thead>
           <tbody>
@@ -39,12 +40,12 @@ export function Credit() {
                 <th scope="row"><button type="button" class="plain link" aria-pressed={each.tenant === name} onClick={() => set({ of: each.tenant === name ? "" : each.tenant })}>{each.tenant}</button></th>
                 <td><Balance share={each.balance_milli / most} /></td>
                 <td class={`number${each.balance_milli < 0 ? " burning" : ""}`}>{credits(each.balance_milli)}</td>
-                <td class="number">{each.standing}</td>
+                <td class="number">{each.standing < 0 ? `−${-each.standing}` : each.standing}</td>
               </tr>
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
       {one.error && <p class="error" role="alert">{one.error}</p>}
       {chosen && entries.length > 0 && (
         <div class="radars">
@@ -70,9 +71,28 @@ function credits(milli: number): string {
   return `${milli < 0 ? "−" : ""}${(Math.abs(milli) / 1000).toFixed(Math.abs(milli) >= 100_000 ? 0 : Math.abs(milli) >= 1000 ? 2 : 3)}`;
 }
 
+const SHAPES: readonly [string, (value: number) => string][] = [
+  ["_milli_cpu", (value) => `${cores(value)} ${t("cpu")}`],
+  ["_bytes", bytes],
+  ["_permille", (value) => percent(value, 1000)],
+  ["_milli_core_hours", (value) => t("evidence.core-hours", { n: cores(value) })],
+  ["_milli", credits],
+];
+
+/** A figure of an entry as people read it: its name without the unit, its value with one. */
+function figure(key: string, value: string | number): string {
+  if (key === "seconds" && typeof value === "number") return age(value);
+  const shape = typeof value === "number" ? SHAPES.find(([end]) => key.endsWith(end)) : undefined;
+  const name = shape ? key.slice(0, -shape[0].length) : key;
+  const word = `evidence.${name}`;
+  return `${word in table ? t(word as Word) : name.replaceAll("_", " ")} ${shape ? shape[1](value as number) : value}`;
+}
+
+/** A cause in words; those of memory end in the resource's name. */
 function cause(name: string): string {
-  const word = `cause.${name}`;
-  return word in table ? t(word as Word) : name;
+  const [first, resource] = [name.replace(/-memory$/, ""), name.endsWith("-memory") ? `, ${t("memory")}` : ""];
+  const word = `cause.${first}`;
+  return (word in table ? t(word as Word) : first) + resource;
 }
 
 /** A tenant's account as its name, the house as what it is. */
@@ -128,7 +148,7 @@ function Causes({ tenant }: { tenant: CreditTenant }) {
 
 function Book({ entries, name }: { entries: CreditEntry[]; name: string }) {
   return (
-    <div class="wide">
+    <Wide>
       <table>
         <thead><tr><th scope="col">{t("credit.when")}</th><th scope="col">{t("credit.cause")}</th><th scope="col">{t("credit.payer")}</th><th scope="col">{t("credit.payee")}</th><th scope="col" class="number">{t("credit.amount")}</th><th scope="col">{t("credit.figures")}</th></tr></thead>
         <tbody>
@@ -141,12 +161,12 @@ function Book({ entries, name }: { entries: CreditEntry[]; name: string }) {
                 <td>{account(entry.payer)}</td>
                 <td>{account(entry.payee)}</td>
                 <td class={`number${own < 0 ? " burning" : ""}`}>{credits(own)}</td>
-                <td class="soft">{Object.entries(entry.evidence).map(([key, value]) => `${key} ${value}`).join(", ")}</td>
+                <td class="soft figures-of">{Object.entries(entry.evidence).map(([key, value]) => figure(key, value)).join(", ")}</td>
               </tr>
             );
           })}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }

@@ -31,6 +31,7 @@ export interface Totals {
   memory_requested_mib: number;
   memory_used_mib: number | null;
   burning: number;
+  unmeasured: number;
 }
 
 export interface Label {

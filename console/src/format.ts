@@ -1,5 +1,5 @@
 // Numbers and times as people write them.
-import { language } from "./words";
+import { language, t } from "./words";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -49,8 +49,34 @@ export function count(value: number): string {
 /** An amount of a resource by its name: cores, bytes, or as it is. */
 export function amount(resource: string, value: number): string {
   if (resource === "cpu" || resource.endsWith("-cpu")) return cores(value);
-  if (resource.includes("memory") || resource.includes("storage") || resource.startsWith("hugepages")) return bytes(value);
+  if ((resource.includes("memory") && !resource.includes("ratio")) || resource.includes("storage") || resource.startsWith("hugepages")) return bytes(value);
   return count(value);
+}
+
+const FACTORS: Record<string, number> = { n: 1e-9, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60 };
+
+/** A quantity as Kubernetes writes it, as a number; NaN where it is none. */
+export function quantity(text: string): number {
+  const found = /^(-?[\d.]+(?:[eE][+-]?\d+)?)([a-zA-Z]{0,2})$/.exec(text);
+  return found ? Number(found[1]) * (FACTORS[found[2]!] ?? NaN) : NaN;
+}
+
+const NO_BOUND = 2 ** 52; // a sum of a device's own rule, which has no bound
+
+/** A resource's quantity as people read it. Lent CPU is in thousandths already. */
+export function shownQuantity(resource: string, text: string): string {
+  const value = quantity(text);
+  if (Number.isNaN(value)) return text;
+  if (value >= NO_BOUND) return "–";
+  return amount(resource, resource === "cpu" ? 1000 * value : value);
+}
+
+/** How long ago, in one unit. */
+export function age(seconds: number): string {
+  const s = Math.max(0, seconds);
+  if (s < 100) return t("age.s", { n: Math.round(s) });
+  if (s < 5400) return t("age.min", { n: Math.round(s / 60) });
+  return s < 129_600 ? t("age.h", { n: Math.round(s / 3600) }) : t("age.d", { n: Math.round(s / 86_400) });
 }
 
 function trim(text: string): string {

@@ -2,6 +2,7 @@
 import { useAsked } from "./ask";
 import type { GangPage, Reservation } from "./answers";
 import { moment } from "./format";
+import { Wide } from "./parts";
 import { to } from "./route";
 import { t } from "./words";
 
@@ -48,7 +49,7 @@ export function Reservations({ node }: { node: string }) {
   return (
     <section>
       <h2>{t("reservations")}</h2>
-      <div class="wide">
+      <Wide>
         <table>
           <thead><tr><th scope="col">{t("reservation")}</th><th scope="col">{t("reservation.reserved")}</th><th scope="col">{t("reservation.left")}</th><th scope="col">{t("reservation.owners")}</th><th scope="col">{t("knob.until")}</th></tr></thead>
           <tbody>
@@ -63,7 +64,7 @@ export function Reservations({ node }: { node: string }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
     </section>
   );
 }

@@ -3,8 +3,9 @@ import { useRef } from "preact/hooks";
 import { useAsked } from "./ask";
 import type { AgentPage, KnobRow, NoAgent } from "./answers";
 import { bytes, clock, cores, milliseconds, when } from "./format";
+import { Wide } from "./parts";
 import { to } from "./route";
-import { t, type Word } from "./words";
+import { named, t, type Word } from "./words";
 
 const PPM = 1_000_000;
 const STALLS = ["cpu_stall_ppm", "memory_stall_ppm", "memory_full_stall_ppm", "io_stall_ppm", "steal_ppm"] as const;
@@ -32,8 +33,13 @@ export function NodeAgent({ name }: { name: string }) {
           <div class="stalls">
             {STALLS.map((each) => <Share key={each} name={t(`pressure.${each}` as Word)} ppm={page.host[each]} />)}
           </div>
+          {page.best_effort && (
+            <p>
+              <b>{t("best-effort")}</b> {[page.best_effort.cpu_m !== null && `${cores(page.best_effort.cpu_m)} ${t("cpu")}`, page.best_effort.memory_bytes !== null && bytes(page.best_effort.memory_bytes), page.best_effort.run_delay_ppm !== null && `${t("run-delay")} ${share(page.best_effort.run_delay_ppm)}`, page.best_effort.throttled_ppm !== null && `${t("throttled")} ${share(page.best_effort.throttled_ppm)}`].filter(Boolean).join(" · ")}
+            </p>
+          )}
           <h3>{t("waiting")}</h3>
-          <div class="wide">
+          <Wide>
             <table>
               <thead><tr><th scope="col">Pod</th><th scope="col">{t("class")}</th><th scope="col" class="number">{t("cpu")}</th><th scope="col">{t("run-delay")}</th><th scope="col" class="number">{t("stalled")}</th><th scope="col" class="number">{t("throttled")}</th><th scope="col" class="number">{t("memory")}</th><th scope="col" class="number">{t("latency")}</th></tr></thead>
               <tbody>
@@ -51,7 +57,7 @@ export function NodeAgent({ name }: { name: string }) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Wide>
           {page.gaps.length > 0 && <p class="soft">{t("gaps")} {page.gaps.join("; ")}</p>}
         </section>
       )}
@@ -76,7 +82,7 @@ function Share({ name, ppm }: { name: string; ppm: number | null }) {
 /** One row a knob: what stands and stood, who set it and why, until when. */
 function Knobs({ rows }: { rows: KnobRow[] }) {
   return (
-    <div class="wide">
+    <Wide>
       <table>
         <thead><tr><th scope="col">{t("knob")}</th><th scope="col">{t("knob.value")}</th><th scope="col">{t("knob.who")}</th><th scope="col">{t("knob.why")}</th><th scope="col">{t("knob.until")}</th></tr></thead>
         <tbody>
@@ -84,13 +90,13 @@ function Knobs({ rows }: { rows: KnobRow[] }) {
             <tr key={`${row.group} ${row.knob}`}>
               <th scope="row">{row.knob}<div class="soft path">{row.pod ? <a href={to("pods", { pod: row.pod })}>{row.pod}</a> : `/${row.group}`}</div></th>
               <td><b>{row.value}</b>{row.before && <div class="soft">{t("knob.before", { value: row.before })}</div>}{row.stands !== null && row.stands !== row.value && <div class="burning">{t("knob.stands", { value: row.stands })}</div>}</td>
-              <td>{row.policy || row.rule}<div class={row.state === "held" ? "soft" : "burning"}>{row.state}</div></td>
+              <td>{row.policy || row.rule}<div class={row.state === "held" ? "soft" : "burning"}>{named("lease", row.state)}</div></td>
               <td>{row.why}{row.detail && <div class="burning">{row.detail}</div>}{row.lost.map(([policy, value]) => <div class="soft" key={policy}>{t("knob.lost", { policy, value })}</div>)}</td>
               <td>{row.until === null ? <span class="soft">{t("knob.no-lease")}</span> : <>{clock(row.until)}{row.taken !== null && <div class="soft">{t("knob.since", { at: when(row.taken) })}</div>}</>}{row.lifts && <div class="soft">{row.lifts}</div>}</td>
             </tr>
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }

@@ -4,6 +4,7 @@ import type { Curve, Experiment, ExperimentPage, LabRow, MetricView } from "./an
 import { count, moment } from "./format";
 import { RunMaps } from "./lab-machines";
 import { Old } from "./old";
+import { Empty, Wide } from "./parts";
 import { param, set } from "./route";
 import { t } from "./words";
 
@@ -14,9 +15,9 @@ export function Lab() {
   const all = asked.value ?? [];
   const chosen = all.find((each) => each.name === param("of")) ?? all[0];
   const page = useAsked<ExperimentPage>(chosen ? `/api/lab/results?of=${encodeURIComponent(chosen.name)}&at=${chosen.written}` : "");
-  if (asked.error && !asked.value) return <div class="empty"><p>{t("lab.none")}</p><p class="soft">{asked.error}</p></div>;
+  if (asked.error && !asked.value) return <Empty text={t("lab.none")} why={asked.status === 404 ? "" : asked.error} />;
   if (!asked.value) return <p class="empty">{t("loading")}</p>;
-  if (!chosen) return <p class="empty">{t("lab.empty")}</p>;
+  if (!chosen) return <Empty text={t("lab.empty")} />;
   return (
     <div class="services lab">
       <div class="controls">
@@ -84,7 +85,7 @@ function Tables({ page }: { page: ExperimentPage }) {
       <section>
         <h2>{t("lab.table")}</h2>
         <p class="soft">{t("lab.choose")}</p>
-        <div class="wide">
+        <Wide>
           <table>
             <thead>
               <tr>
@@ -104,7 +105,7 @@ function Tables({ page }: { page: ExperimentPage }) {
               })}
             </tbody>
           </table>
-        </div>
+        </Wide>
         {results.notes?.map((each) => <p class="soft" key={each}>{each}</p>)}
       </section>
     </>
@@ -174,7 +175,7 @@ function Pair({ page, a, b, metrics, load }: { page: ExperimentPage; a: LabRow; 
       <p class="soft">{t("lab.pair-help")}</p>
       <Curves of={page.name} a={a.policy} b={b.policy} load={load} seed={seed} seeds={seeds} />
       <RunMaps of={page.name} a={a.policy} b={b.policy} load={load} seed={seed} />
-      <div class="wide">
+      <Wide>
         <table>
           <thead><tr><th scope="col">{t("lab.figure")}</th><th scope="col" class="number"><span class="swatch profile-0" /> {a.policy}</th><th scope="col" class="number"><span class="swatch profile-1" /> {b.policy}</th><th scope="col" class="number">{t("lab.difference")}</th><th scope="col">{t("lab.verdict")}</th></tr></thead>
           <tbody>
@@ -197,7 +198,7 @@ function Pair({ page, a, b, metrics, load }: { page: ExperimentPage; a: LabRow; 
             })}
           </tbody>
         </table>
-      </div>
+      </Wide>
     </section>
   );
 }

@@ -3,6 +3,8 @@ import { useAsked } from "./ask";
 import type { Move, MoveEffect, MoveList } from "./answers";
 import { count, moment, when } from "./format";
 import { moveFocus } from "./keys";
+import { Old } from "./old";
+import { Empty, PodName } from "./parts";
 import { param, set, to } from "./route";
 import { t, type Word } from "./words";
 
@@ -14,6 +16,7 @@ export function Moves() {
   const found = useAsked<MoveList>(`/api/moves?${query}`, 3, 150);
   const list = found.value;
   const counted = (state: (typeof STATES)[number]): string => (list ? ` ${count(state === "not-helped" ? list.counts.not_helped : list.counts[state || "all"])}` : "");
+  if (list?.counts.all === 0 && !chosen) return <Empty text={t("moves.empty")} />;
   return (
     <div class={`pods${chosen ? " has-choice" : ""}`}>
       <section class="list" aria-label={t("moves")}>
@@ -23,9 +26,10 @@ export function Moves() {
             {STATES.map((state) => <button type="button" key={state} aria-pressed={param("state") === state} onClick={() => set({ state })}>{t(`move.${state || "all"}` as Word)}{counted(state)}</button>)}
           </div>
         </div>
-        {found.error && <p class="error" role="alert">{found.error}</p>}
+        <Old asked={found} />
+        {found.error && !list && <p class="error" role="alert">{found.error}</p>}
         {!list && found.isLoading && <p class="soft">{t("loading")}</p>}
-        {list?.counts.all === 0 && <p class="empty">{t("moves.empty")}</p>}
+        
         {list !== null && list.counts.all > 0 && list.count === 0 && <p class="empty">{t("moves.none")}</p>}
         {list !== null && list.count > list.moves.length && <p class="soft">{t("pods.shown", { n: list.moves.length, all: count(list.count) })}</p>}
         <div class="rows" onKeyDown={moveFocus}>
@@ -33,7 +37,7 @@ export function Moves() {
             <a key={move.name} class={`row${move.name === chosen ? " chosen" : ""}`} aria-current={move.name === chosen} href={to("moves", { q: param("q"), state: param("state"), move: move.name })}>
               <span class={`state s-${mark(move)}`} aria-hidden="true" />
               <span class="row-name">
-                <b>{move.pod}</b>
+                <PodName pod={move.pod} />
                 <span class="soft">{move.node || "?"} → {move.to || "?"}{move.trigger && ` · ${move.trigger}`}</span>
               </span>
               <span class="row-figures">

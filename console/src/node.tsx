@@ -1,15 +1,17 @@
 // The view "Node": what it has, what is allocated and used, what it lends and from which terms, its CPUs and devices as hardware, its pods.
-import { useAsked } from "./ask";
+import { type Asked, useAsked } from "./ask";
 import type { CpuTopology, DeviceSummary, FreeCpus, LentPage, NodePage, SchedulerNode } from "./answers";
 import { colours, css } from "./colours";
 import { Column, CORDONED, NOT_READY, UNKNOWN } from "./fleet";
 import { Reservations } from "./gang";
-import { amount, bytes, cores, count, percent } from "./format";
+import { amount, bytes, cores, count, percent, quantity, shownQuantity } from "./format";
 import { fleet as liveFleet } from "./live";
 import { NodeAgent } from "./knobs";
 import { Meter } from "./machines/view";
+import { Wide } from "./parts";
+import { Old } from "./old";
 import { PodTable } from "./pods";
-import { go, param, to } from "./route";
+import { param, to } from "./route";
 import { t } from "./words";
 
 export function NodeView() {
@@ -23,13 +25,14 @@ export function NodeView() {
   const devices = useAsked<DeviceSummary>(name ? `/api/scheduler/devices/${path}` : "", 10);
   const names = liveFleet.value?.nodes ?? [];
   const at = names.indexOf(name);
-  const next = names[(at + 1) % (names.length || 1)];
+  const next = at < 0 ? undefined : names[(at + 1) % names.length];
+  const before = at < 0 ? undefined : names[(at + names.length - 1) % names.length];
   const found = page.value;
   if (!name) return <p class="empty">{t("node.choose")}</p>;
   const state = found?.columns[Column.State] ?? 0;
   return (
     <article class="story node" aria-label={name}>
-      <p class="crumb"><a href={to("machines", { machine: name })}>← {t("machines")}</a> {next && next !== name && <> · <button type="button" class="plain" onClick={() => go("node", { name: next })}>{next} →</button></>}</p>
+      <p class="crumb"><a href={to("machines", { machine: name })}>← {t("machines")}</a> {next && before && next !== name && <> · <a href={to("node", { name: before })}>‹ {before}</a> · <a href={to("node", { name: next })}>{next} ›</a></>}</p>
       <h1>{name}</h1>
       {page.error && <p class="error" role="alert">{page.error}</p>}
       {found && (
@@ -39,46 +42,55 @@ export function NodeView() {
             {state & CORDONED ? ` · ${t("cordoned")}` : ""} · {t("pods.count", { n: count(found.pods.length) })}
             {(state & 0xffff) > 0 && <span class="burning"> · {t("burning.share", { n: percent(state & 0xffff, 1000) })}</span>}
           </p>
+          <div class="halves">
+          <div>
           <section>
             <h2>{t("amounts")}</h2>
             <Meter name={t("cpu")} whole={found.columns[Column.Cpu]!} asked={found.columns[Column.CpuRequested]!} lent={found.columns[Column.LentRequested]!} used={found.columns[Column.CpuUsed]!} text={cores} />
             <Meter name={t("memory")} whole={found.columns[Column.Memory]!} asked={found.columns[Column.MemoryRequested]!} lent={0} used={found.columns[Column.MemoryUsed] ?? UNKNOWN} text={(mib) => bytes(mib * 1048576)} />
+            {!seen.value && seen.error && <Missing asked={seen} text="" />}
+            <Old asked={seen} />
             {seen.value && (
-              <div class="wide">
+              <Wide>
                 <table>
                   <thead><tr><th scope="col">{t("resource")}</th><th scope="col" class="number">{t("allocatable")}</th><th scope="col" class="number">{t("requested")}</th><th scope="col" class="number">{t("legend.free")}</th></tr></thead>
-                  <tbody>{seen.value.amounts.map((each) => <tr key={each.resource}><th scope="row">{each.resource}</th><td class="number">{tidy(each.resource, each.allocatable)}</td><td class="number">{tidy(each.resource, each.requested)}</td><td class="number">{tidy(each.resource, each.free)}</td></tr>)}</tbody>
+                  <tbody>{seen.value.amounts.map((each) => <tr key={each.resource}><th scope="row">{each.resource}</th><td class="number">{shownQuantity(each.resource, each.allocatable)}</td><td class="number">{shownQuantity(each.resource, each.requested)}</td><td class="number">{shownQuantity(each.resource, each.free)}</td></tr>)}</tbody>
                 </table>
-              </div>
+              </Wide>
             )}
           </section>
           <Lent page={lent.value} error={lent.error} />
           <Reservations node={name} key={`r${name}`} />
-          <NodeAgent name={name} key={name} />
-          <section>
-            <h2>{t("hardware")}</h2>
-            {topology.value ? <Cpus topology={topology.value} free={free.value} /> : <p class="soft">{t("cpus.none")}</p>}
-            {devices.value ? <Devices summary={devices.value} /> : <p class="soft">{t("devices.none")}</p>}
-          </section>
           <section>
             <h2>{t("labels")}</h2>
             <ul class="labels">{found.labels.map(([key, value]) => <li key={key}><a href={to("machines", { q: `${key}=${value}` })}>{key}={value}</a></li>)}</ul>
             {found.taints.length > 0 && <p><b>{t("taints")}</b> {found.taints.join(", ")}</p>}
           </section>
+          </div>
+          <div>
+          <NodeAgent name={name} key={name} />
+          <section>
+            <h2>{t("hardware")}</h2>
+            {topology.value ? <Cpus topology={topology.value} free={free.value} /> : <Missing asked={topology} text={t("cpus.none")} />}
+            {devices.value ? <Devices summary={devices.value} /> : <Missing asked={devices} text={t("devices.none")} />}
+            <Old asked={free} />
+          </section>
           <section>
             <h2>{t("node.pods")}</h2>
-            <PodTable pods={found.pods} />
+            {found.pods.length ? <PodTable pods={found.pods} /> : <p class="soft">{t("node.no-pods")}</p>}
           </section>
+          </div>
+          </div>
         </>
       )}
     </article>
   );
 }
 
-/** A long number of bytes as people read it; a dash where a device's own rule decides and the sum has no bound; anything else as it is. */
-function tidy(resource: string, text: string): string {
-  if (!/^\d{8,}$/.test(text)) return text;
-  return Number(text) >= 2 ** 52 ? "–" : amount(resource, Number(text));
+/** Why there is nothing: it is on its way, its source does not answer, or there is none. */
+function Missing({ asked, text }: { asked: Asked<unknown>; text: string }) {
+  if (asked.error) return <p class="error">{asked.error}</p>;
+  return <p class="soft">{asked.isLoading ? t("loading") : text}</p>;
 }
 
 function Lent({ page, error }: { page: LentPage | null; error: string }) {
@@ -87,6 +99,7 @@ function Lent({ page, error }: { page: LentPage | null; error: string }) {
     <section>
       <h2>{t("lent.title")}</h2>
       {error && <p class="error">{error}</p>}
+      {!page && !error && <p class="soft">{t("loading")}</p>}
       {page && shown.length === 0 && <p class="soft">{t("lent.none")} {page.reason}</p>}
       {page?.configError && <p class={shown.length ? "error" : "soft"}>{page.configError}</p>}
       {shown.map((each) => (
@@ -178,21 +191,13 @@ function Cpus({ topology, free }: { topology: CpuTopology; free: FreeCpus | null
   );
 }
 
-/** A quantity as Kubernetes writes it, as a number. */
-function quantity(text: string): number {
-  const found = /^([\d.]+)(m|Ki|Mi|Gi|Ti|k|M|G|T)?$/.exec(text);
-  if (!found) return 0;
-  const units: Record<string, number> = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 1024, Mi: 1048576, Gi: 1073741824, Ti: 1099511627776 };
-  return Number(found[1]) * (found[2] ? units[found[2]]! : 1);
-}
-
 /** Devices as boxes that fill with what is allocated of them. */
 function Devices({ summary }: { summary: DeviceSummary }) {
   if (!summary.devices.length) return <p class="soft">{t("devices.none")}</p>;
   return (
     <div class="devices">
       {summary.devices.map((each) => {
-        const share = Math.max(0, ...Object.entries(each.total).map(([name, whole]) => quantity(each.used[name] ?? "0") / (quantity(whole) || Infinity)));
+        const share = Math.max(0, ...Object.entries(each.total).map(([name, whole]) => (quantity(each.used[name] ?? "0") || 0) / (quantity(whole) || Infinity)));
         const holders = each.holders.map((holder) => holder.pod);
         return (
           <div class={`device${each.isHealthy ? "" : " broken"}`} key={`${each.type}${each.minor}`}>

@@ -3,6 +3,7 @@ import { useAsked } from "./ask";
 import type { ProfileView, Reading } from "./answers";
 import { percent } from "./format";
 import { moveFocus } from "./keys";
+import { Empty, Wide } from "./parts";
 import { param, set } from "./route";
 import { t, type Word } from "./words";
 
@@ -18,7 +19,7 @@ export function Profiles() {
   const shown = chosen.filter((each): each is ProfileView => !!each);
   if (asked.error && !asked.value) return <p class="error" role="alert">{asked.error}</p>;
   if (!asked.value) return <p class="empty">{t("loading")}</p>;
-  if (!all.length) return <p class="empty">{t("profiles.empty")}</p>;
+  if (!all.length) return <Empty text={t("profiles.empty")} />;
   const rows = all.filter((each) => `${each.profile} ${each.kind} ${each.workload}`.toLowerCase().includes(text));
   return (
     <div class={`pods${shown.length ? " has-choice" : ""} profiles`}>
@@ -159,13 +160,13 @@ function Figures({ profiles }: { profiles: (ProfileView | undefined)[] }) {
   return (
     <section class="card">
       <h2>{t("profile.figures")}</h2>
-      <div class="wide">
+      <Wide>
         <table>
           <thead>
             <tr>
               <th scope="col">{t("resource")}</th>
-              {profiles.map((each, k) => each && PARTS.map((part) => <th scope="col" key={`${each.profile}${part}`}><span class={`swatch profile-${k}`} /> {t(`profile.${part}`)}</th>))}
-              {pair.map(([victim, culprit], k) => <th scope="col" class="number" key={k} title={t("profile.cost.title", { victim: victim.profile, culprit: culprit.profile })}><span class={`swatch profile-${1 - k}`} /> → <span class={`swatch profile-${k}`} /></th>)}
+              {profiles.map((each, k) => each && PARTS.map((part) => <th scope="col" key={`${each.profile}${part}`}><span class={`swatch profile-${k}`} /><span class="hidden">{each.profile}</span> {t(`profile.${part}`)}</th>))}
+              {pair.map(([victim, culprit], k) => <th scope="col" class="number" key={k} title={t("profile.cost.title", { victim: victim.profile, culprit: culprit.profile })}><span class={`swatch profile-${1 - k}`} /><span class="hidden">{culprit.profile}</span> → <span class={`swatch profile-${k}`} /><span class="hidden">{victim.profile}</span></th>)}
             </tr>
           </thead>
           <tbody>
@@ -188,7 +189,7 @@ function Figures({ profiles }: { profiles: (ProfileView | undefined)[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
       {pair.length > 0 && <p class="soft">{t("profile.cost.help")}</p>}
       {profiles.map((each) => each && (each.measured || each.updated) && (
         <p class="soft" key={each.profile}>{each.profile}: {each.measured && t("profile.measured", { at: each.measured, node: each.measured_on })} {each.updated && t("profile.updated", { at: each.updated })}</p>

@@ -4,6 +4,8 @@ import { useAsked } from "./ask";
 import type { Quota } from "./answers";
 import { colours, css } from "./colours";
 import { amount, count, percent } from "./format";
+import { Old } from "./old";
+import { beside, Empty, Wide } from "./parts";
 import { param, set, to } from "./route";
 import { t } from "./words";
 
@@ -128,6 +130,7 @@ export function Quotas() {
   const asked = useAsked<Quota[]>("/api/scheduler/quotas", 5);
   const box = useRef<HTMLDivElement>(null);
   const [room, setRoom] = useState({ width: 0, height: 0 });
+  const [hovered, setHovered] = useState<{ name: string; x: number; y: number } | null>(null);
   const quotas = asked.value ?? [];
   const resources = useMemo(() => [...new Set(quotas.flatMap((each) => each.shares.map((share) => String(share.terms[Term.Resource]))))], [asked.value]);
   const resource = resources.includes(param("resource")) ? param("resource") : resources.includes("cpu") ? "cpu" : (resources[0] ?? "cpu");
@@ -148,9 +151,10 @@ export function Quotas() {
     if (next) set({ quota: next.item.quota.name });
     event.preventDefault();
   };
-  if (asked.error) return <p class="error" role="alert">{asked.error}</p>;
+  if (asked.error && !asked.value) return <Empty text={t("quota.away")} why={asked.error} />;
   if (!asked.value) return <p class="empty">{t("loading")}</p>;
-  if (!quotas.length) return <p class="empty">{t("quota.none")}</p>;
+  if (!quotas.length) return <Empty text={t("quota.none")} />;
+  const drawn = quotas.some((each) => item(each, resource));
   return (
     <div class="quotas">
       <div class="controls">
@@ -158,12 +162,15 @@ export function Quotas() {
           {resources.map((name) => <button type="button" key={name} aria-pressed={name === resource} onClick={() => set({ resource: name })}>{name}</button>)}
         </div>
       </div>
-      <p class="soft">{t("quota.help")}</p>
-      <div class="treemap" ref={box} tabIndex={0} role="listbox" aria-label={t("quotas")} onKeyDown={move}>
-        {found.map((each) => <QuotaBox key={each.item.quota.name} box={each} resource={resource} isChosen={each.item.quota === chosen} />)}
+      <Old asked={asked} />
+      <p class="soft">{t(drawn ? "quota.help" : "quota.undivided")}</p>
+      <div class="treemap" ref={box} tabIndex={0} role="listbox" aria-label={t("quotas")} onKeyDown={move} onMouseLeave={() => setHovered(null)}>
+        {found.map((each) => <QuotaBox key={each.item.quota.name} box={each} resource={resource} isChosen={each.item.quota === chosen} onHover={(x, y) => setHovered({ name: each.item.quota.name, x, y })} />)}
       </div>
+      {hovered && <Hover quota={quotas.find((each) => each.name === hovered.name)} resource={resource} x={hovered.x} y={hovered.y} />}
+      {param("quota") && !chosen && <p class="note stale" role="status">{t("quota.gone", { name: param("quota") })}</p>}
       {chosen && <QuotaCard quota={chosen} resource={resource} />}
-      <div class="wide">
+      <Wide>
         <table>
           <thead>
             <tr>
@@ -191,7 +198,7 @@ export function Quotas() {
             })}
           </tbody>
         </table>
-      </div>
+      </Wide>
     </div>
   );
 }
@@ -204,7 +211,7 @@ function lent(row: Item): number {
   return row.quota.lends ? Math.max(0, row.minimum - Math.max(row.runtime, row.used)) : 0;
 }
 
-function QuotaBox({ box, resource, isChosen }: { box: Box; resource: string; isChosen: boolean }) {
+function QuotaBox({ box, resource, isChosen, onHover }: { box: Box; resource: string; isChosen: boolean; onHover: (x: number, y: number) => void }) {
   const { item: row } = box;
   const colour = css(colours.value.full(hash(row.quota.name)));
   const place = { left: `${box.x}px`, top: `${box.y}px`, width: `${Math.max(0, box.w - 2)}px`, height: `${Math.max(0, box.h - 2)}px`, "--colour": colour };
@@ -214,7 +221,7 @@ function QuotaBox({ box, resource, isChosen }: { box: Box; resource: string; isC
   });
   const own = Math.min(row.used, row.minimum);
   return (
-    <div class={`quota${box.isParent ? " parent" : ""}${isChosen ? " chosen" : ""}`} role="option" aria-selected={isChosen} style={place} onClick={(event) => { event.stopPropagation(); set({ quota: row.quota.name }); }}>
+    <div class={`quota${box.isParent ? " parent" : ""}${isChosen ? " chosen" : ""}`} role="option" aria-selected={isChosen} style={place} onMouseMove={(event) => { event.stopPropagation(); onHover(event.clientX, event.clientY); }} onClick={(event) => { event.stopPropagation(); set({ quota: row.quota.name }); }}>
       {!box.isParent && (
         <>
           <i class="own" style={share(0, own)} />
@@ -233,6 +240,47 @@ function hash(text: string): number {
   return found % 8;
 }
 
+const TERMS = [
+  ["quota.own", Term.Own],
+  ["quota.child", Term.Child],
+  ["quota.request", Term.Request],
+  ["quota.limited", Term.Limited],
+  ["used", Term.Used],
+  ["quota.min", Term.Minimum],
+  ["quota.scaled", Term.ScaledMinimum],
+  ["quota.guaranteed", Term.Guaranteed],
+  ["quota.max", Term.Maximum],
+  ["quota.weight", Term.Weight],
+  ["quota.total", Term.Total],
+  ["quota.start", Term.Start],
+  ["quota.runtime", Term.Runtime],
+] as const;
+
+/** Each term of a quota's runtime in one resource, then what it borrows and lends. */
+function Terms({ quota, resource }: { quota: Quota; resource: string }) {
+  const row = item(quota, resource);
+  const terms = quota.shares.find((each) => each.terms[Term.Resource] === resource)?.terms;
+  if (!row || !terms) return null;
+  const text = (value: string | number | null | undefined): string => (value === null || value === undefined ? "–" : amount(resource, Number(value)));
+  return (
+    <dl class="terms">
+      {TERMS.map(([word, at]) => <div key={word}><dt>{t(word)}</dt><dd>{text(terms[at])}</dd></div>)}
+      <div><dt>{t("quota.borrowed")}</dt><dd>{text(borrowed(row))}</dd></div>
+      <div><dt>{t("quota.lent")}</dt><dd>{text(lent(row))}</dd></div>
+    </dl>
+  );
+}
+
+function Hover({ quota, resource, x, y }: { quota: Quota | undefined; resource: string; x: number; y: number }) {
+  if (!quota) return null;
+  return (
+    <div class="tip" ref={(element) => beside(element, x, y)}>
+      <strong>{quota.name}</strong> <span class="soft">{resource}</span>
+      <Terms quota={quota} resource={resource} />
+    </div>
+  );
+}
+
 function QuotaCard({ quota, resource }: { quota: Quota; resource: string }) {
   const row = item(quota, resource);
   return (
@@ -240,8 +288,9 @@ function QuotaCard({ quota, resource }: { quota: Quota; resource: string }) {
       <h2>{quota.name} <button type="button" class="close" aria-label={t("back")} onClick={() => set({ quota: "" })}>×</button></h2>
       {quota.problems.map((each) => <p class="error" key={each}>{each}</p>)}
       {row && <p><b>{t("quota.explain")}</b> {row.reason}</p>}
-      {row && <p class="soft">{t("used")} {percent(row.used, row.runtime)} · {t("quota.weight")} {amount(resource, row.weight)}</p>}
-      <p><a href={to("pods", { q: quota.object.split("/")[0] ?? "" })}>{t("pods")}</a> · {t("quota.waiting")} {count(quota.waiting)}{quota.keptFor && ` · ${quota.keptFor}`}</p>
+      {!row && <p class="soft">{t("quota.not-divided", { resource })}</p>}
+      <Terms quota={quota} resource={resource} />
+      <p><a href={to("pods", { q: quota.object.split("/")[0] ?? "" })}>{t("pods")}</a> · {row && `${t("used")} ${percent(row.used, row.runtime)} · `}{t("quota.waiting")} {count(quota.waiting)}{quota.keptFor && ` · ${quota.keptFor}`}</p>
     </section>
   );
 }

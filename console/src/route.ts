@@ -7,6 +7,8 @@ const KNOWN: readonly string[] = [...VIEWS, "node"];
 
 interface Route {
   view: View;
+  /** What the address names and the page does not know; empty otherwise. */
+  unknown: string;
   query: URLSearchParams;
 }
 
@@ -16,6 +18,7 @@ function parse(hash: string): Route {
   const view = cut < 0 ? text : text.slice(0, cut);
   return {
     view: (KNOWN.includes(view) ? view : "machines") as View,
+    unknown: view && !KNOWN.includes(view) ? view : "",
     query: new URLSearchParams(cut < 0 ? "" : text.slice(cut + 1)),
   };
 }
@@ -48,7 +51,7 @@ export function set(values: Record<string, string>): void {
   }
   const text = query.toString();
   history.replaceState(null, "", `#/${route.value.view}${text ? `?${text}` : ""}`);
-  route.value = { view: route.value.view, query };
+  route.value = { view: route.value.view, unknown: "", query };
 }
 
 addEventListener("hashchange", () => {

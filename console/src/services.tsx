@@ -5,9 +5,11 @@ import { useAsked } from "./ask";
 import type { CriticalPage, EdgeRow, Objective, OperationRow, TracePage, TraceRow } from "./answers";
 import { clock, count, milliseconds, percent } from "./format";
 import { Old } from "./old";
+import { Empty, Wide } from "./parts";
 import { param, set, to } from "./route";
+import { LatencySketch } from "./sketch";
 import { Timeline } from "./timeline";
-import { t } from "./words";
+import { named, t } from "./words";
 
 export function Services() {
   const asked = useAsked<{ operations: OperationRow[] }>("/api/traces/services", 5);
@@ -17,10 +19,13 @@ export function Services() {
   const query = new URLSearchParams({ slowest: "1", limit: "15", ...(service ? { service } : {}) });
   const traces = useAsked<{ kept: number; traces: TraceRow[] }>(asked.value ? `/api/traces/traces?${query}` : "", 10).value;
   const text = param("q").toLowerCase();
-  if (asked.error && !asked.value) return <div class="empty"><p>{t("traces.none")}</p><p class="soft">{asked.error}</p></div>;
+  if (asked.error && !asked.value) return <Empty text={t("traces.none")} why={asked.error} />;
   if (!asked.value) return <p class="empty">{t("loading")}</p>;
   const rows = asked.value.operations.filter((row) => (!service || row.service === service) && `${row.service} ${row.operation}`.toLowerCase().includes(text));
-  if (!asked.value.operations.length && !objectives.length) return <p class="empty">{t("traces.empty")}</p>;
+  if (!asked.value.operations.length && !objectives.length) return <Empty text={t("traces.empty")} />;
+  const known = asked.value.operations;
+  const about = service || objectives.find((each) => each.objective === param("objective"))?.service || known[0]?.service || "";
+  const limit = objectives.find((each) => each.belowMs !== null && each.service === about && (!param("objective") || each.objective === param("objective")))?.belowMs ?? null;
   return (
     <div class="services">
       <div class="controls">
@@ -30,10 +35,10 @@ export function Services() {
       <Old asked={asked} />
       {objectives.length > 0 && <Objectives objectives={objectives} />}
       {edges.length > 0 && <Graph edges={edges} chosen={service} operations={asked.value.operations} />}
-      <div class="wide">
+      <Wide>
         <table>
           <thead>
-            <tr><th scope="col">{t("services")}</th><th scope="col">{t("operation")}</th><th scope="col" class="number">{t("rate")}</th><th scope="col" class="number">{t("errors")}</th><th scope="col" class="number">p50</th><th scope="col" class="number">p95</th><th scope="col" class="number">p99</th></tr>
+            <tr><th scope="col">{t("service")}</th><th scope="col">{t("operation")}</th><th scope="col" class="number">{t("rate")}</th><th scope="col" class="number">{t("errors")}</th><th scope="col" class="number">p50</th><th scope="col" class="number">p95</th><th scope="col" class="number">p99</th></tr>
           </thead>
           <tbody>
             {rows.slice(0, 200).map((row) => (
@@ -49,7 +54,9 @@ export function Services() {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
+      {rows.length === 0 && <p class="soft">{t(service && !known.some((row) => row.service === service) ? "service.gone" : "operations.none", { name: service })}</p>}
+      {about && <LatencySketch service={about} limitMs={limit} key={about} />}
       {service && <Critical service={service} />}
       {traces && traces.traces.length > 0 && (
         <section>
@@ -63,9 +70,9 @@ export function Services() {
               </button>
             ))}
           </div>
-          {param("trace") && <Trace id={param("trace")} />}
         </section>
       )}
+      {param("trace") && <Trace id={param("trace")} key={param("trace")} />}
     </div>
   );
 }
@@ -88,7 +95,7 @@ function Objectives({ objectives }: { objectives: Objective[] }) {
     <section>
       <h2>{t("objectives")}</h2>
       <p class="soft">{t("objectives.help")}</p>
-      <div class="wide">
+      <Wide>
         <table>
           <thead>
             <tr>
@@ -100,7 +107,7 @@ function Objectives({ objectives }: { objectives: Objective[] }) {
             {objectives.map((each) => (
               <tr key={each.objective} class={each.objective === chosen ? "chosen" : ""}>
                 <th scope="row"><button type="button" class="plain link" onClick={() => set({ objective: each.objective === chosen ? "" : each.objective })}>{each.objective}</button><div class="soft">{each.service} {each.operation}{each.belowMs !== null && ` < ${milliseconds(each.belowMs)}`}</div></th>
-                <td class={each.alerts.some((alert) => alert.firing) ? "burning" : ""}>{each.state}{each.alerts.filter((alert) => alert.firing).map((alert) => ` · ${alert.severity}`)}</td>
+                <td class={each.alerts.some((alert) => alert.firing) ? "burning" : ""}>{named("objective.state", each.state)}{[...new Set(each.alerts.filter((alert) => alert.firing).map((alert) => named("severity", alert.label || alert.severity)))].map((each) => ` · ${each}`)}</td>
                 <td class="number">{each.targetPercent} %</td>
                 <td class="number">{ratio(each.ratio)}</td>
                 <td class="number">{ratio(each.budgetLeft)}</td>
@@ -109,18 +116,19 @@ function Objectives({ objectives }: { objectives: Objective[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
+      {chosen && !objectives.some((each) => each.objective === chosen) && <p class="note stale" role="status">{t("objective.gone", { name: chosen })}</p>}
       {one && one.objective === chosen && (
         <div class="card">
           {one.lastAction && <p><b>{t("last.action")}</b> {one.lastAction.time} <a href={to("node", { name: one.lastAction.node })}>{one.lastAction.node}</a> {one.lastAction.pod} {one.lastAction.action} {one.lastAction.text}</p>}
           {one.conditions.filter((each) => each.message).map((each) => <p class="soft" key={each.type}>{each.type} {each.status}: {each.message}</p>)}
           <h3>{t("replicas")}</h3>
-          <div class="wide">
+          <Wide>
             <table>
               <thead><tr><th scope="col">Pod</th><th scope="col">{t("node")}</th><th scope="col" class="number">{t("requests")}</th><th scope="col" class="number">p99</th><th scope="col" class="number">{t("burn", { window: "9s" })}</th></tr></thead>
               <tbody>{one.replicas.map((each) => <tr key={each.pod}><th scope="row"><a href={to("pods", { pod: each.pod })}>{each.pod}</a></th><td><a href={to("node", { name: each.node })}>{each.node}</a></td><td class="number">{count(each.requests)}</td><td class="number">{milliseconds(each.p99Ms)}</td><td class={`number${(each.burn ?? 0) > 1 ? " burning" : ""}`}>{burn(each.burn)}</td></tr>)}</tbody>
             </table>
-          </div>
+          </Wide>
           {namespace && name && <Timeline path={`objectives/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`} key={chosen} />}
         </div>
       )}
@@ -187,8 +195,9 @@ function Critical({ service }: { service: string }) {
 }
 
 function Trace({ id }: { id: string }) {
-  const found = useAsked<TracePage>(`/api/traces/traces/${encodeURIComponent(id)}`).value;
-  if (!found) return <p class="soft">{t("loading")}</p>;
+  const asked = useAsked<TracePage>(`/api/traces/traces/${encodeURIComponent(id)}`);
+  const found = asked.value;
+  if (!found) return asked.error ? <p class="error" role="alert">{asked.error}</p> : <p class="soft">{t("loading")}</p>;
   const depth: number[] = [];
   for (const span of found.spans) depth.push(span.parent >= 0 ? (depth[span.parent] ?? 0) + 1 : 0);
   const order = found.spans.map((_, i) => i).sort((a, b) => found.spans[a]!.startMs - found.spans[b]!.startMs || depth[a]! - depth[b]!);

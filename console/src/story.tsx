@@ -3,26 +3,37 @@ import { useState } from "preact/hooks";
 import { useAsked } from "./ask";
 import type { Candidate, PodAnswer, PodRow, Waiting } from "./answers";
 import { Gang } from "./gang";
-import { bytes, clock, cores, count, milliseconds, moment } from "./format";
+import { age, bytes, cores, count, milliseconds, moment, when } from "./format";
+import { fleet } from "./live";
+import { NUMA } from "./machines/layout";
+import { Old } from "./old";
+import { Wide } from "./parts";
 import { param, set, to } from "./route";
 import { Timeline } from "./timeline";
 import { t, type Word } from "./words";
 
 export function Story({ pod }: { pod: string }) {
   const path = pod.split("/").map(encodeURIComponent).join("/");
-  const row = useAsked<PodRow>(`/api/pods/${path}`, 3).value;
-  const asked = useAsked<PodAnswer>(`/api/scheduler/pod/${path}`, 5);
+  const namespaced = /^[^/]+\/[^/]+$/.test(pod);
+  const seen = useAsked<PodRow>(namespaced ? `/api/pods/${path}` : "", 3);
+  const row = seen.value;
+  const asked = useAsked<PodAnswer>(namespaced ? `/api/scheduler/pod/${path}` : "", 5);
   const answer = asked.value;
-  const [namespace, name] = pod.split("/");
+  const [namespace, name] = namespaced ? pod.split("/") : ["", pod];
+  if (!namespaced)
+    return <article class="story"><p class="crumb"><a href={to("pods")}>← {t("pods")}</a></p><p class="error" role="alert">{t("pod.name", { name: pod })}</p></article>;
   return (
     <article class="story" aria-label={pod}>
       <p class="crumb"><a href={to("pods", { q: param("q"), state: param("state") })}>← {t("pods")}</a> · <span class="soft">{namespace}</span></p>
       <h1>{name}</h1>
       {answer && <p class={`headline${answer.node ? "" : " waits"}`} data-headline>{answer.headline}</p>}
-      {asked.error && <p class="error" role="alert">{asked.error}</p>}
+      <Old asked={asked} />
+      {asked.error && !answer && <p class="error" role="alert">{asked.error}</p>}
       {!answer && asked.isLoading && <p class="soft">{t("loading")}</p>}
+      {seen.error && seen.status === 404 && <p class="soft">{t("pod.gone")}</p>}
       {row && <Facts row={row} />}
       {answer?.waiting && <Why waiting={answer.waiting} title="why.waits" onTry={(text) => set({ if: text })} />}
+      {answer?.node && <Scores answer={answer} />}
       {answer && row && <WhatIf pod={path} row={row} answer={answer} />}
       {answer && answer.concerns.length > 0 && (
         <section>
@@ -38,18 +49,17 @@ export function Story({ pod }: { pod: string }) {
         </section>
       )}
       {row?.gang && <Gang name={row.gang} />}
-      {answer && answer.candidates.length > 0 && <Scores candidates={answer.candidates} chosen={answer.node} record={answer.record} />}
       {row && (row.objectiveMs !== null || row.latencyMs !== null) && <Timeline path={`pods/${path}`} isQuiet />}
       {answer && answer.preemptions.length > 0 && (
         <section>
           <h2>{t("preemptions")}</h2>
-          <ul>{answer.preemptions.map((each) => <li key={each.at_s}>{clock(each.at_s)} {each.rule} {each.words} {each.victims.join(", ")}</li>)}</ul>
+          <ul>{answer.preemptions.map((each) => <li key={each.at_s}>{when(each.at_s)} {each.rule} {each.words} {each.victims.join(", ")}</li>)}</ul>
         </section>
       )}
       {answer && answer.story.length > 0 && (
         <section>
           <h2>{t("story")}</h2>
-          <ol class="steps">{answer.story.map(([at, words]) => <li key={`${at}${words}`}><time>{clock(at)}</time><span>{words}</span></li>)}</ol>
+          <ol class="steps">{answer.story.map(([at, words]) => <li key={`${at}${words}`}><time>{when(at)}</time><span>{words}</span></li>)}</ol>
         </section>
       )}
     </article>
@@ -58,7 +68,7 @@ export function Story({ pod }: { pod: string }) {
 
 function Facts({ row }: { row: PodRow }) {
   const facts: [Word, preact.ComponentChildren][] = [
-    ["node", row.node ? <a href={to("node", { name: row.node })}>{row.node}</a> : t("pending")],
+    ["node", row.node ? <a href={to("node", { name: row.node })}>{row.node}</a> : t("waits.for", { age: age(Date.now() / 1000 - row.created) })],
     ["tenant", row.tenant],
     ["requests", `${cores(row.cpu + row.lentCpu)} ${t("cpu")}${row.lentCpu ? ` (${t("lent")})` : ""}, ${bytes(row.memory)}`],
     ["used", row.usedCpu === null ? t("unmeasured") : `${cores(row.usedCpu)} ${t("cpu")}, ${bytes(row.usedMemory ?? 0)}`],
@@ -166,6 +176,7 @@ function WhatIf({ pod, row, answer }: { pod: string; row: PodRow; answer: PodAns
     const pairs = words.split(/[\s,]+/).filter(Boolean).map((pair) => SELECTOR + pair);
     set({ if: [...others, ...pairs].join(",") });
   };
+  const labels = Object.entries(fleet.value?.labels ?? {}).filter(([key]) => key !== NUMA).map(([key, label]): [string, string[]] => [key, label.values.filter(Boolean)]);
   const steps = [1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 1.5, 2, 3, 4, 8];
   const nearest = (value: number, own: number): number => {
     const ratio = value / (own || 1);
@@ -189,6 +200,23 @@ function WhatIf({ pod, row, answer }: { pod: string; row: PodRow; answer: PodAns
         <label class="slider">
           <span>{t("whatif.selector")}</span>
           <input type="text" value={selector} placeholder="disk=ssd, zone=-" title={t("whatif.selector-help")} onInput={(event) => setSelector(event.currentTarget.value)} onChange={(event) => changeSelector(event.currentTarget.value)} />
+        </label>
+        <label class="slider">
+          <span>{t("whatif.label")}</span>
+          <select
+            value=""
+            onChange={(event) => {
+              const [key] = event.currentTarget.value.split("=");
+              const kept = selector.split(/[\s,]+/).filter((pair) => pair && !pair.startsWith(`${key}=`));
+              const words = [...kept, event.currentTarget.value].join(", ");
+              event.currentTarget.value = "";
+              setSelector(words);
+              changeSelector(words);
+            }}
+          >
+            <option value="">{t("whatif.label-choose")}</option>
+            {labels.map(([key, values]) => <optgroup key={key} label={key}>{values.map((value) => <option key={value} value={`${key}=${value}`}>{value}</option>)}</optgroup>)}
+          </select>
         </label>
       </div>
       {text && (
@@ -230,38 +258,58 @@ function Slider({ name, shown, at, last, onChange }: { name: string; shown: stri
   );
 }
 
-function Scores({ candidates, chosen, record }: { candidates: Candidate[]; chosen: string; record: PodAnswer["record"] }) {
-  const names = [...new Set(candidates.flatMap((each) => each.parts.map((part) => part.name)))];
-  const most = Math.max(1e-9, ...candidates.flatMap((each) => each.parts.map((part) => Math.abs(part.value))));
+/** The score parts with which it was decided, where the scheduler still has them, and those of now. */
+function Scores({ answer }: { answer: PodAnswer }) {
+  const { record, candidates, node } = answer;
+  const decided = record?.node ? record.candidates : [];
+  if (!decided.length && !candidates.length) return null;
   return (
     <section>
       <h2>{t("scores")}</h2>
       <p class="soft">{t("scores.help")}</p>
-      <div class="wide">
-        <table class="scores">
-          <thead><tr><th scope="col">{t("node")}</th><th scope="col" class="number">{t("score")}</th>{names.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
-          <tbody>
-            {candidates.map((each) => (
-              <tr key={each.node} class={each.node === chosen ? "chosen" : ""}>
-                <th scope="row"><a href={to("node", { name: each.node })}>{each.node}</a></th>
-                <td class="number">{each.score.toFixed(2)}</td>
-                {names.map((name) => {
-                  const value = each.parts.find((part) => part.name === name)?.value ?? 0;
-                  return (
-                    <td key={name}>
-                      <span class={`part ${value < 0 ? "minus" : "plus"}`} title={value.toFixed(3)}>
-                        <i style={{ width: `${(50 * Math.abs(value)) / most}%` }} />
-                      </span>
-                      <span class="part-number">{value === 0 ? "0" : value.toFixed(2)}</span>
-                    </td>
-                  );
-                })}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      {record?.node && <p class="soft">{t("decided", { at: clock(record.at_s), nodes: count(record.nodes), policy: record.policy })}</p>}
+      {decided.length > 0 && record && (
+        <>
+          <h3>{t("decided", { at: when(record.at_s), nodes: count(record.nodes), policy: record.policy })}</h3>
+          <ScoreTable candidates={decided} chosen={node} />
+        </>
+      )}
+      {candidates.length > 0 && (
+        <>
+          <h3>{t("scores.now")}</h3>
+          <ScoreTable candidates={candidates} chosen={node} />
+        </>
+      )}
     </section>
+  );
+}
+
+function ScoreTable({ candidates, chosen }: { candidates: Candidate[]; chosen: string }) {
+  const names = [...new Set(candidates.flatMap((each) => each.parts.map((part) => part.name)))].filter((name) => candidates.some((each) => each.parts.some((part) => part.name === name && part.value !== 0)));
+  const most = Math.max(1e-9, ...candidates.flatMap((each) => each.parts.map((part) => Math.abs(part.value))));
+  return (
+    <Wide>
+      <table class="scores">
+        <thead><tr><th scope="col">{t("node")}</th><th scope="col" class="number">{t("score")}</th>{names.map((name) => <th scope="col" key={name}>{name}</th>)}</tr></thead>
+        <tbody>
+          {candidates.map((each) => (
+            <tr key={each.node} class={each.node === chosen ? "chosen" : ""}>
+              <th scope="row"><a href={to("node", { name: each.node })}>{each.node}</a></th>
+              <td class="number">{each.score.toFixed(2)}</td>
+              {names.map((name) => {
+                const value = each.parts.find((part) => part.name === name)?.value ?? 0;
+                return (
+                  <td key={name} class="nowrap">
+                    <span class={`part ${value < 0 ? "minus" : "plus"}`} title={value.toFixed(3)}>
+                      <i style={{ width: `${(50 * Math.abs(value)) / most}%` }} />
+                    </span>
+                    <span class="part-number">{value === 0 ? "0" : value.toFixed(2)}</span>
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Wide>
   );
 }

@@ -4,7 +4,7 @@ import type { Incident, TimelinePage } from "./answers";
 import { clock, milliseconds, percent, when } from "./format";
 import { Old } from "./old";
 import { to } from "./route";
-import { t, type Word } from "./words";
+import { named, t, type Word } from "./words";
 
 const HOUR_S = 3600;
 
@@ -78,12 +78,12 @@ function Chain({ incident }: { incident: Incident }) {
       <div>
         <b>{t("event.action")}</b> {last && <span class="soft">{clock(last.at)}</span>}
         {incident.proofs.length === 0 && <p>{t("incident.no-action")}</p>}
-        {incident.proofs.map((each) => <p key={`${each.at}${each.rung}`}>{each.rung} {each.culprit} <span class={each.helped === false ? "burning" : "soft"}>{t(each.helped === null ? "proof.running" : each.helped ? "move.helped" : "move.not-helped")} ({[each.before, each.during, each.after].filter((value) => value !== null).map((value) => value!.toFixed(2)).join(" → ")})</span></p>)}
+        {incident.proofs.map((each) => <p key={`${each.at}${each.rung}`}>{named("rung", each.rung)} {each.culprit} <span class={each.helped === false ? "burning" : "soft"}>{t(each.helped === null ? "proof.running" : each.helped ? "move.helped" : "move.not-helped")} ({[each.before, each.during, each.after].filter((value) => value !== null).map((value) => value!.toFixed(2)).join(" → ")})</span></p>)}
       </div>
       <div>
         <b>{t("event.recovery")}</b> {incident.recovered !== null && <span class="soft">{clock(incident.recovered)}</span>}
         <p>{incident.recovered === null ? <span class="burning">{t("incident.open")}</span> : t("incident.after", { s: (incident.recovered - incident.opened).toFixed(1) })}</p>
-        <p class="soft">{incident.stage} · <a href={to("node", { name: incident.node })}>{incident.node}</a></p>
+        <p class="soft">{named("stage", incident.stage)} · <a href={to("node", { name: incident.node })}>{incident.node}</a></p>
       </div>
     </div>
   );

@@ -19,8 +19,14 @@ export function setLanguage(to: Language): void {
   document.documentElement.lang = to;
 }
 
-/** A text, with the values in place of `{name}`. */
+/** A name that another process gives (a state, a stage), in words where the table has it. */
+export function named(prefix: string, name: string): string {
+  const word = `${prefix}.${name}`;
+  return word in table ? t(word as Word) : name;
+}
+
+/** A text, with the values in place of `{name}`, and the first of `{name|one|more}` where the value is 1. */
 export function t(word: Word, values: Record<string, string | number> = {}): string {
   const text = table[word][language.value === "zh" ? 1 : 0] ?? word;
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ""));
+  return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_, name: string, one?: string, more?: string) => (more === undefined ? String(values[name] ?? "") : String(values[name]) === "1" ? one! : more));
 }

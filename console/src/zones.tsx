@@ -3,8 +3,10 @@ import { useAsked } from "./ask";
 import type { Zone, ZoneOnNode } from "./answers";
 import { count } from "./format";
 import { moveFocus } from "./keys";
+import { Old } from "./old";
+import { Empty, Rich, Wide } from "./parts";
 import { param, set, to } from "./route";
-import { t } from "./words";
+import { named, t } from "./words";
 
 const BAD: readonly string[] = ["failed", "gone", "refused", "unknown"];
 const MOST_NODES = 200;
@@ -14,16 +16,18 @@ export function Zones() {
   const q = param("q").toLowerCase();
   const found = useAsked<Zone[]>("/api/zones", 3);
   const zones = found.value?.filter((zone) => [zone.name, ...zone.applications, ...zone.nodes.map((each) => each.node)].some((text) => text.toLowerCase().includes(q)));
-  const zone = found.value?.find((each) => each.name === chosen);
+  const zone = found.value?.find((each) => each.name === chosen) ?? (chosen ? undefined : zones?.[0]);
+  if (found.value?.length === 0 && !chosen) return <Empty text={t("zones.empty")} />;
   return (
     <div class={`pods${chosen ? " has-choice" : ""}`}>
       <section class="list" aria-label={t("zones")}>
         <div class="controls">
           <input type="search" class="search" value={param("q")} placeholder={t("search.zones")} aria-label={t("search.zones")} onInput={(event) => set({ q: event.currentTarget.value })} />
         </div>
-        {found.error && <p class="error" role="alert">{found.error}</p>}
+        <Old asked={found} />
+        {found.error && !found.value && <p class="error" role="alert">{found.error}</p>}
         {!found.value && found.isLoading && <p class="soft">{t("loading")}</p>}
-        {found.value?.length === 0 && <p class="empty">{t("zones.empty")}</p>}
+        
         {zones?.length === 0 && found.value !== null && found.value.length > 0 && <p class="empty">{t("zones.none")}</p>}
         <div class="rows" onKeyDown={moveFocus}>
           {zones?.map((each) => (
@@ -34,7 +38,7 @@ export function Zones() {
                 <span class="soft">{each.backend || t("zone.wrong")}</span>
               </span>
               <span class="row-figures">
-                <span>{t("zone.active", { n: count(each.active), all: count(each.nodes.length) })}</span>
+                <span>{standing(each)}</span>
                 <span class="soft">{[...new Set(each.nodes.map((node) => node.setting).filter(Boolean))].sort().join(", ")}</span>
               </span>
             </a>
@@ -42,10 +46,14 @@ export function Zones() {
         </div>
       </section>
       <section class="detail">
-        {zone ? <Detail zone={zone} key={chosen} /> : chosen && found.value ? <p class="empty">{t("zone.gone", { name: chosen })}</p> : found.value !== null && found.value.length > 0 && <p class="empty">{t("zones.choose")}</p>}
+        {zone ? <Detail zone={zone} key={zone.name} /> : chosen && found.value ? <p class="empty">{t("zone.gone", { name: chosen })}</p> : found.value !== null && found.value.length > 0 && <p class="empty">{t("zones.choose")}</p>}
       </section>
     </div>
   );
+}
+
+function standing(zone: Zone): string {
+  return zone.nodes.length ? t("zone.active", { n: count(zone.active), all: count(zone.nodes.length) }) : t("zone.not-reported");
 }
 
 function mark(zone: Zone): string {
@@ -58,7 +66,7 @@ function Detail({ zone }: { zone: Zone }) {
     <article class="story" aria-label={zone.name}>
       <p class="crumb"><a href={to("zones", { q: param("q") })}>← {t("zones")}</a></p>
       <h1>{zone.name}</h1>
-      <p class={`headline${mark(zone) === "ok" ? "" : " waits"}`} data-headline>{t("zone.active", { n: count(zone.active), all: count(zone.nodes.length) })}</p>
+      <p class={`headline${mark(zone) === "ok" ? "" : " waits"}`} data-headline>{standing(zone)}</p>
       {zone.wrong && <p class="error">{zone.wrong}</p>}
       <dl class="facts">
         <div><dt>{t("zone.backend")}</dt><dd>{zone.backend || "–"}</dd></div>
@@ -70,7 +78,7 @@ function Detail({ zone }: { zone: Zone }) {
       {zone.rules.length > 0 && (
         <section>
           <h2>{t("zone.rules")}</h2>
-          <div class="wide">
+          <Wide>
             <table>
               <thead><tr><th scope="col">{t("zone.of")}</th><th scope="col">{t("zone.kind")}</th><th scope="col" class="number">{t("zone.weight")}</th><th scope="col" class="number">{t("zone.slice")}</th><th scope="col" class="number">{t("zone.late")}</th></tr></thead>
               <tbody>
@@ -85,19 +93,19 @@ function Detail({ zone }: { zone: Zone }) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Wide>
         </section>
       )}
       <section>
         <h2>{t("zone.nodes")}</h2>
-        {zone.nodes.length === 0 && <p class="soft">{t("zone.no-nodes")}</p>}
+        {zone.nodes.length === 0 && <p class="soft"><Rich text={t("zone.no-nodes")} /></p>}
         {zone.nodes.length > 0 && (
-          <div class="wide">
+          <Wide>
             <table>
               <thead><tr><th scope="col">{t("node")}</th><th scope="col">{t("state")}</th><th scope="col">{t("zone.setting")}</th><th scope="col" class="number">{t("zone.groups")}</th><th scope="col">{t("zone.last")}</th></tr></thead>
               <tbody>{zone.nodes.slice(0, MOST_NODES).map((each) => <Row each={each} key={each.node} />)}</tbody>
             </table>
-          </div>
+          </Wide>
         )}
         {zone.nodes.length > MOST_NODES && <p class="soft">{t("pods.shown", { n: MOST_NODES, all: count(zone.nodes.length) })}</p>}
       </section>
@@ -109,7 +117,7 @@ function Row({ each }: { each: ZoneOnNode }) {
   return (
     <tr>
       <td><a href={to("node", { name: each.node })}>{each.node}</a></td>
-      <td class={BAD.includes(each.state) ? "burning" : ""}>{each.state}{each.outdated && <span class="soft"> {t("zone.outdated")}</span>}</td>
+      <td class={BAD.includes(each.state) ? "burning" : ""}>{named("zone.state", each.state)}{each.outdated && <span class="soft"> {t("zone.outdated")}</span>}</td>
       <td>{each.setting || "–"}</td>
       <td class="number">{each.groups}</td>
       <td>{each.message || each.last_change || "–"}</td>

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.fakes.processes.console_objects import (
     move,
     profile,
     reservations,
+    topology,
 )
 from tests.fakes.processes.console_world import (
     HOSTILE,
@@ -29,6 +31,7 @@ from tests.fakes.processes.console_world import (
     ZONE,
     ConsoleWorld,
     explained,
+    latencies,
     objective,
     quota,
     span,
@@ -91,6 +94,8 @@ def _fill(world: ConsoleWorld) -> None:
                 "status": {"phase": "Pending"},
             },
         )
+    for k in range(5):
+        api.put("noderesourcetopologies", topology(f"node-{k}", 1 + k % 2))
     amounts = {"cpu": "18", "memory": "40Gi"}
     for k in range(6):
         pods = [
@@ -103,7 +108,7 @@ def _fill(world: ConsoleWorld) -> None:
         ]
         pods[0]["extensions"] = {"cotenant": {"latencyP99Ms": 35.0 if k == 1 else 9.0}}
         part = {
-            "updateTime": "2026-01-01T00:00:00Z",
+            "updateTime": datetime.fromtimestamp(world.process.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "nodeMetric": {"nodeUsage": {"resources": amounts}},
             "podsMetric": pods,
         }
@@ -213,6 +218,7 @@ def _pages() -> dict[str, Any]:
         "/api/v1/stories": [],
         "/api/v1/objectives": [objective("shop/front", 14.4)],
         "/api/v1/objectives/shop/front": objective("shop/front", 14.4),
+        "/api/v1/sketch": latencies("shop/front", 40),
         "/api/v1/critical": {
             "service": "front",
             "requests": 1,

@@ -286,7 +286,8 @@ def test_zones_are_a_view_when_there_are_any(tab: Tab) -> None:
         assert page.locator("article table").nth(1).locator("tbody tr").all_inner_texts()[0].count(HOSTILE) == 2
         assert page.locator("img[src='x']").count() == 0
         page.keyboard.press("Escape")
-        page.wait_for_selector("[data-headline]", state="detached")
+        page.wait_for_selector("[data-headline]:has-text('no node reports it')")  # the first zone, without a choice
+        assert "zone=" not in page.url
     finally:
         for name in ("shop", "idle"):
             tab.world.do(lambda name=name: zones.gone(name))
@@ -348,7 +349,7 @@ def test_a_console_that_goes_away_is_said_and_found_again(chromium: Any, tmp_pat
     with ConsoleWorld(token_file=path) as world:
         world.do(lambda: world.api.node("a"))
         tab = Tab(chromium, world)
-        tab.page.wait_for_selector("text=1 machines")
+        tab.page.wait_for_selector("text=1 machine")
         tab.context.set_offline(True)
         world.do(lambda: setattr(world.process.sessions, "is_open", lambda session: False))
         world.do(world.process.live.wake)

@@ -2,7 +2,7 @@
 import { CELL, Column, Fleet, UNKNOWN } from "../fleet";
 
 export type Resource = "cpu" | "memory";
-export type Sort = "name" | "requested" | "used" | "burning" | "lent";
+export type Sort = "name" | "requested" | "used" | "burning" | "lent" | "zone" | "pool" | "numa" | "tenant";
 
 export interface Asked {
   text: string;
@@ -37,6 +37,8 @@ const NAME_LINE = 16;
 const LEAST = 6;
 const LARGEST = 160;
 
+/** Not a label of the node: what its NodeResourceTopology says (encoding.py). */
+export const NUMA = "NUMA nodes";
 const ZONE = "topology.kubernetes.io/zone";
 const POOLS = [
   "node.kubernetes.io/pool",
@@ -50,6 +52,7 @@ const POOLS = [
 /** The label behind "zone" or "pool"; any other name is a label's own. */
 export function labelOf(fleet: Fleet, group: string): string {
   if (group === "zone") return ZONE;
+  if (group === "numa") return NUMA;
   if (group === "pool") return POOLS.find((each) => each in fleet.labels) ?? POOLS[0]!;
   return group;
 }
@@ -65,6 +68,11 @@ export function capacity(fleet: Fleet, i: number, resource: Resource): number {
 export function requested(fleet: Fleet, i: number, resource: Resource): number {
   if (resource === "memory") return fleet.get(i, Column.MemoryRequested);
   return fleet.get(i, Column.CpuRequested) + fleet.get(i, Column.LentRequested);
+}
+
+/** Whether machines are put in order by what also groups them. */
+export function isGroup(sort: Sort): boolean {
+  return sort === "zone" || sort === "pool" || sort === "numa" || sort === "tenant";
 }
 
 function matches(fleet: Fleet, i: number, words: string[]): boolean {
@@ -116,7 +124,10 @@ export function arranged(fleet: Fleet, asked: Asked): [string, number[]][] {
     const amount = used(fleet, i, asked.resource);
     return amount === UNKNOWN ? -1 : amount / whole;
   };
-  if (asked.sort !== "name") {
+  if (isGroup(asked.sort)) {
+    const names = new Map(found.map((i) => [i, groupName(fleet, i, asked.sort, asked.resource)]));
+    found.sort((a, b) => NATURAL.compare(names.get(a)!, names.get(b)!) || NATURAL.compare(fleet.nodes[a]!, fleet.nodes[b]!));
+  } else if (asked.sort !== "name") {
     const shares = new Map(found.map((i) => [i, share(i)]));
     found.sort((a, b) => shares.get(b)! - shares.get(a)! || NATURAL.compare(fleet.nodes[a]!, fleet.nodes[b]!));
   } else found.sort((a, b) => NATURAL.compare(fleet.nodes[a]!, fleet.nodes[b]!));

@@ -3,28 +3,33 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAsked } from "../ask";
 import { colours, css, isDark, KINDS } from "../colours";
 import { CELL, Column, Fleet, type Totals, UNKNOWN, UNMEASURED } from "../fleet";
-import { bytes, clock, cores, count, percent } from "../format";
+import { bytes, cores, count, percent } from "../format";
 import { fleet as liveFleet, version } from "../live";
+import { beside } from "../parts";
 import { go, param, set, to } from "../route";
 import { t, type Word } from "../words";
-import { arranged, capacity, hit, type Layout, layout, rectangle, requested, type Resource, type Sort, used } from "./layout";
+import { arranged, capacity, hit, isGroup, type Layout, layout, NUMA, rectangle, requested, type Resource, type Sort, used } from "./layout";
 import { paint } from "./paint";
+import { Curves, type HistoryAnswer, TimeLine, usePast } from "./time";
 
-const SORTS: readonly Sort[] = ["name", "requested", "used", "lent", "burning"];
+const SORTS: readonly Sort[] = ["name", "requested", "used", "lent", "burning", "zone", "pool", "numa", "tenant"];
 
-interface HistoryAnswer {
-  snapshots: number[];
-  curves: Record<"at" | "requested" | "used" | "lent" | "pending" | "burning", (number | null)[]>;
-}
+const STABLE: readonly Sort[] = ["name", "zone", "pool", "numa"]; // orders that changes of pods and use leave as they are
 
 export function Machines() {
   const at = param("at");
   const past = usePast(at);
   const tick = version.value;
-  const fleet = at ? past : liveFleet.value;
+  const fleet = at ? past.fleet : liveFleet.value;
   const history = useAsked<HistoryAnswer>("/api/history", 15).value;
   const selectedName = param("machine");
-  if (!fleet) return <p class="empty">{t("loading")}</p>;
+  if (!fleet)
+    return (
+      <div class="empty">
+        <p>{at && past.error ? past.error : t("loading")}</p>
+        {at && <button type="button" onClick={() => set({ at: "" })}>{t("back.live")}</button>}
+      </div>
+    );
   const resource: Resource = param("resource") === "memory" ? "memory" : "cpu";
   const selected = selectedName ? fleet.nodes.indexOf(selectedName) : -1;
   return (
@@ -33,11 +38,12 @@ export function Machines() {
       <div class="split">
         <div class="main">
           <Canvas fleet={fleet} tick={at ? at : tick} resource={resource} selected={selected} />
-          <TimeLine history={history} at={at} />
+          <TimeLine history={history} at={at} past={past} />
         </div>
         <aside class="side">
+          {selectedName && selected < 0 && <p class="note stale" role="status">{t("machine.gone", { name: selectedName })} <button type="button" onClick={() => set({ machine: "" })}>×</button></p>}
           {selected >= 0 ? <MachineCard fleet={fleet} machine={selected} /> : <ClusterCard totals={fleet.totals} />}
-          {history && history.curves.at.length > 1 && <Curves history={history} />}
+          {history && history.curves.at.length > 1 && <Curves history={history} totals={at ? null : fleet.totals} shownAt={at ? fleet.at : null} />}
           <Legend fleet={fleet} />
         </aside>
       </div>
@@ -45,23 +51,8 @@ export function Machines() {
   );
 }
 
-function usePast(at: string): Fleet | null {
-  const [found, put] = useState<{ at: string; fleet: Fleet } | null>(null);
-  useEffect(() => {
-    if (!at) return undefined;
-    const ending = new AbortController();
-    fetch(`/api/machines/at/${encodeURIComponent(at)}`, { signal: ending.signal })
-      .then(async (answer) => {
-        if (answer.ok) put({ at, fleet: Fleet.read(await answer.arrayBuffer()) });
-      })
-      .catch(() => undefined);
-    return () => ending.abort();
-  }, [at]);
-  return found?.fleet ?? null;
-}
-
 function Controls({ fleet, resource }: { fleet: Fleet; resource: Resource }) {
-  const others = Object.keys(fleet.labels);
+  const others = Object.keys(fleet.labels).filter((key) => key !== NUMA);
   const size = Number(param("size")) || 0;
   return (
     <div class="controls" role="group" aria-label={t("machines")}>
@@ -73,8 +64,8 @@ function Controls({ fleet, resource }: { fleet: Fleet; resource: Resource }) {
         aria-label={t("search.machines")}
         onInput={(event) => set({ q: event.currentTarget.value })}
       />
-      <Choice word="group" name="group" options={[["", t("group.none")], ["zone", t("group.zone")], ["pool", t("group.pool")], ["tenant", t("group.tenant")], ...others.map((key): [string, string] => [key, key])]} />
-      <Choice word="sort" name="sort" options={SORTS.map((each): [string, string] => [each === "name" ? "" : each, t(`sort.${each}` as Word)])} />
+      <Choice word="group" name="group" options={[["", t("group.none")], ["zone", t("group.zone")], ["pool", t("group.pool")], ...(NUMA in fleet.labels ? [["numa", t("group.numa")] as [string, string]] : []), ["tenant", t("group.tenant")], ...others.map((key): [string, string] => [key, key])]} />
+      <Choice word="sort" name="sort" options={SORTS.filter((each) => each !== "numa" || NUMA in fleet.labels).map((each): [string, string] => [each === "name" ? "" : each, t((isGroup(each) ? `group.${each}` : `sort.${each}`) as Word)])} />
       <Choice word="colour" name="colour" options={[["", t("colour.tenant")], ["kind", t("colour.kind")]]} />
       <Choice word="resource" name="resource" options={[["", t("cpu")], ["memory", t("memory")]]} value={resource === "cpu" ? "" : "memory"} />
       <span class="zoom">
@@ -126,7 +117,7 @@ function Canvas({ fleet, tick, resource, selected }: { fleet: Fleet; tick: unkno
   const byKind = param("colour") === "kind";
   const groups = useMemo(
     () => arranged(fleet, asked),
-    [fleet, asked.sort === "name" && asked.group !== "tenant" ? fleet.nodes.length : tick, asked.text, asked.group, asked.sort, resource],
+    [fleet, !asked.text && asked.group !== "tenant" && STABLE.includes(asked.sort) ? fleet.nodes.length : tick, asked.text, asked.group, asked.sort, resource],
   );
   const found = useMemo(() => layout(groups, asked, room.width, room.height), [groups, asked.size, asked.group, room.width, room.height]);
   present = found;
@@ -338,14 +329,7 @@ function Tip({ fleet, machine, x, y }: { fleet: Fleet; machine: number; x: numbe
   const resource: Resource = param("resource") === "memory" ? "memory" : "cpu";
   const rows = tenantsOf(fleet, machine, resource);
   return (
-    <div
-      class="tip"
-      ref={(element) => {
-        if (!element) return;
-        element.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - element.offsetWidth - 8))}px`;
-        element.style.top = `${Math.max(8, Math.min(y + 14, innerHeight - element.offsetHeight - 8))}px`;
-      }}
-    >
+    <div class="tip" ref={(element) => beside(element, x, y)}>
       <strong>{fleet.nodes[machine]}</strong>
       <Figures fleet={fleet} machine={machine} />
       {rows.slice(0, 6).map((row) => (
@@ -425,6 +409,7 @@ function ClusterCard({ totals }: { totals: Totals }) {
       </div>
       <Meter name={t("cpu")} whole={totals.cpu_m} asked={totals.requested_m} lent={totals.lent_requested_m} used={totals.used_m} text={cores} />
       <Meter name={t("memory")} whole={totals.memory_mib} asked={totals.memory_requested_mib} lent={0} used={totals.memory_used_mib} text={(mib) => bytes(mib * 1048576)} />
+      {totals.used_m !== null && totals.unmeasured > 0 && <div class="soft">{t("unmeasured")}: {t("machines.count", { n: count(totals.unmeasured) })}</div>}
       {totals.lent_m > 0 && <div class="soft">{t("lent")} {cores(totals.lent_m)} {t("cpu")} · {t("lent.used")} {cores(totals.lent_requested_m)}</div>}
     </section>
   );
@@ -471,76 +456,5 @@ function Legend({ fleet }: { fleet: Fleet }) {
         {!byKind && fleet.tenants.length > 14 && <li class="soft">{t("legend.others", { n: fleet.tenants.length - 14 })}</li>}
       </ul>
     </section>
-  );
-}
-
-const CURVES = [["requested", "asked", "requested"], ["lent", "lent", "lent.of"], ["used", "used", "used"]] as const;
-
-function Curves({ history }: { history: HistoryAnswer }) {
-  const { curves } = history;
-  const begin = curves.at[0] as number;
-  const span = Math.max(1, (curves.at[curves.at.length - 1] as number) - begin);
-  const most = Math.max(1, ...CURVES.flatMap(([name]) => curves[name].map((each) => each ?? 0)));
-  const line = (name: (typeof CURVES)[number][0]): string => {
-    let isOpen = false;
-    return curves.at
-      .map((at, k) => {
-        const value = curves[name][k];
-        if (value === null || value === undefined) {
-          isOpen = false;
-          return "";
-        }
-        const word = `${isOpen ? "L" : "M"}${((300 * ((at as number) - begin)) / span).toFixed(1)} ${(80 - (76 * value) / most).toFixed(1)}`;
-        isOpen = true;
-        return word;
-      })
-      .join("");
-  };
-  return (
-    <section class="card">
-      <h2>{t("hour")}</h2>
-      <svg class="curves" viewBox="0 0 300 84" preserveAspectRatio="none" role="img" aria-label={t("hour")}>
-        <line x1="0" x2="300" y1={80 - 76 / most} y2={80 - 76 / most} class="whole" />
-        {CURVES.map(([name, style]) => (
-          <path key={name} d={line(name)} class={`curve ${style}`} vector-effect="non-scaling-stroke" />
-        ))}
-      </svg>
-      <div class="curve-key">
-        {CURVES.map(([name, style, word]) => {
-          const last = [...curves[name]].reverse().find((each) => each !== null);
-          return <span key={name}><i class={`key ${style}`} />{t(word)} {last === undefined || last === null ? "–" : percent(last, 1)}</span>;
-        })}
-      </div>
-      <div class="soft between"><span>{clock(begin)}</span><span>{clock(begin + span)}</span></div>
-    </section>
-  );
-}
-
-function TimeLine({ history, at }: { history: HistoryAnswer | null; at: string }) {
-  const times = history?.snapshots ?? [];
-  if (times.length < 2 && !at) return null;
-  const position = at ? Math.max(0, times.findIndex((each) => each >= Number(at) - 0.001)) : times.length;
-  return (
-    <div class="timeline">
-      <label>
-        <span>{t("time")}</span>
-        <input
-          type="range"
-          min={0}
-          max={times.length}
-          value={position}
-          aria-valuetext={at ? clock(Number(at)) : t("live")}
-          onInput={(event) => {
-            const chosen = times[Number(event.currentTarget.value)];
-            set({ at: chosen === undefined ? "" : String(chosen) });
-          }}
-        />
-      </label>
-      {at ? (
-        <span class="past">{t("past", { at: clock(Number(at)) })} <button type="button" onClick={() => set({ at: "" })}>{t("back.live")}</button></span>
-      ) : (
-        <span class="live"><i class="dot" />{t("live")}</span>
-      )}
-    </div>
   );
 }

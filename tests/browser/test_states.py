@@ -1,0 +1,109 @@
+"""States between the main tasks: nothing chosen, addresses that name nothing, keys without a focus, tables on a phone, terms under the pointer, the latency sketch."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import NARROW, Tab
+
+LOST = (
+    ("nonsense?x=1", "There is no view nonsense"),
+    ("machines?machine=zz", "There is no machine zz"),
+    ("machines?at=abc", "expected Unix seconds"),
+    ("pods?pod=foo", "expected NAMESPACE/NAME"),
+    ("pods?pod=shop/none", "The cluster has no such pod"),
+    ("quotas?quota=zz", "There is no quota zz"),
+    ("services?service=zz", "No service zz has sent a span"),
+    ("services?objective=a/b", "There is no objective a/b"),
+    ("services?trace=zz", "not known to this"),
+    ("node?name=zz", "node zz does not exist"),
+    ("moves?move=zz", "zz"),
+    ("zones?zone=zz", "There is no zone zz"),
+)
+
+
+@pytest.mark.parametrize(("address", "said"), LOST)
+def test_an_address_that_names_nothing_says_so(tab: Tab, address: str, said: str) -> None:
+    page = tab.open(address)
+    page.wait_for_selector(f"main :text('{said}'), [role=status]:has-text('{said}')")
+    tab.problems[:] = [each for each in tab.problems if "Failed to load resource" not in each]  # of the questions
+
+
+def test_without_a_choice_the_pods_that_need_a_look_are_shown(tab: Tab) -> None:
+    page = tab.open("pods")
+    page.wait_for_selector(".detail tr:has-text('shop/too-large') td:has-text('64')")
+    late = page.locator(".detail tr:has-text('shop/web-1-0') td").all_text_contents()
+    assert late == ["node-1", "35 ms", "20 ms"]
+    page.click(".detail a:has-text('shop/web-1-0')")
+    page.wait_for_selector("h1:has-text('web-1-0')")
+    assert page.title().startswith("shop/web-1-0")
+
+
+def test_keys_need_no_focus(tab: Tab) -> None:
+    page = tab.page
+    page.wait_for_selector("text=6 machines")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("section.card:has-text('node-0')")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("section.card:has-text('node-1')")
+    page.keyboard.press("2")
+    page.wait_for_selector("a.row")
+    page.keyboard.press("/")
+    page.keyboard.type("web-1")
+    page.wait_for_selector(".list :text('4 pods')")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('web-1-1')")
+
+
+def test_machines_are_ordered_and_found_by_numa_nodes(tab: Tab) -> None:
+    page = tab.page
+    page.wait_for_selector("text=6 machines")
+    page.select_option("label:has-text('Group') select", "numa")
+    page.select_option("label:has-text('Sort') select", "numa")
+    page.fill("input[type=search]", "nodes=2 16")
+    page.wait_for_selector("text=2 of 6 machines")
+    assert "group=numa" in page.url
+    assert "sort=numa" in page.url
+
+
+def test_a_table_on_a_phone_names_each_value(tab: Tab) -> None:
+    tab.size(NARROW)
+    page = tab.open("quotas")
+    page.wait_for_selector("tr:has-text('research') td")
+    assert page.evaluate("getComputedStyle(document.querySelector('.wide thead')).display") == "none"
+    labels = page.evaluate(
+        "[...document.querySelectorAll('.wide tbody tr:first-child td')].map(e => getComputedStyle(e, '::before').content)"
+    )
+    assert labels[:3] == ['"minimum"', '"runtime"', '"used"']
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.wide td')].filter(e => e.getBoundingClientRect().right > innerWidth).length"
+    )
+    assert cut == 0
+
+
+def test_terms_of_a_quota_are_under_the_pointer(tab: Tab) -> None:
+    page = tab.open("quotas")
+    page.hover(".quota:has-text('research')")
+    tip = page.locator(".tip")
+    tip.wait_for()
+    text = tip.text_content()
+    assert all(part in text for part in ("research", "minimum20", "used30", "borrowed10", "runtime32")), text
+
+
+def test_the_latency_sketch_is_read_by_keyboard(tab: Tab) -> None:
+    page = tab.open("services?service=front&objective=shop/front")
+    page.wait_for_selector("[data-sketch] canvas")
+    page.wait_for_selector("[data-sketch] :text('300 requests, 1 % failed')")
+    assert "p99 31 ms" in page.locator("[data-sketch] [aria-live]").text_content()
+    page.focus(".heat")
+    page.keyboard.press("Home")
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    tab.until("document.querySelector('[data-sketch] [aria-live]').textContent.includes('p99 64 ms')")
+    shades = page.evaluate(
+        """() => { const c = document.querySelector(".heat canvas"); const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        return new Set(new Uint32Array(d.buffer)).size }"""
+    )
+    assert shades >= 6
