@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 VARIABLE = "COTENANT_KERNELS"
+INDEX = ".nbi"  # of a compiled function
 _log = logging.getLogger(__name__)
 
 
@@ -29,14 +30,20 @@ def bring_kernels(environ: Mapping[str, str] = os.environ, cache: Path | None = 
 
         cache = cache_directory()
     source = Path(brought) / cache.name
-    if cache.exists() or not source.is_dir():
+    if any(cache.glob(f"*/*{INDEX}")) or not source.is_dir():
         return False
     began = perf_counter()
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".kernels-", dir=cache.parent) as folder:
-            shutil.copytree(source, Path(folder) / cache.name)  # times too: numba compares them with its sources'
-            (Path(folder) / cache.name).rename(cache)
+            made = Path(folder) / cache.name
+            shutil.copytree(source, made)  # times too: numba compares them with its sources'
+            if cache.exists():  # numba makes a folder for each module that is loaded, and expects it later
+                for each in cache.iterdir():
+                    if each.is_dir():
+                        (made / each.name).mkdir(exist_ok=True)
+                cache.rename(Path(folder) / "empty")
+            made.rename(cache)
     except OSError as error:
         _log.warning("the image's kernels were not copied, and are compiled: %s", error)
         return False
