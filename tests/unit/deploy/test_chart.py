@@ -180,6 +180,18 @@ def test_a_digest_takes_precedence_over_the_tag_and_further_arguments_are_passed
 
 
 @helm_only
+def test_rights_that_only_an_option_needs_come_with_the_option() -> None:
+    def rights(name: str, *arguments: str) -> set[tuple[str, str]]:
+        role = objects("--set=extender.enabled=true", *arguments)["ClusterRole", "", f"cotenant-{name}"]
+        return {(verb, each) for rule in role["rules"] for verb in rule["verbs"] for each in rule["resources"]}
+
+    assert rights("webhook", "--set=webhook.arguments={--quota-admission}") - rights("webhook") == {("watch", "pods")}
+    quotas = {("list", "elasticquotas"), ("watch", "elasticquotas")}
+    assert rights("extender", "--set=extender.arguments={--credit}") - rights("extender") == quotas
+    assert rights("extender", "--set=extender.arguments={--bind}") - rights("extender") == {("create", "pods/binding")}
+
+
+@helm_only
 def test_another_first_name_changes_the_lease() -> None:
     made = objects("--set=scheduler.names={fast=founding,cotenant}")
     role = made["Role", "cotenant-system", "cotenant-scheduler-lease"]

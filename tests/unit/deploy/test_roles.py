@@ -85,7 +85,11 @@ PROCESSES = {
         "node/rbac.yaml",
         unused=frozenset({Use("patch", "slo.cotenant.io", "controlzones/status")}),  # with node.zones
     ),
-    "credit": Process("cotenant.services.credit.process", "credit/rbac.yaml"),
+    "credit": Process(
+        "cotenant.services.credit.process",
+        "credit/rbac.yaml",
+        unused=frozenset({Use("create", "", "events"), Use("patch", "", "events")}),  # it records none
+    ),
     "console": Process(
         "cotenant.services.console.main",
         "console/rbac.yaml",
@@ -113,6 +117,7 @@ PROCESSES = {
             {
                 Use("create", "", "events"),  # it records none
                 Use("patch", "", "events"),
+                Use("watch", "", "pods"),  # with --quota-admission, where the chart grants it
                 Use("create", "admissionregistration.k8s.io", "mutatingwebhookconfigurations"),  # --register
                 Use("create", "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
             }
