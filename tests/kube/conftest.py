@@ -129,6 +129,15 @@ class Kube:
                 self._context.load_cert_chain(certificate, key)
         self._idle: http.client.HTTPConnection | None = None
 
+    def now(self) -> str:
+        """The time as the API writes it."""
+        return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    @property
+    def trusting(self) -> ssl.SSLContext:
+        """Trusts the server's certificate, and presents the client's where the kubeconfig has one."""
+        return self._context
+
     def connect(self, timeout_s: float = 30.0) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
         assert parts.hostname is not None

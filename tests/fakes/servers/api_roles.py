@@ -1,5 +1,7 @@
 """Requests that processes made, compared with the roles of deploy/: which of them RBAC would have refused.
 
+    python -m tests.fakes.servers.api_roles AUDIT_LOG...      # rights that no request in these logs used, by process
+
 The local API server has no RBAC. Its audit log names the client of each request by its User-Agent, so the requests of any run with it can be
 judged afterwards as kube-apiserver's authorizer does: by verb, group, resource with subresource, and name. A Role holds in every namespace here,
 because tests use other ones than the release's.
@@ -8,6 +10,7 @@ because tests use other ones than the release's.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -32,8 +35,6 @@ ROLES = {  # by the User-Agent, up to a slash
 OPEN_PATHS = ("/api", "/apis", "/healthz", "/livez", "/openapi", "/readyz", "/version")
 OPEN_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 
-
-WITHOUT_MANIFEST = ("cotenant-credit",)  # deploy/ does not install it yet
 # What a process does with a flag that its deployment does not set; the guide says which rights the flag needs besides.
 NOT_DEPLOYED = {
     ("cotenant-webhook", "create", "mutatingwebhookconfigurations"): "--register: the chart has the configurations",
@@ -72,6 +73,42 @@ class Rule(NamedTuple):
             and (not self.names or call.name in self.names)
             and not (self.is_namespaced and not call.namespace)
         )
+
+
+class Grant(NamedTuple):
+    """What a rule allows, taken apart. `namespace`: of a Role; "" where it is for all. `name`: "" where it is for all."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    namespace: str = ""
+
+    def allows(self, call: Call) -> bool:
+        sets = (frozenset({each}) for each in (self.verb, self.group, self.resource))
+        names = frozenset({self.name} if self.name else ())
+        return Rule(*sets, names, is_namespaced=bool(self.namespace)).grants(call)
+
+
+def grants_of(given: Iterable[Mapping[str, Any]], namespace: str = "") -> set[Grant]:
+    """The rules of a role or of a SelfSubjectRulesReview."""
+    return {
+        Grant(verb, group, resource, name, namespace)
+        for rule in given
+        for verb in rule["verbs"]
+        for group in rule.get("apiGroups") or ()
+        for resource in rule.get("resources") or ()
+        for name in rule.get("resourceNames") or [""]
+    }
+
+
+def granted(role: str) -> set[Grant]:
+    """What the roles in a file of deploy/ grant."""
+    found: set[Grant] = set()
+    for document in yaml.safe_load_all((DEPLOY / role).read_text()):
+        if document:
+            found |= grants_of(document.get("rules") or (), document["metadata"].get("namespace", ""))
+    return found
 
 
 @cache
@@ -116,8 +153,6 @@ def forbidden(events: Iterable[Mapping[str, Any]]) -> list[str]:
             is_granted = any(call.resource == path or call.resource.startswith(f"{path}/") for path in OPEN_PATHS)
         elif call.resource in OPEN_REVIEWS or (agent, call.verb, call.resource) in NOT_DEPLOYED:
             is_granted = True
-        elif not (DEPLOY / ROLES[agent]).exists():
-            is_granted = agent in WITHOUT_MANIFEST
         else:
             is_granted = any(rule.grants(call) for rule in rules(ROLES[agent]))
         if not is_granted:
@@ -125,8 +160,30 @@ def forbidden(events: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(found)
 
 
+def unused(events: Iterable[Mapping[str, Any]], agent: str) -> list[Grant]:
+    """The rights of a process that no request used."""
+    made = {call for who, call in calls(events) if who == agent}
+    return sorted(each for each in granted(ROLES[agent]) if not any(each.allows(call) for call in made))
+
+
 def check(log: Path) -> None:
     """Raise `NotGranted` for the requests in an audit log that RBAC would refuse."""
     found = forbidden(read(log))
     if found:
         raise NotGranted("not granted by deploy/:\n" + "\n".join(found))
+
+
+def main() -> None:
+    events = [event for name in sys.argv[1:] for event in read(Path(name))]
+    seen = {agent for agent, _ in calls(events)}
+    for agent in sorted(ROLES):
+        if agent not in seen:
+            print(f"{agent}: made no request")
+            continue
+        for each in unused(events, agent):
+            where = f" {each.namespace}/{each.name}" if each.name or each.namespace else ""
+            print(f"{agent}: {each.verb} {each.resource} of {each.group or 'core'}{where}")
+
+
+if __name__ == "__main__":
+    main()

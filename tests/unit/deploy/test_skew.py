@@ -57,7 +57,7 @@ def test_replicas_of_both_versions_compete_for_the_same_leases() -> None:
         if "leases" in rule["resources"]
         for name in rule.get("resourceNames", ())
     }
-    names = ("scheduler", "manager", "webhook", "rebalancer", "extended")
+    names = ("scheduler", "manager", "webhook", "rebalancer", "extended", "credit")
     promised = {("cotenant-system", f"cotenant-{each}") for each in names}
     assert promised <= leases
 
