@@ -15,12 +15,14 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.landing import LandingSimulator
 from cotenant.engine.rebalancer.plan import PredictedEffect
-from cotenant.engine.rebalancer.prediction import effect_of
+from cotenant.engine.rebalancer.prediction import PRIOR, effect_of, growth_of
 from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
 from cotenant.policy.rebalance.loads.low_node_load import Landing
 from cotenant.policy.rebalance.loads.order import LoadPod
 
 Rate = Callable[[str, int, int], str]
+
+_MOST_TARGETS = 3  # nodes on which a landing is tried before the pod stays
 
 
 @dataclass(slots=True)
@@ -57,17 +59,36 @@ class RoundChoice:
             return refused
         return self._rate(owner.uid, self._replicas.get(owner.uid, 1), self._moved[owner.uid])
 
-    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
-        """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as moved."""
+    def land(self, pod: LoadPod, node: str, targets: Sequence[str], *, unharmed: bool = False) -> Landing:
+        """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as moved. `unharmed`: not where predicted violations grow; then up to three nodes are tried."""
         entry = self.entries[pod.uid]
-        found = self.simulator.land(entry, targets)
-        if found.node:
-            self._limits.moved(entry, node)
-            owner = controller(entry)
-            self._moved[owner.uid if owner is not None else ""] += 1
-            moved = self.cluster.find(pod.key)
-            self.effects[pod.uid] = effect_of(self.cluster, moved, node, found.node) if moved is not None else None
+        harmed: dict[str, str] = {}
+
+        def refuses(target: str) -> str:
+            effect = self._effect(pod, node, target)
+            why = growth_of(effect) if effect is not None and effect.basis != PRIOR else ""
+            if why:
+                harmed[target] = f"on {target} {why}"
+            return why
+
+        found = self.simulator.land(entry, targets, refuses if unharmed else None)
+        while not found.node and 0 < len(harmed) < min(_MOST_TARGETS, len(targets)):
+            tried = len(harmed)
+            found = self.simulator.land(entry, [each for each in targets if each not in harmed], refuses)
+            if len(harmed) == tried:
+                break  # refused for another reason
+        if not found.node:
+            return Landing("", "; ".join(harmed.values())) if harmed else found
+        self._limits.moved(entry, node)
+        owner = controller(entry)
+        self._moved[owner.uid if owner is not None else ""] += 1
+        self.effects[pod.uid] = self._effect(pod, node, found.node)
         return found
+
+    def _effect(self, pod: LoadPod, node: str, target: str) -> PredictedEffect | None:
+        """The effect of a move, where the pod counts on its new node."""
+        moved = self.cluster.find(pod.key)
+        return effect_of(self.cluster, moved, node, target) if moved is not None else None
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
@@ -79,3 +100,18 @@ class RoundChoice:
             undo.restore()
             restore()
             self._moved = moved
+
+
+class UnharmedChoice:
+    """The choice of moves that serve load only: a landing on which predicted violations grow is refused, unless all that is known of the pod is what is assumed of every application."""
+
+    def __init__(self, choice: RoundChoice) -> None:
+        self._choice = choice
+
+    def admit(self, pod: LoadPod, node: str) -> str:
+        """See `Choice`."""
+        return self._choice.admit(pod, node)
+
+    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
+        """See `Choice`."""
+        return self._choice.land(pod, node, targets, unharmed=True)

@@ -85,9 +85,9 @@ class KindContext:
             return "it moves already"
         return pod.refused or self.choice.admit(pod, node)
 
-    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
-        """See `Choice`."""
-        found = self.choice.land(pod, node, targets)
+    def land(self, pod: LoadPod, node: str, targets: Sequence[str], *, unharmed: bool = False) -> Landing:
+        """See `RoundChoice`."""
+        found = self.choice.land(pod, node, targets, unharmed=unharmed)
         if found.node:
             self.moved.add(pod.uid)
         return found

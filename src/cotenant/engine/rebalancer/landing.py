@@ -9,7 +9,7 @@ may land on one that was not offered, which is refused; the source node's freed 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import nan
 
@@ -34,6 +34,8 @@ class LandingSimulator:
         self._now_s = now_s
         self._nodes: dict[str, Node] = {node.name: node for node in cluster.nodes()}
         self._open = frozenset(self._nodes)  # those that are not cordoned for the simulation
+        self._tried = 0
+        self._copy = ""  # UID of the last pod that arrived for a moved one
 
     def nodes(self) -> Collection[Node]:
         """The nodes as they are; in the engine those that are not offered are cordoned."""
@@ -60,8 +62,8 @@ class LandingSimulator:
                 self._now_s = max(self._now_s, next_s)
         return placed
 
-    def land(self, pod: PodInfo, targets: Collection[str]) -> Landing:
-        """Where the pod would be placed if only `targets` were offered; it counts there from then on, if anywhere."""
+    def land(self, pod: PodInfo, targets: Collection[str], refuses: Callable[[str], str] | None = None) -> Landing:
+        """Where the pod would be placed if only `targets` were offered; it counts there from then on, if anywhere. `refuses`: why it may not stay on a node, asked while it counts there; empty = it may."""
         seen = pod.seen
         if seen.scheduler not in self._cluster.settings.schedulers:
             return Landing("", f"its scheduler {seen.scheduler} is not simulated")
@@ -71,8 +73,11 @@ class LandingSimulator:
         found = self._try(seen)
         if found.node and found.node not in offered:
             found = Landing("", f"the scheduler prefers {found.node}, which has no room for its measured use")
+        refused = refuses(found.node) if found.node and refuses is not None else ""
+        if refused:
+            found = Landing("", refused)
         if not found.node:
-            self._cluster.pod_gone(copy_of(seen.uid), self._now_s)
+            self._cluster.pod_gone(self._copy, self._now_s)
             self._cluster.pod_seen(seen, self._now_s)
         return found
 
@@ -91,10 +96,12 @@ class LandingSimulator:
             self._open = targets - unknown if unknown else targets
 
     def _try(self, seen: ObservedPod) -> Landing:
-        """Let a pod like this arrive and be placed."""
+        """Let a pod like this arrive and be placed. Each time it has a UID of its own, as the engine takes no pod twice that was on a node."""
+        self._tried += 1
+        self._copy = f"{_PREFIX}{self._tried}/{seen.uid}"
         copy = replace(
             seen,
-            uid=copy_of(seen.uid),
+            uid=self._copy,
             node="",
             phase=Phase.PENDING,
             nominated_node="",
@@ -133,11 +140,6 @@ class LandingSimulator:
             self._cluster.bound(bind.uid, self._now_s)
             return True
         return False
-
-
-def copy_of(uid: str) -> str:
-    """The UID of the pod that stands for a moved one in the simulation."""
-    return _PREFIX + uid
 
 
 def is_copy(uid: str) -> bool:

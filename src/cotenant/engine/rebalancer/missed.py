@@ -17,7 +17,7 @@ import numpy as np
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.kind_context import FoundMove, KindContext
 from cotenant.engine.rebalancer.plan import KeptPod, KindPlan
-from cotenant.engine.rebalancer.prediction import predicted_on, reliefs
+from cotenant.engine.rebalancer.prediction import growth_of, predicted_on, reliefs
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.engine.rebalancer.settings import MissedObjectives
 from cotenant.model.arrays import Param
@@ -230,8 +230,5 @@ def _no_gain(
     gain = before - after
     if gain < settings.misses.least_gain:
         return f"on {target} the victim is predicted to use {after:.2f} of what it tolerates instead of {before:.2f}"
-    if effect.violation_after > effect.violation_before:
-        return (
-            f"on {target} predicted violations grow from {effect.violation_before:.2f} to {effect.violation_after:.2f}"
-        )
-    return ""
+    harm = growth_of(effect)
+    return f"on {target} {harm}" if harm else ""

@@ -16,7 +16,7 @@ import numpy as np
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.rebalancer.choosing import Rate, RoundChoice
+from cotenant.engine.rebalancer.choosing import Rate, RoundChoice, UnharmedChoice
 from cotenant.engine.rebalancer.kind_context import KindContext
 from cotenant.engine.rebalancer.landing import LandingSimulator, is_copy
 from cotenant.engine.rebalancer.missed import relieve
@@ -233,7 +233,7 @@ class Planner:
         moves = self._others(context, 0, now_s)
         loads = self._loads(measured) if moves else loads
         self._moved = context.moved
-        result = self._policy.round(loads, self._load_pods, choice, now_s)
+        result = self._policy.round(loads, self._load_pods, UnharmedChoice(choice), now_s)
         own = self._moves(loads, result, choice)
         context.moved.update(move.uid for move in own)
         for move in own:

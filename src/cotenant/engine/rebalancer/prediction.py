@@ -16,6 +16,8 @@ from cotenant.model.arrays import Float, Param
 from cotenant.model.resources import CPU_NAME
 from cotenant.policy.interference.predicted import objective_use, shortfall, violation
 
+PRIOR = "prior"  # basis of an effect: nothing is known of the moved pod but what is assumed of every application
+
 
 def predicted_on(cluster: Cluster, node: str, pods: Sequence[PodInfo]) -> Float:
     """`float64[P]`: how much of what it tolerates each of these pods would use if they were the pods of the node; NaN = not predicted."""
@@ -71,11 +73,18 @@ def effect_of(cluster: Cluster, moved: PodInfo, node: str, target: str) -> Predi
     )
 
 
+def growth_of(effect: PredictedEffect | None) -> str:
+    """Why a move does more harm than good; empty = it does not, or nothing is predicted."""
+    if effect is None or effect.violation_after <= effect.violation_before:
+        return ""
+    return f"predicted violations would grow from {effect.violation_before:.2f} to {effect.violation_after:.2f}"
+
+
 def _basis(cluster: Cluster, moved: PodInfo) -> str:
     profile = cluster.workload_profile(moved.seen.pod)
     if profile is not None and profile.is_learned:
         return "learned"
-    return "declared" if moved.seen.pod.estimate is not None else "prior"
+    return "declared" if moved.seen.pod.estimate is not None else PRIOR
 
 
 def _highest(used: Float) -> float | None:

@@ -14,6 +14,7 @@ from cotenant.engine.migration.steps import Simulated
 from cotenant.engine.rebalancer.choosing import RoundChoice
 from cotenant.engine.rebalancer.kind_context import KindContext
 from cotenant.engine.rebalancer.planner import Planner
+from cotenant.engine.rebalancer.prediction import growth_of
 from cotenant.engine.rebalancer.round_limits import controller
 from cotenant.model.groups.migration import MigrationJob, MoveNote, PodRef
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
@@ -60,7 +61,7 @@ class RequestedMoves:
                 continue
             with choice.trial():
                 landing = choice.land(pod, node, targets)
-                why = landing.reason or self._grows(choice, pod)
+                why = landing.reason or growth_of(choice.effects.get(pod.uid))
                 note = None if why else self._note(job, pod, choice, (node, landing.node), now_s)
             if note is not None:
                 namespace, _, name = pod.key.partition("/")
@@ -69,12 +70,6 @@ class RequestedMoves:
         if may_later:
             return Simulated(why=may_later)
         return Simulated(why="; ".join(reasons), final=True)
-
-    def _grows(self, choice: RoundChoice, pod: LoadPod) -> str:
-        effect = choice.effects.get(pod.uid)
-        if effect is None or effect.violation_after <= effect.violation_before:
-            return ""
-        return f"predicted violations would grow from {effect.violation_before:.2f} to {effect.violation_after:.2f}"
 
     def _note(
         self, job: MigrationJob, pod: LoadPod, choice: RoundChoice, nodes: tuple[str, str], now_s: float

@@ -234,7 +234,7 @@ def _move_all(
     for pod in pods:
         refused = context.admit(pod, option.node)  # with those before it counted
         if not refused:
-            landing = context.land(pod, option.node, targets)
+            landing = context.land(pod, option.node, targets, unharmed=True)
             found.append(FoundMove(pod, option.node, landing.node, DEFRAGMENTATION, why, about))
             refused = landing.reason if not landing.node else ""
         if refused:
@@ -279,7 +279,7 @@ def pack(context: KindContext, settings: Packing) -> None:
             return None
         with context.choice.trial():  # everything must fit, whatever the limits of this round
             for each in sorted_pods(pods, {}, {}):
-                landing = context.choice.land(each, node, targets)
+                landing = context.choice.land(each, node, targets, unharmed=True)
                 if not landing.node:
                     context.kept.append(KeptPod(each.key, node, landing.reason, PACKING))
                     return None
@@ -289,7 +289,7 @@ def pack(context: KindContext, settings: Packing) -> None:
         reached = set()
         for each in sorted_pods(pods, {}, {}):
             refused = context.admit(each, node)
-            landing = context.land(each, node, targets) if not refused else None
+            landing = context.land(each, node, targets, unharmed=True) if not refused else None
             if landing is None or not landing.node:
                 why = refused or (landing.reason if landing is not None else "")
                 context.kept.append(KeptPod(each.key, node, f"in a later round: {why}", PACKING))

@@ -147,6 +147,8 @@ class Forest:
         used = self._outside_used[name]
         for resource, amount in amounts:
             used[resource] = used.get(resource, 0) + (-amount if gone else amount)
+            if not used[resource]:
+                del used[resource]  # as before the first pod that used it
         self._is_default_stale = True
 
     def used(self, name: str) -> Levels:

@@ -19,7 +19,7 @@ from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
-from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.pod import Estimate, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cluster.taints import Effect, Taint
 from cotenant.model.groups.migration import JobPhase, MigrationJob
@@ -387,3 +387,31 @@ def test_the_engine_is_restored_where_a_simulation_fails() -> None:
     assert {entry.seen.uid: (entry, entry.seen, entry.node) for entry in world.cluster.every_pod()} == before
     assert not any(node.unschedulable for node in world.cluster.nodes())
     world.cluster.validate()
+
+
+@pytest.mark.parametrize(("pressure", "target"), [(0.1, "b"), (3.0, "c")])
+def test_load_is_not_moved_to_a_node_whose_services_it_would_harm(pressure: float, target: str) -> None:
+    world = World()
+    for name in "abc":
+        world.node(name)
+    loud = Estimate(2.0, GIB, pressure=pressure)
+    for i in range(4):
+        world.pod(f"w{i}", "a", estimate=loud)
+    sensitive = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
+    world.pod("service", "b", 1000, owner="other", estimate=sensitive, objective_p99_ms=10.0)
+    world.pod("full", "c", 1000, request_m=3000, owner="other")  # the scheduler prefers b, which has more room
+    (move,) = world.plan().moves
+    assert move.target == target
+    assert move.effect is None or move.effect.violation_after <= move.effect.violation_before
+
+
+def test_a_pod_stays_where_every_node_with_room_would_be_harmed() -> None:
+    world = hot()
+    for i in range(4):
+        world.pod(f"w{i}", "a", estimate=Estimate(2.0, GIB, pressure=3.0))
+    sensitive = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
+    world.pod("service", "b", 1000, owner="other", estimate=sensitive, objective_p99_ms=10.0)
+    (reason,) = reasons(world.plan())
+    assert reason.startswith("on b predicted violations would grow from 0.00 to")
+    world.cluster.validate()
+    assert len(world.cluster.pods_on("b")) == 1
