@@ -1,6 +1,6 @@
 """One round of the rebalancer: choose moves by measured use, and place each in simulation. Goal: 5,000 nodes and 50,000 pods within 1 s of CPU.
 
-`plan_s` is the median CPU time of a round on an engine that already knows the cluster, as in a process that follows it, until the engine is as before; `moves` are its moves, each a simulated placement on the scheduling
+`plan_s` is the median CPU time of several rounds on one engine that knows the cluster, as in a process that follows it, each until the engine is as before; `moves` are its moves, each a simulated placement on the scheduling
 engine over all nodes. `hot` is the share of nodes above the threshold. Building the engine from the objects is not part of it (`bench.rebuild`).
 
 Cases: `plain`; `acting`: each overloaded node has a reservation elsewhere, as of moves under way, every tenth pod is in one of the gangs of ten, and gangs wait that fit nowhere; `rules`: every pod has a spread constraint and an
@@ -119,10 +119,8 @@ def a_row(nodes: int, hot: float, name: str, case: str, repeats: int) -> dict[st
     planned: list[int] = []
     a_planner(min(nodes, 200), 0.1, name, case).plan_beside(NOW)  # compiles
 
-    def measured(planner: Planner) -> None:
-        planned.append(len(planner.plan_beside(NOW).moves))
-
-    seconds = median_seconds(lambda: a_planner(nodes, hot, name, case), measured, repeats)
+    planner = a_planner(nodes, hot, name, case)
+    seconds = median_seconds(lambda: planner, lambda one: planned.append(len(one.plan_beside(NOW).moves)), repeats)
     return {
         "nodes": nodes,
         "pods": nodes * PODS_A_NODE,

@@ -248,7 +248,7 @@ _OF_CACHES = frozenset(
         *("row_shapes", "shapes", "_of_shapes", "_shape_rows", "_shape_users", "_unused_shapes", "_shape_preferred"),
         *("_free_shapes", "_unsummed", "_domains", "priorities", "sub_priorities", "started_s", "_asks", "ask"),
         *("shape", "Ledger.row", "DeviceNode.state", "ledgers", "_states", "_forms"),
-        *("free", "by_number", "_kind_indexes", "_taints", "_moved", "_added", "_sums", "pod_counts"),
+        *("free", "by_number", "_kind_indexes", "_taints", "_moved", "_added", "_sums", "_outside_used", "pod_counts"),
     }
 )
 _ORDERED = frozenset(
