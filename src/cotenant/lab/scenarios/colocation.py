@@ -13,6 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
+from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.lab.bridge import Bridge
 from cotenant.lab.contract import Measures, PolicyInfo, RunResult, RunSpec, Scenario, Series, TaskExplanation
 from cotenant.lab.lending import lending_of
@@ -172,8 +173,10 @@ class CoLocation:
     def _bridge(self, spec: RunSpec, watched: int = -1) -> Bridge:
         return self.built(spec, watched)[0]
 
-    def built(self, spec: RunSpec, watched: int = -1, packed_by: str = "") -> tuple[Bridge, tuple[str, ...]]:
-        """The bridge of a run, and what its notes say of the workload. `packed_by`: the policy to start with, given what `spec.policy` is given."""
+    def built(
+        self, spec: RunSpec, watched: int = -1, packed_by: str = "", rebalancing: RebalancerSettings | None = None
+    ) -> tuple[Bridge, tuple[str, ...]]:
+        """The bridge of a run, and what its notes say of the workload. `packed_by`: the policy to start with, given what `spec.policy` is given. `rebalancing`: of a rebalancer that the policy does not have itself."""
         config = configuration(spec)
         chosen = competitor(spec.policy)
         error = 0.0 if chosen.true_values else spec.estimate_error
@@ -183,7 +186,7 @@ class CoLocation:
         world = World(truth, config, spec.seed)
         policy = competitor(packed_by).build() if packed_by else chosen.build(spec.overrides)
         lending = lending_of(chosen.lends, offer, config)
-        rebalancing = None if packed_by else chosen.rebalances
+        rebalancing = rebalancing or (None if packed_by else chosen.rebalances)
         rng = np.random.default_rng([spec.seed, 7])
         return Bridge(world, offer, config, policy, rng, watched, lending, rebalancing), notes
 
