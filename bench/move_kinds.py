@@ -67,13 +67,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=24)
     parser.add_argument("--seeds", default="100-102")
+    parser.add_argument("--policies", default="kube-default,best-fit", help="the cases beside these schedulers")
     given = parser.parse_args()
     print("| | load | empty nodes | services % | batch % | started in 10 min % | p99 wait, min | moves | of batch |")
     print("| --- " * 9 + "|")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "small.yaml"
         file.write_text(f"base: colocation\nnodes: {given.nodes}\n")
-        for case in CASES:
+        for case in (each for each in CASES if each.policy in given.policies.split(",")):
             found = np.array([one(case, seed, file) for seed in read_seeds(given.seeds)])
             means = " | ".join(f"{value:.2f}" for value in found.mean(axis=0))
             print(f"| {case.name} | {case.load} | {means} |", flush=True)
