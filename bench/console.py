@@ -3,7 +3,8 @@
     python -m bench.console [--nodes 5000] [--tenants 20] [--viewers 200] [--seconds 10] [--no-map] [--json]
 
 Problem: the map must stay smooth at 5,000 machines with 20 tenants, and 200 viewers must not cost more than 5 % of a core. Choice: CPU time of this process for the server's side, viewers being plain sockets in a child; in the
-browser the time of `paint` as the page itself measures it, while the map is scrolled and zoomed. Limits: software rendering; the time of a frame depends on what else the machine does, so the least is shown beside the median.
+browser the time of `paint` as the page itself measures it, while the map is scrolled and zoomed, and the CPU time of the page's process for each such frame (all of its script, layout and drawing). Limits: software rendering; the
+time of a frame depends on what else the machine does, so the least is shown beside the median.
 """
 
 from __future__ import annotations
@@ -193,19 +194,29 @@ async def frames(nodes: int, tenants: int) -> dict[str, float] | None:
         page = await browser.new_page(viewport={"width": 1600, "height": 900})
         await page.goto(server.url)
         await page.wait_for_function("performance.getEntriesByName('paint').length > 0")
+        processes = await browser.new_browser_cdp_session()
         found: dict[str, list[float]] = {}
+        cpu_s: dict[str, float] = {}
         for name, act in _ACTS.items():
             await page.evaluate("performance.clearMeasures('paint')")
+            began_s = await _renderer_cpu_s(processes)
             await act(page)
+            cpu_s[name] = await _renderer_cpu_s(processes) - began_s
             found[name] = await page.evaluate("performance.getEntriesByName('paint').map((each) => each.duration)")
         await browser.close()
     await server.stop()
+    painted = {name: times for name, times in found.items() if times}
     return {
         f"{name}_{what}_ms": of(times)
-        for name, times in found.items()
-        if times
+        for name, times in painted.items()
         for what, of in (("least", min), ("median", median))
-    }
+    } | {f"{name}_cpu_of_a_frame_ms": 1e3 * cpu_s[name] / len(times) for name, times in painted.items()}
+
+
+async def _renderer_cpu_s(processes: Any) -> float:
+    """CPU seconds of the browser's renderers so far: script, layout and drawing."""
+    found = await processes.send("SystemInfo.getProcessInfo")
+    return float(sum(each["cpuTime"] for each in found["processInfo"] if each["type"] == "renderer"))
 
 
 async def _zoom(page: Any) -> None:
