@@ -25,7 +25,7 @@ WAITING = {
     "metadata": {"name": "too-large", "namespace": "default"},
     "spec": {"containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "40", "memory": "8Gi"}}}]},
 }
-NODES, SETTLE_S, READY_S = 120, 75.0, 240.0
+NODES, SETTLE_S, READY_S = 120, 150.0, 240.0
 
 
 def main() -> None:
