@@ -17,20 +17,17 @@ import argparse
 import asyncio
 import os
 import shlex
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import aiohttp
 import numpy as np
 
+from bench.kube.children import child, local_server
 from bench.kube.load import Bindings, Server, create, node, pod, session, watch
 from bench.kube.processes import Usage, find, usage
 from bench.machine import show
@@ -74,43 +71,8 @@ def _server(given: argparse.Namespace, folder: Path) -> Iterator[tuple[Path, dic
     if given.kubeconfig is not None:
         yield given.kubeconfig, named
         return
-    command = [sys.executable, "-m", "cotenant", "up", "--dir", str(folder / "up"), "--ephemeral", "--bare"]
-    with _process(command, folder / "up.log") as server:
-        kubeconfig = folder / "up" / "kubeconfig"
-        _until(lambda: kubeconfig.exists() and _ready(Server.of(kubeconfig)), 20.0, folder / "up.log")
-        yield kubeconfig, named | {"apiserver": server.pid}
-
-
-@contextmanager
-def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-def _until(holds: Any, within_s: float, log: Path) -> None:
-    until = perf_counter() + within_s
-    while not holds():
-        if perf_counter() > until:
-            raise SystemExit(f"bench.kube: nothing ready after {within_s:g} s; {log}:\n{log.read_text()[-2000:]}")
-        time.sleep(0.05)
-
-
-def _ready(server: Server) -> bool:
-    async def ask() -> bool:
-        try:
-            async with session(server) as http, http.get("/readyz") as answer:
-                return answer.status == 200
-        except aiohttp.ClientError:
-            return False
-
-    return asyncio.run(ask())
+    with local_server(folder) as (kubeconfig, pid):
+        yield kubeconfig, named | {"apiserver": pid}
 
 
 class _Meter:
@@ -136,7 +98,7 @@ def _scheduler(given: argparse.Namespace, kubeconfig: Path, folder: Path) -> Ite
         *("--no-leader-elect", "--qps", str(given.qps), "--burst", str(given.qps), "--listen", "127.0.0.1:0"),
         *("--binds-in-flight", str(given.binds_in_flight)),
     ]
-    with _process(command, folder / "scheduler.log") as process:
+    with child(command, folder / "scheduler.log") as process:
         yield {"scheduler": process.pid}
 
 

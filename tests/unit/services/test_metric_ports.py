@@ -16,8 +16,10 @@ from tests.unit.test_metric_names import EXPORTED
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import DEFAULTS
+from cotenant.drivers.journal.journal import Journal
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
+from cotenant.services.credit.process import CreditOptions, CreditProcess
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.manager.process import ManagerOptions, ManagerProcess
 from cotenant.services.rebalancer.main import RunArguments, options_of
@@ -35,6 +37,7 @@ PREFIXES = {
     "traces": ("cotenant_traces_", "cotenant_objective_", "cotenant_service_", "cotenant_signal"),
     "console": ("cotenant_console_",),
     "manager": ("cotenant_manager_",),
+    "credit": ("cotenant_credit_",),
     "rebalancer": ("cotenant_rebalancer_",),
 }
 FOREIGN = (
@@ -72,8 +75,11 @@ async def page(name: str) -> str:
     if name in SERVERS:
         async with serving(name, replace(DEFAULTS, body_bytes=1 << 20)) as address:
             return await scraped(f"http://{address}", SERVERS[name])
-    process: ManagerProcess | RebalancerProcess
-    if name == "manager":
+    process: ManagerProcess | RebalancerProcess | CreditProcess
+    if name == "credit":
+        journal = Journal("sqlite://")
+        process = CreditProcess(access, CreditOptions(LOOPBACK), journal, "one", lambda client: Alone())
+    elif name == "manager":
         process = ManagerProcess(access, ManagerOptions(listen=LOOPBACK), "one", lambda client: Alone())
     else:
         process = RebalancerProcess(access, options_of(RunArguments(), LOOPBACK), "one", lambda client: Alone())
