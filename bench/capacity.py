@@ -194,7 +194,7 @@ async def _rows(http: aiohttp.ClientSession, parts: list[Part], nodes: int, seco
                 "peak_mib": round(peak),
                 "heap_mib": round(float(heap[1]) / 2**20) if heap else "",
                 "idle_cores": round(idle[part.name], 4),
-                "cpu_ms_pod": round(bound[part.name] * 1000 / CREATED, 2),
+                "cpu_ms_pod": round(max(0.0, bound[part.name]) * 1000 / CREATED, 2),
                 "metrics_cores": round(max(0.0, measured[part.name]), 4),
                 "request_mib": ceil(peak * 1.25 / STEP_MIB) * STEP_MIB,
             }
