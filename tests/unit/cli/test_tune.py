@@ -17,6 +17,7 @@ def tune(out: Path, more: str = "") -> int:
     return main([*SEARCH.split(), "--seeds", "100-102", "--held-out", "20-25", "--out", str(out), *more.split()])
 
 
+@pytest.mark.slow
 def test_a_search_ends_with_a_front_a_judgement_a_page_and_a_profile(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -32,6 +33,7 @@ def test_a_search_ends_with_a_front_a_judgement_a_page_and_a_profile(
         assert heading in page
 
 
+@pytest.mark.slow
 def test_the_same_search_is_continued_and_gives_the_same_trials(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,6 +89,7 @@ def test_killed_after_any_write(scene: str) -> None:
     assert killed >= 3
 
 
+@pytest.mark.slow
 def test_killed_twice_anywhere_while_the_others_go_on() -> None:
     for seed in range(150):
         rng = random.Random(seed)

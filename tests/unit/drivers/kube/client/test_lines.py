@@ -10,6 +10,7 @@ from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.drivers.kube.client.lines import Lines
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"), min_size=1), max_size=8), st.data())
 def test_lines_come_out_whole_however_they_are_cut(texts: list[str], data: st.DataObject) -> None:

@@ -110,6 +110,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys((*SPEC, "other"), JSON)) | JSON)
 def test_any_spec_is_read_or_refused_in_words(spec: object) -> None:
     found = read_spec("ns", "cart", spec)

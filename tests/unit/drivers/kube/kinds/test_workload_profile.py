@@ -62,6 +62,7 @@ def test_a_declared_profile() -> None:
     assert found.axis(Axis.CACHE) == AxisReading(NOT_SEEN, NOT_SEEN)
 
 
+@pytest.mark.slow
 @given(AXES, READINGS, READINGS, READINGS)
 def test_a_status_is_read_back(axes: dict[Axis, AxisReading], sensitivity: Any, pressure: Any, tolerates: Any) -> None:
     overall = Overall(sensitivity, pressure, tolerates)
@@ -124,6 +125,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON, JSON)
 def test_nothing_else_is_raised(declared: object, axes: object) -> None:
     read({"workload": {"name": "c"}, "declared": declared}, {"axes": axes, "overall": axes, "measured": axes})
