@@ -11,7 +11,7 @@ import yaml
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_DEFINITIONS = {plural: yaml.safe_load(text) for plural, text in manifests()}
+_DEFINITIONS = {plural: yaml.load(text, Loader=yaml.CSafeLoader) for plural, text in manifests()}
 PLURALS = tuple(_DEFINITIONS)
 
 

@@ -31,7 +31,7 @@ CASES = [
     pytest.param(document, id=f"{path.parent.name}-{path.name}-{document['kind']}-{document['metadata']['name']}")
     for path in MANIFESTS
     if path not in NEED_DEFINITIONS
-    for document in yaml.safe_load_all(path.read_text())
+    for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader)
     if document["kind"] not in OPERATORS
 ]
 

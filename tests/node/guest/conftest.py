@@ -26,6 +26,11 @@ _results: dict[str, tuple[dict[str, Case] | str, str]] = {}  # the cases, or why
 KINDS = {"v2": V2, "zones": ZONES}
 
 
+def _is_here(item: pytest.Item) -> bool:
+    """Whether a case is one of this folder: asked for every case of the suite by every worker, so without making paths."""
+    return str(item.path).startswith(f"{HERE}{os.sep}")
+
+
 def _kind(path: Path) -> str:
     """Cases below `zones` need a kernel with sched_ext."""
     return "zones" if HERE / "zones" in path.parents else "v2"
@@ -36,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if IN_GUEST:
         return
     for item in items:
-        if HERE in item.path.parents and isinstance(item, pytest.Function):
+        if _is_here(item) and isinstance(item, pytest.Function):
             item.add_marker(pytest.mark.slow)
             item.runtest = lambda item=item: _look_up(item)  # type: ignore[method-assign]
             item.setup = lambda: None  # type: ignore[method-assign]
@@ -56,7 +61,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         gc.freeze()
         gc.disable()
     for item in session.items:
-        if HERE in item.path.parents and (IN_GUEST or not _left_out(item)):
+        if _is_here(item) and (IN_GUEST or not _left_out(item)):
             _selected.setdefault(_kind(item.path), []).append(item.nodeid)
 
 

@@ -35,7 +35,7 @@ YOURS = "--set=certificates.source=existing"  # without the manager
 
 @cache
 def objects(*arguments: str) -> dict[Identity, Obj]:
-    return by_identity([each for each in yaml.safe_load_all(template(*arguments)) if each])
+    return by_identity([each for each in yaml.load_all(template(*arguments), Loader=yaml.CSafeLoader) if each])
 
 
 def switched(**values: bool) -> tuple[str, ...]:

@@ -16,7 +16,9 @@ FILES = DEPLOY / "chart/files"
 DOCS = DEPLOY.parent / "docs"
 DASHBOARDS = sorted((FILES / "dashboards").glob("*.json"))
 ALERTS: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load((FILES / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
+    rule
+    for group in yaml.load((FILES / "alerts.yaml").read_text(), Loader=yaml.CSafeLoader)["groups"]
+    for rule in group["rules"]
 ]
 PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "process_max_fds"}
 METRIC = re.compile(r"(?<![\w$\"=~{])([a-z]+_[a-z0-9_]+)(?=\s*(?:[{\[)<>=]|$|\s))")
