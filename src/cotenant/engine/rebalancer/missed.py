@@ -145,14 +145,14 @@ def _reliefs(context: KindContext, settings: MissedObjectives, pods: Sequence[Po
 
 
 def _lasts(entry: PodInfo, now_s: float, rest_s: float) -> float:
-    """The share of the next `rest_s` in which the pod is expected to run: a service all of it; another pod as long as its estimate leaves it, else as long as it has run so far."""
+    """The share of the next `rest_s` in which the pod is expected to run: a service all of it; another pod as long as its estimate leaves it, else, also where it has run for longer than that, as long as it has run so far."""
     seen = entry.seen
     if seen.pod.is_service or rest_s <= 0:
         return 1.0
     ran_s = now_s - (seen.created_s if isnan(seen.started_s) else seen.started_s)
     estimate = seen.pod.estimate
-    left_s = ran_s if estimate is None or not isfinite(estimate.duration_s) else estimate.duration_s - ran_s
-    return min(1.0, max(0.0, left_s) / rest_s)
+    left_s = estimate.duration_s - ran_s if estimate is not None and isfinite(estimate.duration_s) else 0.0
+    return min(1.0, max(0.0, left_s if left_s > 0 else ran_s) / rest_s)
 
 
 def _pod_of(context: KindContext, status: ObjectiveStatus, entries: Mapping[str, PodInfo]) -> PodInfo | None:

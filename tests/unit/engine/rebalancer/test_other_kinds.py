@@ -263,7 +263,7 @@ def missing(estimate: bool = True) -> World:
     world.node("a")
     world.node("b")
     service = Estimate(2.0, GIB, sensitivity=1.0, pressure=0.2, allowance=0.3) if estimate else None
-    batch = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=600.0) if estimate else None
+    batch = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0) if estimate else None
     prod: dict[str, Any] = {"qos": QoSClass.LS, "priority_class": PriorityClass.PROD, "priority": 9000}
     world.pod("victim", "a", 2000, estimate=service, objective_p99_ms=10.0, **prod)
     world.pod("batch", "a", 4000, estimate=batch, priority_class=PriorityClass.BATCH, priority=5000)
@@ -329,7 +329,7 @@ def test_the_move_that_relieves_most_comes_first_and_no_more_are_made_than_the_a
         for name, node, allowance in (("little", "a", 0.6), ("much", "c", 0.3), ("more", "c", 0.3)):
             service = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=allowance)
             world.pod(name, node, 1000, estimate=service, objective_p99_ms=10.0, **prod)
-        press = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=600.0)
+        press = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0)
         for node in "ac":
             world.pod(f"batch-{node}", node, 4000, estimate=press, priority_class=PriorityClass.BATCH, priority=5000)
         for window in range(4):
@@ -347,11 +347,20 @@ def test_the_move_that_relieves_most_comes_first_and_no_more_are_made_than_the_a
     assert not limited.plan(begun={"that move"}).moves
 
 
+@pytest.mark.parametrize(("duration_s", "pod"), [(36_000.0, "batch"), (1_200.0, "victim"), (600.0, "victim")])
+def test_a_neighbour_that_is_about_to_end_is_not_moved(duration_s: float, pod: str) -> None:
+    world = missing()
+    ending = Estimate(4.0, GIB, sensitivity=0.1, pressure=1.0, duration_s=duration_s)  # since 1,000 s
+    world.pod("batch", "a", 4000, estimate=ending, priority_class=PriorityClass.BATCH, priority=5000)
+    measure(world)
+    assert [move.pod for move in world.plan().moves] == [f"default/{pod}"]
+
+
 def test_a_dearer_pod_moves_where_the_cheaper_one_relieves_too_little() -> None:
     world = missing()
     measure(world)
     big = Estimate(4.0, GIB, sensitivity=0.0, pressure=1.0)
-    world.pod("batch", "a", 500, estimate=Estimate(0.4, GIB, sensitivity=0.1, pressure=1.0, duration_s=600.0), priority_class=PriorityClass.BATCH, priority=5000)  # fmt: skip
+    world.pod("batch", "a", 500, estimate=Estimate(0.4, GIB, sensitivity=0.1, pressure=1.0, duration_s=36_000.0), priority_class=PriorityClass.BATCH, priority=5000)  # fmt: skip
     world.pod("tenant", "a", 4000, estimate=big, objective_p99_ms=10.0, labels=Labels.of({"app": "y"}), qos=QoSClass.LS, priority_class=PriorityClass.PROD, priority=8000)  # fmt: skip
     (move,) = world.plan().moves
     assert (move.pod, move.target) == ("default/tenant", "b")
