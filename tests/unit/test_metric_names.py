@@ -26,12 +26,17 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """(name, kind) of each declaration: kind "counter", "histogram" or "gauge"."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
+            names = [
+                each.value
+                for each in node.args[:2]
+                if isinstance(each, ast.Constant) and isinstance(each.value, str) and PREFIX.fullmatch(each.value)
+            ]
+            if not names:
+                continue
             words = [ast.unparse(node.func), *(ast.unparse(each) for each in node.args[:1])]
             words = [word.lower() for word in words if "'" not in word]
             kind = next((kind for kind in ("counter", "histogram") if any(kind in word for word in words)), "gauge")
-            for each in node.args[:2]:
-                if isinstance(each, ast.Constant) and isinstance(each.value, str) and PREFIX.fullmatch(each.value):
-                    yield each.value, kind
+            yield from ((name, kind) for name in names)
         elif isinstance(node, ast.Tuple):  # tables of gauges
             for each in node.elts:
                 if isinstance(each, ast.Constant) and isinstance(each.value, str) and PREFIX.fullmatch(each.value):
@@ -42,7 +47,8 @@ def exported() -> set[str]:
     suffixes = {"counter": ("_total",), "histogram": ("", "_bucket", "_count", "_sum"), "gauge": ("",)}
     found: set[str] = set()
     for path in sorted((ROOT / "src").rglob("*.py")):
-        for name, kind in calls(ast.parse(path.read_text())):
+        text = path.read_text()
+        for name, kind in calls(ast.parse(text)) if PREFIX.search(text) else ():
             found |= {name.removesuffix("_total") + suffix for suffix in suffixes[kind]}
     return found
 
