@@ -30,7 +30,7 @@ compare: setup ## the founding comparison in the lab: policies on one co-located
 # Tests start hundreds of Python processes. Without compiled bytecode on disk, each of them and each worker compiles every source again.
 test check: export PYTHONDONTWRITEBYTECODE =
 
-# More workers than cores, since every second one waits for processes most of its time (tests/distribution.py); another collects 12,000 cases for 20 s of CPU.
+# More workers than cores, since every second one waits for processes most of its time (tests/distribution.py); another collects 12,000 cases for 15 s of CPU.
 WORKERS ?= 4
 CHECKERS ?= 3
 
