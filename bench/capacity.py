@@ -158,7 +158,20 @@ async def _measure_nodes(http: aiohttp.ClientSession, nodes: int, seconds: float
     await asyncio.sleep(max(0.0, begin + seconds - time.monotonic()))
 
 
+async def _all_measured(http: aiohttp.ClientSession, nodes: int) -> None:
+    """Until the manager, which writes at a limited rate, has made the NodeMetric of each node."""
+    end = time.monotonic() + SETTLED_S
+    found = -1
+    while found < nodes:
+        if time.monotonic() > end:
+            raise SystemExit(f"bench.capacity: {found} of {nodes} NodeMetrics after {SETTLED_S:g} s")
+        await asyncio.sleep(1.0)
+        async with http.get(METRICS) as answer:
+            found = len((await answer.json())["items"])
+
+
 async def _rows(http: aiohttp.ClientSession, parts: list[Part], nodes: int, seconds: float) -> list[dict[str, Any]]:
+    await _all_measured(http, nodes)
     await _settled(parts)
     started = _cpu(parts)
     begin = time.monotonic()
@@ -242,6 +255,8 @@ def main() -> None:
     rows = []
     for each in given.sizes.split(","):
         nodes, _, pods = each.partition("x")
+        if "manager" not in given.parts.split(","):
+            parser.error("--parts: without the manager, which makes the NodeMetrics")
         if not (nodes.isdigit() and pods.isdigit() and int(pods) >= CREATED):
             parser.error(f"--sizes: {each!r}; expected NODESxPODS with at least {CREATED} pods")
         with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as folder:
