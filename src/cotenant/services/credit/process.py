@@ -145,7 +145,6 @@ class CreditProcess:
         retry_s = 0.0
         while True:
             kube.heartbeat.beat()
-            kube.awake()
             self._observed.sample(self.facts.uses(), int(kube.now() * 1000))
             if kube.leads and self._period() > period and kube.now() >= retry_s:
                 try:
@@ -156,7 +155,7 @@ class CreditProcess:
                     _log.warning("period %d is not booked yet: %s", period, error)
             if self._options.writes_standing and kube.leads:
                 self._write_standings()
-            await kube.sleep(self._options.sample_s)
+            await asyncio.sleep(self._options.sample_s)  # not woken by watches: a sample looks at every pod
 
     async def _book_period(self, period: int) -> None:
         observed = self._observed
