@@ -65,8 +65,7 @@ def test_the_role_grants_exactly_the_used_permissions() -> None:
     role = next(each for each in documents("rbac.yaml") if each["kind"] == "ClusterRole")
     granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {
-        ("nodes", "list"), ("nodes", "watch"), ("pods", "list"), ("pods", "watch"), ("pods/binding", "create"),
-        ("tokenreviews", "create"), ("elasticquotas", "list"), ("elasticquotas", "watch"),
+        ("nodes", "list"), ("nodes", "watch"), ("pods", "list"), ("pods", "watch"), ("tokenreviews", "create"),
     }  # fmt: skip
     accounts = {
         (subject["kind"], subject["name"], subject["namespace"])

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 APART = {
     "agent",
     "apistore",
+    "capacity",
     "chaos",
     "churn",
     "credit",
@@ -27,6 +28,8 @@ APART = {
     "lending",
     "load_forecast",
     "machine",
+    "move_kinds",
+    "moves",
     "objectives",
     "ray",
     "soak",
