@@ -30,9 +30,9 @@ compare: setup ## the founding comparison in the lab: policies on one co-located
 # Tests start hundreds of Python processes. Without compiled bytecode on disk, each of them and each worker compiles every source again.
 test check: export PYTHONDONTWRITEBYTECODE =
 
-# More workers than cores, since every second one waits for processes most of its time (tests/distribution.py); another collects 12,000 cases for 15 s of CPU.
-WORKERS ?= 4
-CHECKERS ?= 3
+# A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 12,000 cases for 15 s of CPU.
+WORKERS ?= 2
+CHECKERS ?= 2
 
 test: setup ## every test; prints what was skipped and why
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rsR

@@ -133,9 +133,9 @@ async def disturb(rng: random.Random, found: Callable[[], dict[str, int]], kills
 
 async def a_round(
     server: Server, found: Callable[[], dict[str, int]], rng: random.Random, namespace: str,
-    *, deployments: int, replicas: int, kills: int, pause_s: float, within_s: float,
+    *, deployments: int, replicas: int, kills: int, pause_s: float, within_s: float, moves: bool = True,
 ) -> dict[str, Any]:  # fmt: skip
-    """Install, disturb, wait, compare. Raises `SystemExit` with what was lost."""
+    """Install, disturb, wait, compare. `moves` need a rebalancer. Raises `SystemExit` with what was lost."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     wanted = deployments * replicas + MEMBERS + 1
     async with session(server) as http:
@@ -146,12 +146,12 @@ async def a_round(
         for path, body in steps(random.Random(rng.random()), namespace, deployments, replicas):
             await _create(http, path, body)
             await asyncio.sleep(0.02)
-        jobs = await ask_for_moves(http, namespace, deployments, began + within_s)
+        jobs = await ask_for_moves(http, namespace, deployments, began + within_s) if moves else []
         done = await disturbing
         while True:
             items = (await _get(http, pods))["items"]
             running = sum(each["status"].get("phase") == "Running" for each in items)
-            phases, left = await _moves(http, jobs)
+            phases, left = await _moves(http, jobs) if jobs else ([], 0)
             if running == wanted and not left and set(phases) <= set(ENDED):
                 break
             if monotonic() - began > within_s:

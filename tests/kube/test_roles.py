@@ -7,6 +7,7 @@ files. Rights for what the scenario does not bring about are listed with their r
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -299,6 +300,8 @@ def _live(kube: Any, namespace: str, folder: Path) -> Lived:
 
 @pytest.fixture(scope="module")
 def lived(kube: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    if kube.is_local and not os.environ.get("COTENANT_TEST_ROLES"):
+        pytest.skip("starting nine processes takes minutes; COTENANT_TEST_ROLES=1 runs it on the local API server")
     namespace = f"roles-{'local' if kube.is_local else 'real'}"
     with installed(kube), accounts(kube, FOLDERS):
         kube.create("/api/v1/namespaces", {"metadata": {"name": namespace}})

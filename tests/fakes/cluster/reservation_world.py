@@ -118,6 +118,8 @@ class World:
     def annotate(self, reserve: Reserve) -> None:
         """The reservation's name on the running pods that it takes."""
         for taken in reserve.takes:
+            if taken.uid not in self.pods:
+                continue  # gone since the decision: the write would find no pod
             seen = self.pods[taken.uid]
             assert (seen.node, seen.pod.namespace, seen.pod.name) == (reserve.node, taken.namespace, taken.name)
             self.see(replace(seen, holds=replace(seen.holds, reservation=Allocated(reserve.key, reserve.uid))))
