@@ -17,7 +17,8 @@ UNITS = {"Mi": 1.0, "Gi": 1024.0}
 def peaks(page: str) -> dict[str, list[int]]:
     """The peaks of memory in a page's table, MiB, by part; the smaller cluster first."""
     text = (GUIDE / page).read_text()
-    return {part: [int(each) for each in re.findall(r"(\d+) MiB", cells)] for part, cells in ROW.findall(text)}
+    rows = [(part, re.findall(r"(\d+) MiB", cells)) for part, cells in ROW.findall(text)]
+    return {part: [int(each) for each in found] for part, found in rows if found}  # rows of other tables have none
 
 
 def mib(amount: str) -> float:
