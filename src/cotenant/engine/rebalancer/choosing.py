@@ -62,16 +62,18 @@ class RoundChoice:
     def land(self, pod: LoadPod, node: str, targets: Sequence[str], *, unharmed: bool = False) -> Landing:
         """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as moved. `unharmed`: not where predicted violations grow; then up to three nodes are tried."""
         entry = self.entries[pod.uid]
+        effects: dict[str, PredictedEffect | None] = {}  # by node that was tried
         harmed: dict[str, str] = {}
 
         def refuses(target: str) -> str:
-            effect = self._effect(pod, node, target)
-            why = growth_of(effect) if effect is not None and effect.basis != PRIOR else ""
+            moved = self.cluster.find(pod.key)  # counts on the target now
+            effect = effects[target] = effect_of(self.cluster, moved, node, target) if moved is not None else None
+            why = growth_of(effect) if unharmed and effect is not None and effect.basis != PRIOR else ""
             if why:
                 harmed[target] = f"on {target} {why}"
             return why
 
-        found = self.simulator.land(entry, targets, refuses if unharmed else None)
+        found = self.simulator.land(entry, targets, refuses)
         while not found.node and 0 < len(harmed) < min(_MOST_TARGETS, len(targets)):
             tried = len(harmed)
             found = self.simulator.land(entry, [each for each in targets if each not in harmed], refuses)
@@ -82,13 +84,8 @@ class RoundChoice:
         self._limits.moved(entry, node)
         owner = controller(entry)
         self._moved[owner.uid if owner is not None else ""] += 1
-        self.effects[pod.uid] = self._effect(pod, node, found.node)
+        self.effects[pod.uid] = effects[found.node]
         return found
-
-    def _effect(self, pod: LoadPod, node: str, target: str) -> PredictedEffect | None:
-        """The effect of a move, where the pod counts on its new node."""
-        moved = self.cluster.find(pod.key)
-        return effect_of(self.cluster, moved, node, target) if moved is not None else None
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:

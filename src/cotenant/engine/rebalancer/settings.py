@@ -83,9 +83,8 @@ class MissedObjectives:
     misses: MissSettings = field(default_factory=MissSettings)
     most: int = 4  # victims a round
     neighbours: int = 4  # that may move instead, for each victim
-    hour_share: float | None = (
-        None  # of the pods with an objective that may be moved an hour, kept for up to a day; None = no limit
-    )
+    # Of the pods with an objective that may be moved an hour, kept for up to a day; None = no limit.
+    hour_share: float | None = None
     scope: PodScope = field(default_factory=PodScope)  # of the victims
 
 

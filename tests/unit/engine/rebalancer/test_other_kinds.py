@@ -257,6 +257,30 @@ def test_a_node_is_emptied_over_several_rounds_where_limits_say_so() -> None:
     assert found.kept[0].reason == "in a later round: 1 pods of a are moving, at most 1 may at a time"
 
 
+LOUD = Estimate(2.0, GIB, pressure=3.0)
+SENSITIVE = Estimate(1.0, GIB, sensitivity=1.0, pressure=0.1, allowance=0.2)
+
+
+def test_a_node_is_not_emptied_onto_services_that_it_would_harm() -> None:
+    world = packed()
+    for i in range(2):
+        world.pod(f"a{i}", "a", estimate=LOUD)
+    assert len(world.plan().moves) == 2, "nobody there has an objective"
+    for name in "bc":
+        world.pod(f"service-{name}", name, 500, estimate=SENSITIVE, objective_p99_ms=10.0)
+    found = world.plan()
+    assert not found.moves
+    assert "predicted violations would grow from 0.00 to" in found.kept[0].reason
+
+
+def test_no_room_is_made_at_the_price_of_a_service() -> None:
+    world = fragmented()
+    world.pod("a1", "a", 3000, estimate=LOUD)
+    world.pod("service", "small", 500, estimate=SENSITIVE, objective_p99_ms=10.0)
+    moves = {(move.pod, move.target) for move in world.plan().moves}
+    assert moves in ({("default/a2", "small"), ("default/a3", "b")}, {("default/a2", "b"), ("default/a3", "small")})
+
+
 def missing(estimate: bool = True) -> World:
     """`victim` on `a` misses its objective beside a batch pod that presses; `b` is free."""
     world = World(MoveKinds(objectives=MissedObjectives()))
