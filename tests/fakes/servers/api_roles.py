@@ -37,7 +37,6 @@ OPEN_REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubj
 
 # What a process does with a flag that its deployment does not set; the guide says which rights the flag needs besides.
 NOT_DEPLOYED = {
-    ("cotenant-webhook", "list", "pods"): "--quota-admission: the chart grants it with that argument",
     ("cotenant-webhook", "watch", "pods"): "--quota-admission: the chart grants it with that argument",
     ("cotenant-webhook", "create", "mutatingwebhookconfigurations"): "--register: the chart has the configurations",
     ("cotenant-webhook", "create", "validatingwebhookconfigurations"): "--register: the chart has the configurations",
