@@ -303,7 +303,9 @@ def _live(kube: Any, namespace: str, folder: Path) -> Lived:
 @pytest.fixture(scope="module")
 def lived(kube: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     if kube.is_local and not os.environ.get("COTENANT_TEST_ROLES"):
-        pytest.skip("it starts nine processes, which takes minutes where their kernels must be compiled; COTENANT_TEST_ROLES=1 runs it on the local API server")
+        pytest.skip(
+            "it starts nine processes, which takes minutes where their kernels must be compiled; COTENANT_TEST_ROLES=1 runs it on the local API server"
+        )
     namespace = f"roles-{'local' if kube.is_local else 'real'}"
     with installed(kube), accounts(kube, FOLDERS):
         kube.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -329,7 +331,9 @@ def test_nothing_is_missing(lived: Lived) -> None:
 def test_a_token_has_the_rights_of_its_file_and_no_others(lived: Lived) -> None:
     for name, has in lived.rights.items():
         said = api_roles.granted(f"{name}/rbac.yaml")
-        if name == "extender":  # its pod runs a kube-scheduler too, with that one's roles, which hold in every namespace
+        if (
+            name == "extender"
+        ):  # its pod runs a kube-scheduler too, with that one's roles, which hold in every namespace
             assert {each for each in said if not {each, each._replace(namespace="")} & has} == set()
         else:
             assert has == said, name
