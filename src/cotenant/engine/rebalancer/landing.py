@@ -34,6 +34,8 @@ class LandingSimulator:
         self._now_s = now_s
         self._nodes: dict[str, Node] = {node.name: node for node in cluster.nodes()}
         self._open = frozenset(self._nodes)  # those that are not cordoned for the simulation
+        self._given: tuple[str, ...] | None = None  # what `_offered` was made of
+        self._offered: frozenset[str] = frozenset()
         self._tried = 0
         self._copy = ""  # UID of the last pod that arrived for a moved one
 
@@ -67,7 +69,9 @@ class LandingSimulator:
         seen = pod.seen
         if seen.scheduler not in self._cluster.settings.schedulers:
             return Landing("", f"its scheduler {seen.scheduler} is not simulated")
-        offered = frozenset(targets)
+        if targets is not self._given:
+            self._given, self._offered = targets if isinstance(targets, tuple) else None, frozenset(targets)
+        offered = self._offered
         self._offer(offered)
         self._cluster.pod_gone(seen.uid, self._now_s)
         found = self._try(seen)
@@ -86,7 +90,10 @@ class LandingSimulator:
         self._offer(frozenset(self._nodes))
 
     def _offer(self, targets: frozenset[str]) -> None:
-        closing, opening = self._open - targets, targets - self._open
+        if targets is self._open:
+            return
+        differ = self._open ^ targets
+        closing, opening = differ - targets, differ & targets
         for name in sorted(closing):
             self._cluster.node_seen(replace(self._nodes[name], unschedulable=True))
         unknown = {name for name in opening if name not in self._nodes}

@@ -89,6 +89,44 @@ def test_no_move_overloads_a_target_and_every_use_is_conserved(seed: int) -> Non
             assert (found.usage[row] <= limit[row]).all()
 
 
+class Recording(Choosing):
+    """Lands anywhere at random, or nowhere, and keeps what was offered."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self._rng = rng
+        self.offered: list[tuple[str, tuple[str, ...]]] = []  # by pod, in order
+
+    def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
+        self.offered.append((pod.uid, tuple(targets)))
+        if self._rng.random() < 0.3:
+            return Landing("", "taints")
+        return Landing(str(self._rng.choice(targets)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nodes_with_room_after_the_earlier_moves_are_offered_and_no_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pods = pods_by_node(*[rng.integers(5, 250, size=rng.integers(0, 12)).tolist() for _ in range(12)])
+    before = loads(pods)
+    percentages = Percentages({"cpu": 45}, {"cpu": 65})
+    choosing = Recording(rng)
+    found = LowNodeLoad([pool(45, 65)]).round(before, pods.__getitem__, choosing, 0.0)
+    classes = dict(zip(found.pools[0].considered, found.pools[0].classes, strict=True))
+    low = [row for row, name in enumerate(before.names) if classes[name] in (NodeClass.LOW, NodeClass.BOTH_LOW)]
+    landed = {move.pod.uid: move for move in found.moves}
+    usage = before.usage.copy()
+    uses = {pod.uid: (pod.usage or {})["cpu"] for each in pods.values() for pod in each}
+    limit = thresholds(percentages, NAMES, before.allocatable, before.usage, before.prod).high
+    for uid, offered in choosing.offered:
+        room = tuple(before.names[row] for row in low if usage[row, 0] + uses[uid] <= limit[row, 0])
+        assert offered == room
+        if uid in landed:
+            usage[before.names.index(landed[uid].node), 0] -= uses[uid]
+            usage[before.names.index(landed[uid].target), 0] += uses[uid]
+    assert usage.tolist() == found.usage.tolist()
+
+
 def test_room_of_candidates_that_stay_is_not_reserved() -> None:
     pods = pods_by_node([290, 290, 290], [300])
     found = LowNodeLoad([pool()]).round(loads(pods), pods.__getitem__, Choosing(nowhere=["n0/p0", "n0/p1"]), 0.0)

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cotenant.model.arrays import Int
+from cotenant.model.arrays import Int, Mask
 from cotenant.model.resources import PODS_NAME
 from cotenant.policy.rebalance.loads.detector import Detectors
 from cotenant.policy.rebalance.loads.order import LoadPod, node_score, sorted_pods
@@ -210,7 +210,6 @@ class _Work:
         self._moves, self._kept = moves, kept
         self._weights = pool.weights_of(nodes.resources)
         self._row = {name: row for row, name in enumerate(nodes.names)}
-        self._names = np.array(nodes.names, dtype=np.object_)
         # What node-level work has sent to a node counts there for production-level work too, but not as production use (as upstream).
 
     def is_over(self, row: int, scope: Scope) -> bool:
@@ -225,24 +224,25 @@ class _Work:
         def score(row: int) -> int:
             return node_score(self._named(usage[row]), self._named(self._nodes.allocatable[row]), self._weights)
 
+        room = _Room(self._nodes, self._limits, scope, targets)
         for row in sorted(sources, key=score, reverse=True):
-            self._relieve(scope, row, targets)
+            self._relieve(scope, row, room)
 
-    def _relieve(self, scope: Scope, row: int, targets: Int) -> None:
+    def _relieve(self, scope: Scope, row: int, room: _Room) -> None:
         usage, high = self._view(scope)
-        if not len(targets) or not self.is_over(row, scope) or self._is_spent(scope, targets):
+        if not self.is_over(row, scope) or room.is_spent():
             return
         name = self._nodes.names[row]
         excess = np.maximum(usage[row] - high[row], 0)
         pods = [pod for pod in self._pods_of(name) if scope is Scope.NODE or pod.is_prod]
         for pod in sorted_pods(pods, self._named(excess), self._weights):
-            reason = self._try(scope, row, pod, targets)
+            reason = self._try(scope, row, pod, room)
             if reason:
                 self._kept.append(Kept(pod, name, reason))
-            elif not self.is_over(row, scope) or self._is_spent(scope, targets):
+            elif not self.is_over(row, scope) or room.is_spent():
                 return
 
-    def _try(self, scope: Scope, row: int, pod: LoadPod, targets: Int) -> str:
+    def _try(self, scope: Scope, row: int, pod: LoadPod, room: _Room) -> str:
         """Move the pod; returns why it stays."""
         name = self._nodes.names[row]
         if pod.refused:
@@ -253,12 +253,10 @@ class _Work:
         if reason:
             return reason
         used = self._vector(pod.usage)
-        open_to = targets
-        if self._node_fit:
-            open_to = targets[(self._room(scope, targets) >= used).all(axis=1)]
-            if not len(open_to):
-                return "no underused node has room for its use within the thresholds"
-        landing = self._choice.land(pod, name, self._names[open_to].tolist())
+        targets = room.names(used if self._node_fit else None)
+        if not targets:
+            return "no underused node has room for its use within the thresholds"
+        landing = self._choice.land(pod, name, targets)
         if not landing.node:
             return landing.reason or "the scheduler finds no node for it"
         usage, high = self._view(scope)
@@ -270,6 +268,7 @@ class _Work:
             self._nodes.prod[row] -= used
         if scope is Scope.PROD:
             self._nodes.prod[at] += used
+        room.changed(at)
         self._moves.append(Move(pod, name, landing.node, self._pool.name, scope, why, dict(pod.usage)))
         return ""
 
@@ -279,18 +278,6 @@ class _Work:
             return self._nodes.usage, self._limits.high
         return self._nodes.prod, self._limits.prod_high
 
-    def _room(self, scope: Scope, targets: Int) -> Int:
-        """What each target may still take, `int64[T, R]`; for production pods the smaller of both views."""
-        room = self._limits.high[targets] - self._nodes.usage[targets]
-        if scope is Scope.PROD:
-            room = np.minimum(room, self._limits.prod_high[targets] - self._nodes.prod[targets])
-        return np.asarray(room)
-
-    def _is_spent(self, scope: Scope, targets: Int) -> bool:
-        """Whether a resource that targets have is used up on all of them together."""
-        there = self._nodes.allocatable[targets].any(axis=0)
-        return bool((self._room(scope, targets).sum(axis=0)[there] <= 0).any())
-
     def _vector(self, usage: Mapping[str, int]) -> Int:
         return np.array(
             [1 if name == PODS_NAME else usage.get(name, 0) for name in self._nodes.resources], dtype=np.int64
@@ -298,3 +285,47 @@ class _Work:
 
     def _named(self, values: Int) -> dict[str, int]:
         return dict(zip(self._nodes.resources, values.tolist(), strict=True))
+
+
+class _Room:
+    """What the targets of one scope may still take: for each the room to its thresholds, and for all together the sum; the room of a target is read again when a pod lands there."""
+
+    def __init__(self, nodes: NodeLoads, limits: Thresholds, scope: Scope, targets: Int) -> None:
+        self._nodes, self._limits, self._scope, self._targets = nodes, limits, scope, targets
+        self._names = np.array(nodes.names, dtype=np.object_)[targets]
+        self._place = {row: at for at, row in enumerate(targets.tolist())}
+        self._left = self._of(targets)  # int64[T, R]
+        self._sum = self._left.sum(axis=0)
+        self._has = nodes.allocatable[targets].any(axis=0)  # resources that targets have
+        self._shown: tuple[str, ...] = tuple(self._names)
+        self._mask: Mask = np.ones(len(targets), dtype=np.bool_)  # of those that are shown
+
+    def is_spent(self) -> bool:
+        """Whether there is no target, or a resource that targets have is used up on all of them together."""
+        return not self._place or bool((self._sum[self._has] <= 0).any())
+
+    def names(self, used: Int | None) -> tuple[str, ...]:
+        """The targets with room for this use; None = all. The same object as before where they are the same: with thousands of targets, what is made of it is worth keeping."""
+        mask: Mask = np.ones_like(self._mask)
+        if used is not None:
+            for column, amount in enumerate(used.tolist()):
+                mask &= self._left[:, column] >= amount
+        if not np.array_equal(mask, self._mask):
+            self._shown, self._mask = tuple(self._names[mask].tolist()), mask
+        return self._shown
+
+    def changed(self, row: int) -> None:
+        """The use of this node has changed."""
+        at = self._place.get(row)
+        if at is None:
+            return
+        now = self._of(np.array([row]))[0]
+        self._sum += now - self._left[at]
+        self._left[at] = now
+
+    def _of(self, rows: Int) -> Int:
+        """For production pods the smaller of both views."""
+        left = self._limits.high[rows] - self._nodes.usage[rows]
+        if self._scope is Scope.PROD:
+            left = np.minimum(left, self._limits.prod_high[rows] - self._nodes.prod[rows])
+        return np.asarray(left)
