@@ -343,6 +343,8 @@ def node(kube: Kube) -> Iterator[str]:
     kube.create(
         "/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "status": status}
     )
+    # a server taints new nodes as not ready, and the controller that would take that back need not be there
+    kube.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
     yield name
     kube.request("DELETE", f"/api/v1/nodes/{name}")
 
