@@ -17,6 +17,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from cotenant.drivers.http.address import Address, Listening, bind
+from cotenant.drivers.http.exact_reads import ReadBuffer
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.drivers.http.messages import Application
 from cotenant.drivers.http.protocol import BoundedProtocol, Refusal, ServerContext, plain_refusal
@@ -99,7 +100,7 @@ class HttpServer:
         shutdown_s = None if context is None else limits.tls_close_within_s
         create = loop.create_unix_server if self.address.path else loop.create_server
         self._server = await create(
-            lambda: BoundedProtocol(self._config, self._state, self._context),
+            ReadBuffer().before(lambda: BoundedProtocol(self._config, self._state, self._context)),
             sock=self._listening.socket,
             backlog=limits.backlog,
             ssl=context,

@@ -31,7 +31,6 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
 from cotenant.services.extender.app import LIMITS, Application, Pages
 from cotenant.services.extender.founding_judge import FoundingJudge
-from cotenant.services.extender.heap import keep_trimmed
 from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.mirror import Mirror
@@ -39,6 +38,7 @@ from cotenant.services.extender.profile_judge import ProfileJudge, warm
 from cotenant.services.extender.protocol import FOUNDING_MAX, Extender
 from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.watches import MirrorWatches
+from cotenant.services.heap import keep_trimmed
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.endpoint import ReportEndpoint

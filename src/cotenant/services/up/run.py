@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from cotenant.services.credit.opening import FILE
+from cotenant.services.heap import map_large_blocks
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.scheduler.names import cluster_profile
 from cotenant.services.up.cluster import LocalCluster
@@ -24,6 +25,7 @@ def run(config: UpConfig, say: Say) -> int:
     import uvloop
 
     log_to_stderr("warning", config.log_format)
+    map_large_blocks()
     return uvloop.run(_run(config, say))
 
 

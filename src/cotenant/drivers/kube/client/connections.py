@@ -17,6 +17,7 @@ from typing import cast
 
 import httptools
 
+from cotenant.drivers.http.exact_reads import ReadBuffer
 from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.model.errors import InvalidInput
 
@@ -132,6 +133,7 @@ class ConnectionPool:
         self._timeout_s = timeout_s
         self._free: list[_Connection] = []
         self._busy: set[_Connection] = set()
+        self._reads = ReadBuffer()
         self._retired = False
 
     async def exchange(self, method: str, target: str, head: bytes, body: bytes | None) -> Response:
@@ -190,8 +192,13 @@ class ConnectionPool:
             connection.close()
         try:
             async with asyncio.timeout(CONNECT_S):
-                _, made = await asyncio.get_running_loop().create_connection(
-                    _Connection, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
+                made = _Connection()
+                await asyncio.get_running_loop().create_connection(
+                    self._reads.before(lambda: made),
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                    server_hostname=self._server_name,
                 )
                 return made
         except OSError as error:

@@ -1,15 +1,17 @@
-"""Unused heap pages go back to the kernel."""
+"""Unused heap pages go back to the kernel, and large blocks stay out of the heap."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cotenant.services.extender.heap import PERIOD_S, keep_trimmed, trim
+from cotenant.services.heap import PERIOD_S, keep_trimmed, trim
 
 
 def resident_bytes() -> int:
@@ -26,6 +28,30 @@ def test_free_pages_between_objects_that_live_are_returned() -> None:
     assert trim()
     assert before - resident_bytes() > 20 << 20
     assert len(kept) == 21
+
+
+_BLOCKS = """
+import ctypes, sys
+from cotenant.drivers.metrics.heap import _Mallinfo2
+from cotenant.services.heap import map_large_blocks
+if sys.argv[1] == "fixed":
+    assert map_large_blocks()
+read = ctypes.CDLL(None).mallinfo2
+read.restype = _Mallinfo2
+large = bytes(8 << 20)
+del large  # glibc raises its threshold to this size
+before = read().hblks
+kept = [bytes(256 << 10) for _ in range(10)]
+print(read().hblks - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt's threshold is glibc's")
+@pytest.mark.parametrize(("how", "mapped"), [("as it is", "0"), ("fixed", "10")])
+def test_large_blocks_are_mapped_also_after_larger_ones(how: str, mapped: str) -> None:
+    # a process of its own: the setting is for good
+    said = subprocess.run([sys.executable, "-c", _BLOCKS, how], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == mapped
 
 
 def test_it_is_repeated_until_cancelled() -> None:
