@@ -13,10 +13,18 @@ _USUAL = 1  # where neither replicas nor parallelism is written
 
 
 class WorkloadSpec(ApiStruct, frozen=True):
-    """Its number of pods at a time."""
+    """Its number of pods at a time; a Job's also in all."""
 
     replicas: Int32 | None = None
     parallelism: Int32 | None = None
+    completions: Int32 | None = None
+
+
+class JobStatus(ApiStruct, frozen=True):
+    """A Job's pods that run, and those that have succeeded."""
+
+    active: Int32 = 0
+    succeeded: Int32 = 0
 
 
 class WorkloadObject(ApiStruct, frozen=True):
@@ -24,6 +32,7 @@ class WorkloadObject(ApiStruct, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec | None = None
+    status: JobStatus | None = None  # other controllers have other fields
 
 
 REPLICA_SETS = Kind("ReplicaSet", "apps", "v1", "replicasets", True, WorkloadObject)
@@ -33,7 +42,11 @@ JOBS = Kind("Job", "batch", "v1", "jobs", True, WorkloadObject)
 
 
 def replicas_of(obj: WorkloadObject) -> int:
-    """How many pods it wants at a time."""
-    spec = obj.spec or WorkloadSpec()
-    wanted = spec.replicas if spec.replicas is not None else spec.parallelism
-    return _USUAL if wanted is None else wanted
+    """How many pods it wants at a time: of a Job no more than are left to complete. Without `completions`, a Job starts none once one has succeeded."""
+    spec, status = obj.spec or WorkloadSpec(), obj.status or JobStatus()
+    if spec.replicas is not None:
+        return spec.replicas
+    wanted = _USUAL if spec.parallelism is None else spec.parallelism
+    if spec.completions is not None:
+        return max(0, min(wanted, spec.completions - status.succeeded))
+    return min(wanted, status.active) if status.succeeded else wanted

@@ -58,3 +58,28 @@ def test_volumes(volume: dict[str, Any], local: bool, claims: bool) -> None:
 )
 def test_the_replicas_of_a_workload(spec: dict[str, int] | None, wanted: int) -> None:
     assert replicas_of(msgspec.convert({"metadata": {"name": "w"}, "spec": spec}, WorkloadObject)) == wanted
+
+
+def pods_that_a_job_keeps(spec: dict[str, int], succeeded: int) -> int:
+    """What a Job controller has running after so many successes, started one by one as it would."""
+    active, done = 0, 0
+    while True:
+        more = done < succeeded
+        may_start = done + active < spec["completions"] if "completions" in spec else done == 0
+        if active < spec["parallelism"] and may_start:
+            active += 1
+        elif more and active:
+            active, done = active - 1, done + 1
+        else:
+            return active
+
+
+@pytest.mark.parametrize("parallelism", range(1, 5))
+@pytest.mark.parametrize("completions", [None, 1, 2, 3, 7])
+def test_a_job_wants_no_more_pods_than_are_left_to_complete(parallelism: int, completions: int | None) -> None:
+    spec = {"parallelism": parallelism} | ({} if completions is None else {"completions": completions})
+    for succeeded in range((completions or parallelism) + 1):
+        active = pods_that_a_job_keeps(spec, succeeded)
+        status = {"active": active, "succeeded": succeeded}
+        job = msgspec.convert({"metadata": {"name": "j"}, "spec": spec, "status": status}, WorkloadObject)
+        assert replicas_of(job) == active
