@@ -1,6 +1,6 @@
-"""A digest of the console page's sources, which `make console` writes beside the built page.
+"""A digest of the sources of the console's page and of the script of static pages, which `make console` writes beside what it built.
 
-Problem: the built page is committed, and one that was not rebuilt after a change of its sources must not be released. Choice: the digest of every file that the build reads, by name and content; a test compares it, without node.
+Problem: what is built is committed, and what was not rebuilt after a change of its sources must not be released. Choice: the digest of every file that the build reads, by name and content; a test compares it, without node.
 Limits: versions of the tools are those of the lock file, which is one of the files.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "console"
-BUILT = ROOT / "src" / "cotenant" / "services" / "console" / "page"
-STAMP = BUILT / "sources.sha256"
+BUILT = (ROOT / "src/cotenant/services/console/page", ROOT / "src/cotenant/lab/report/built")
+STAMPS = tuple(folder / "sources.sha256" for folder in BUILT)
 
 
 def digest() -> str:
@@ -27,4 +27,5 @@ def digest() -> str:
 
 
 if __name__ == "__main__":
-    STAMP.write_text(digest() + "\n")
+    for stamp in STAMPS:
+        stamp.write_text(digest() + "\n")

@@ -58,7 +58,7 @@ def main() -> None:
                     _take(page, DOCS / "console-pod.webp")
                     if REPORT.exists():
                         page.goto(REPORT.as_uri())
-                        page.wait_for_selector(".plot svg.main-svg", timeout=60_000)
+                        page.wait_for_selector("[data-figure] svg", timeout=60_000)
                         _take(page, DOCS / "report.webp")
                     else:
                         print(

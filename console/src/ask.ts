@@ -1,6 +1,5 @@
-// Questions to the console as a hook: the last answer stays while a newer one is on its way, and an error is a sentence. Where a source is away (no connection, 502, 503), the last answer stays beside the error.
+// Questions as a hook, to the console or to what a static page carries (`answerFrom`): the last answer stays while a newer one is on its way, and an error is a sentence. Where a source is away (no connection, 502, 503), the last answer stays beside the error.
 import { useEffect, useState } from "preact/hooks";
-import { named } from "./words";
 
 export interface Asked<T> {
   value: T | null;
@@ -11,20 +10,14 @@ export interface Asked<T> {
   at: number;
 }
 
-export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const answer = await fetch(path, { signal: signal ?? null });
-  if (answer.status === 401) location.assign("/login");
-  const text = await answer.text();
-  if (answer.ok) return JSON.parse(text) as T;
-  let why = text;
-  try {
-    const said = JSON.parse(text) as { error: string; source?: string };
-    why = said.error;
-    if (answer.status >= 502 && said.source && said.source !== "console") why = `${named("process", said.source)}: ${why}`;
-  } catch {
-    // a proxy's page
-  }
-  throw new Failure(why.slice(0, 600) || String(answer.status), answer.status);
+/** Who answers: the console's server, or what a file carries. */
+export type Source = (path: string, signal?: AbortSignal) => Promise<unknown>;
+
+let source: Source = () => Promise.reject(new Failure("nobody answers here", 0));
+
+/** Once, before the page is drawn. */
+export function answerFrom(chosen: Source): void {
+  source = chosen;
 }
 
 export class Failure extends Error {
@@ -49,7 +42,7 @@ export function useAsked<T>(path: string, everyS = 0, delayMs = 0): Asked<T> {
     let timer: number | undefined;
     const run = async (): Promise<void> => {
       try {
-        const value = await ask<T>(path, ending.signal);
+        const value = (await source(path, ending.signal)) as T;
         answered = true;
         set({ value, error: "", status: 200, isLoading: false, at: Date.now() / 1000, path });
       } catch (error) {

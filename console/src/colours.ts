@@ -1,10 +1,11 @@
 // Colours of tenants and classes: Okabe and Ito's eight, which people with colour-blindness tell apart, then the same in two other lightnesses. Burning is a hatching, not a colour.
 import { computed, signal } from "@preact/signals";
+import { kept } from "./kept";
 
 export type Theme = "auto" | "light" | "dark";
 
-const kept = localStorage.getItem("theme");
-export const theme = signal<Theme>(kept === "light" || kept === "dark" ? kept : "auto");
+const before = kept("theme");
+export const theme = signal<Theme>(before === "light" || before === "dark" ? before : "auto");
 const media = matchMedia("(prefers-color-scheme: dark)");
 const prefersDark = signal(media.matches);
 media.addEventListener("change", () => {
@@ -18,7 +19,7 @@ export function setTheme(to: Theme): void {
   else localStorage.setItem("theme", to);
 }
 
-type Rgb = readonly [number, number, number];
+export type Rgb = readonly [number, number, number];
 const BASE: readonly Rgb[] = [
   [0, 114, 178],
   [230, 159, 0],
@@ -32,7 +33,7 @@ const BASE: readonly Rgb[] = [
 const WHITE: Rgb = [255, 255, 255];
 const BLACK: Rgb = [10, 14, 17];
 
-function mix(a: Rgb, b: Rgb, share: number): Rgb {
+export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   return [0, 1, 2].map((k) => Math.round(a[k]! + (b[k]! - a[k]!) * share)) as unknown as Rgb;
 }
 

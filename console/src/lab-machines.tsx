@@ -2,14 +2,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useAsked } from "./ask";
 import type { RunMachines } from "./answers";
-import { colours, KINDS, pack } from "./colours";
-import { hatch } from "./machines/paint";
+import { colours, KINDS, type Palette } from "./colours";
+import { drawCells, layOut } from "./machines/cells";
+import { useWidth } from "./parts";
 import { param, set } from "./route";
 import { t } from "./words";
 
 const PLAY_MS = 250;
-const AREA = 260; // CSS pixels of height that a map fills where it has many machines
-const [WIDEST, GAP] = [44, 1];
 
 interface Side {
   policy: string;
@@ -85,16 +84,10 @@ function hour(value: number | undefined): string {
 
 function RunMap({ side, which, at }: { side: Side; which: number; at: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [width, setWidth] = useState(0);
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box);
   const { machines, cells } = side;
   const palette = colours.value;
-  useEffect(() => {
-    const place = canvas.current?.parentElement;
-    if (!place) return;
-    const seen = new ResizeObserver(() => setWidth(place.clientWidth - 26));
-    seen.observe(place);
-    return () => seen.disconnect();
-  }, [machines !== null]);
   const frame = machines ? Math.min(at, machines.hours.length - 1) : 0;
   useEffect(() => {
     if (canvas.current && machines && width > 0) draw(canvas.current, machines, cells, frame, width, palette);
@@ -106,55 +99,31 @@ function RunMap({ side, which, at }: { side: Side; which: number; at: number }) 
     <figure class="radar">
       <figcaption><span class={`swatch profile-${which}`} /> <b>{side.policy}</b></figcaption>
       {side.error && <p class="soft">{side.error}</p>}
-      {machines && <canvas ref={canvas} role="img" aria-label={`${side.policy}: ${words}`} />}
+      <div ref={box}>{machines && <canvas ref={canvas} role="img" aria-label={`${side.policy}: ${words}`} />}</div>
       {machines && <p class="soft" data-map-words>{words}{machines.machine.length < machines.machines && ` ${t("lab.map-part", { n: machines.machine.length })}`}</p>}
     </figure>
   );
 }
 
-function draw(canvas: HTMLCanvasElement, machines: RunMachines, cells: Uint8Array, frame: number, width: number, palette: (typeof colours)["value"]): void {
-  const scale = devicePixelRatio || 1;
+function draw(canvas: HTMLCanvasElement, machines: RunMachines, cells: Uint8Array, frame: number, width: number, palette: Palette): void {
   const [number, columns] = [machines.machine.length, machines.columns];
-  const cellW = Math.max(3, Math.min(WIDEST, Math.floor(Math.sqrt((1.7 * width * AREA) / Math.max(1, number)))));
-  const cellH = Math.max(2, Math.floor(cellW / 1.7));
-  const perRow = Math.max(1, Math.floor(width / cellW));
-  const height = Math.ceil(number / perRow) * cellH;
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  canvas.width = Math.max(1, Math.round(width * scale));
-  canvas.height = Math.max(1, Math.round(height * scale));
-  const context = canvas.getContext("2d");
-  if (!context) return;
-  const image = context.createImageData(canvas.width, canvas.height);
-  const pixels = new Uint32Array(image.data.buffer);
   const column = (name: string): number => columns.indexOf(name);
   const [down, missed] = [column("down"), column("missed")];
   const parts = [
     [column("service_asked"), column("service_used"), KINDS[0]],
     [column("batch_asked"), column("batch_used"), KINDS[2]],
   ] as const;
-  const [free, burn, off] = [pack(palette.free), pack(palette.burn), pack(palette.off)];
-  for (let k = 0; k < number; k++) {
+  drawCells(canvas, width, layOut(number, width), palette, (k) => {
     const from = (frame * number + k) * columns.length;
-    const x0 = Math.round((k % perRow) * cellW * scale);
-    const y0 = Math.round(Math.floor(k / perRow) * cellH * scale);
-    const w = Math.max(1, Math.round((cellW - GAP) * scale));
-    const y1 = Math.min(canvas.height, y0 + Math.max(1, Math.round((cellH - GAP) * scale)));
-    const whole = Math.max(100, parts.reduce((sum, [asked]) => sum + cells[from + asked]!, 0)); // nothing is cut off where more than the machine has is allocated
-    let x = x0;
-    let edge = 0;
-    for (const [asked, used, kind] of parts) {
-      edge += cells[from + asked]!;
-      const to = Math.min(canvas.width, x0 + Math.round((edge * w) / whole));
-      const share = cells[from + asked]! ? Math.min(1, cells[from + used]! / cells[from + asked]!) : 0;
-      const split = y1 - Math.round(share * (y1 - y0));
-      for (let y = y0; y < y1; y++) pixels.fill(y < split ? palette.light[kind]! : palette.solid[kind]!, y * canvas.width + x, y * canvas.width + Math.max(x, to));
-      x = Math.max(x, to);
-    }
-    const end = Math.min(canvas.width, x0 + w);
-    for (let y = y0; y < y1; y++) if (end > x) pixels.fill(free, y * canvas.width + x, y * canvas.width + end);
-    if (cells[from + missed]) hatch(pixels, canvas.width, x0, end, y0, y1, burn, 1, scale);
-    if (cells[from + down]) hatch(pixels, canvas.width, x0, end, y0, y1, off, -1, scale);
-  }
-  context.putImageData(image, 0, 0);
+    return {
+      parts: parts.map(([asked, used, kind]) => ({
+        share: cells[from + asked]!,
+        used: cells[from + asked]! ? Math.min(1, cells[from + used]! / cells[from + asked]!) : 0,
+        solid: palette.solid[kind]!,
+        pale: palette.light[kind]!,
+      })),
+      isMissed: !!cells[from + missed],
+      isDown: !!cells[from + down],
+    };
+  });
 }

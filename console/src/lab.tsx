@@ -1,6 +1,9 @@
 // The view "Lab": an experiment's table with intervals, one figure over all policies, and two policies side by side with their curves. From the folder of --results.
 import { useAsked } from "./ask";
 import type { Curve, Experiment, ExperimentPage, LabRow, MetricView } from "./answers";
+import { short } from "./chart/axis";
+import { Chart, type Line } from "./chart/chart";
+import { type IntervalRow, Intervals } from "./chart/intervals";
 import { count, moment } from "./format";
 import { RunMaps } from "./lab-machines";
 import { Old } from "./old";
@@ -51,7 +54,8 @@ function shown(metric: MetricView, value: number | null): string {
   return `${text}${{ fraction: " %", seconds: " s", microseconds: " µs", ratio: " ×" }[metric.unit] ?? ""}`;
 }
 
-function Tables({ page }: { page: ExperimentPage }) {
+/** One experiment. */
+export function Tables({ page }: { page: ExperimentPage }) {
   const { results } = page;
   const loads = [...new Set(results.rows.map((row) => row.load))].sort((a, b) => a - b);
   const load = loads.find((each) => String(each) === param("load")) ?? loads[Math.floor(loads.length / 2)]!;
@@ -78,7 +82,7 @@ function Tables({ page }: { page: ExperimentPage }) {
       <section>
         <h2>{metric.title} <span class="soft">{metric.better !== "neither" && t(`lab.better.${metric.better}`)}</span></h2>
         <p class="soft">{metric.definition}</p>
-        <Intervals rows={order} metric={metric} ours={results.ours} />
+        <Figures rows={order} metric={metric} ours={results.ours} />
       </section>
       {!!pair[0] !== !!pair[1] && <One page={page} policy={(pair[0] ?? pair[1])!.policy} load={load} />}
       {pair[0] && pair[1] && <Pair page={page} a={pair[0]} b={pair[1]} metrics={known} load={load} />}
@@ -121,33 +125,20 @@ function choose(name: string): void {
 }
 
 /** One figure of every policy with its interval, on one scale. */
-function Intervals({ rows, metric, ours }: { rows: LabRow[]; metric: MetricView; ours: string }) {
-  const ends = rows.flatMap((row) => {
+function Figures({ rows, metric, ours }: { rows: LabRow[]; metric: MetricView; ours: string }) {
+  const values = rows.map((row): IntervalRow => {
     const value = number(row, metric.name);
-    const half = number(row, `${metric.name}_ci`) ?? 0;
-    return value === null ? [] : [value - half, value + half];
+    const half = number(row, `${metric.name}_ci`);
+    const hasInterval = value !== null && half !== null;
+    return {
+      name: row.policy,
+      isOurs: row.policy === ours,
+      readings: [{ value, low: hasInterval ? value - half : null, high: hasInterval ? value + half : null, shown: <>{shown(metric, value)}{half !== null && <span class="soft"> ± {shown(metric, half)}</span>}</> }],
+    };
   });
+  const ends = values.flatMap(({ readings: [one] }) => [one!.value, one!.low, one!.high]).filter((each) => each !== null);
   const low = Math.min(0, ...ends);
-  const span = Math.max(...ends, 1e-12) - low || 1;
-  const place = (value: number): number => (100 * (value - low)) / span;
-  return (
-    <div class="intervals">
-      {rows.map((row) => {
-        const value = number(row, metric.name);
-        const half = number(row, `${metric.name}_ci`);
-        return (
-          <div class={`interval-row${row.policy === ours ? " ours" : ""}`} key={row.policy}>
-            <span class="shift-name">{row.policy}</span>
-            <span class="shift-track" aria-hidden="true">
-              {value !== null && half !== null && <i class="whisker" style={{ left: `${place(value - half)}%`, width: `${place(value + half) - place(value - half)}%` }} />}
-              {value !== null && <b style={{ left: `${place(value)}%` }} />}
-            </span>
-            <span class="number">{shown(metric, value)}{half !== null && <span class="soft"> ± {shown(metric, half)}</span>}</span>
-          </div>
-        );
-      })}
-    </div>
-  );
+  return <Intervals rows={values} axis={{ title: "", low, high: Math.max(...ends, low + 1e-12) }} />;
 }
 
 /** The seeds of an experiment, and the chosen one. */
@@ -219,37 +210,32 @@ function Curves({ of, a, b, load, seed, seeds }: { of: string; a: string; b: str
       )}
       {error && <p class="soft">{error}</p>}
       <div class="radars">
-        {names.map((name) => <CurveChart key={name} curves={[first.value?.find((each) => each.name === name), second.value?.find((each) => each.name === name)]} />)}
+        {names.map((name) => <CurveChart key={name} policies={[a, b]} curves={[first.value?.find((each) => each.name === name), second.value?.find((each) => each.name === name)]} />)}
       </div>
     </>
   );
 }
 
-function CurveChart({ curves }: { curves: (Curve | undefined)[] }) {
-  const known = curves.filter((each): each is Curve => !!each);
-  const [one] = known;
-  const points = (curve: Curve): [number, number][] => curve.x.flatMap((x, k) => (x === null || curve.y[k] === null || curve.y[k] === undefined ? [] : [[x, curve.y[k]!] as [number, number]]));
-  const all = known.flatMap(points);
-  if (!one || !all.length) return null;
+const PAIR = [{ colour: "var(--accent)" }, { colour: "var(--warn)", dash: "2 3" }] as const;
+
+function CurveChart({ policies, curves }: { policies: string[]; curves: (Curve | undefined)[] }) {
+  const lines = curves.flatMap((curve, k): Line[] => {
+    if (!curve) return [];
+    const known = curve.x.map((x, i) => [x, curve.y[i] ?? null] as const).filter((each): each is readonly [number, number | null] => each[0] !== null);
+    return [{ name: policies[k]!, x: known.map(([x]) => x), y: known.map(([, y]) => y), ...PAIR[k]! }];
+  });
+  const one = curves.find((each) => each);
+  const [xs, ys] = [lines.flatMap((each) => each.x), lines.flatMap((each) => each.y).filter((each) => each !== null)];
+  if (!one || !ys.length) return null;
   // A spike of the first minutes must not set the scale: beyond the 99th percentile and half again, curves leave the frame.
-  const sorted = all.map(([, y]) => y).sort((x, y) => x - y);
+  const sorted = ys.sort((x, y) => x - y);
   const usual = 1.5 * sorted[Math.floor(0.99 * (sorted.length - 1))]!;
   const top = sorted[sorted.length - 1]!;
   const high = usual > 0 ? Math.min(top, usual) : top;
-  const low = Math.min(0, sorted[0]!);
-  const [from, end] = [Math.min(...all.map(([x]) => x)), Math.max(...all.map(([x]) => x))];
-  const line = (curve: Curve): string => points(curve).map(([x, y], k) => `${k ? "L" : "M"}${((100 * (x - from)) / (end - from || 1)).toFixed(2)} ${(100 - (96 * (Math.min(y, high) - low)) / (high - low || 1)).toFixed(2)}`).join("");
   return (
     <figure class="radar">
-      <figcaption><b>{one.name}</b> <span class="soft">{one.y_label}</span></figcaption>
-      <svg class="sketch" viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label={`${one.name}: ${one.y_label}`}>
-        {curves.map((curve, k) => curve && <path key={k} class={`line${k ? " line-3" : ""}`} d={line(curve)} />)}
-      </svg>
-      <p class="between soft"><span>{short(from)}</span><span>{t("lab.scale", { low: short(low), high: short(high) })}{top > high && ` · ${t("lab.cut", { top: short(top) })}`}</span><span>{short(end)} {one.x_label}</span></p>
+      <figcaption><b>{one.name}</b>{top > high && <span class="soft"> {t("lab.cut", { top: short(top) })}</span>}</figcaption>
+      <Chart label={`${one.name}: ${one.y_label}`} lines={lines} height={170} isUnited x={{ title: one.x_label, low: Math.min(...xs), high: Math.max(...xs) }} y={{ title: one.y_label, low: Math.min(0, sorted[0]!), high: high || 1 }} />
     </figure>
   );
-}
-
-function short(value: number): string {
-  return Number(value.toPrecision(3)).toString();
 }

@@ -1,6 +1,6 @@
 // Small parts of every view: texts with code in them, what stands where there is nothing, tables that a phone shows as cards, names that are never cut at both ends.
-import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** A text of words.json; what is between backticks is code. */
 export function Rich({ text }: { text: string }) {
@@ -32,6 +32,20 @@ export function Wide({ children }: { children: ComponentChildren }) {
     }
   });
   return <div class="wide" ref={box}>{children}</div>;
+}
+
+/** The width of an element in CSS pixels, 0 before it is known. */
+export function useWidth(box: RefObject<HTMLElement | null>): number {
+  const [width, set] = useState(0);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const seen = new ResizeObserver(() => set(element.clientWidth));
+    seen.observe(element);
+    set(element.clientWidth);
+    return () => seen.disconnect();
+  }, []);
+  return width;
 }
 
 /** Put a tip beside the pointer, within the window. */

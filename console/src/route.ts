@@ -55,5 +55,5 @@ export function set(values: Record<string, string>): void {
 }
 
 addEventListener("hashchange", () => {
-  route.value = parse(location.hash);
+  if (/^#?(\/|$)/.test(location.hash)) route.value = parse(location.hash); // else an anchor of the page
 });

@@ -1,5 +1,5 @@
 // The view "Services": rates, errors and latency of every operation, who calls whom, the slowest traces with their critical path. From `cotenant traces`.
-import dagre from "@dagrejs/dagre";
+import { Graph as Layers, layout } from "@dagrejs/dagre";
 import { useMemo } from "preact/hooks";
 import { useAsked } from "./ask";
 import type { CriticalPage, EdgeRow, Objective, OperationRow, TracePage, TraceRow } from "./answers";
@@ -140,10 +140,10 @@ function Graph({ edges, chosen, operations }: { edges: EdgeRow[]; chosen: string
   const names = [...new Set(edges.flatMap((each) => [each.client, each.server]))];
   const shape = edges.map((each) => `${each.client}>${each.server}`).join(" ");
   const drawn = useMemo(() => {
-    const graph = new dagre.graphlib.Graph().setGraph({ rankdir: "LR", nodesep: 14, ranksep: 56, marginx: 8, marginy: 8 }).setDefaultEdgeLabel(() => ({}));
+    const graph = new Layers().setGraph({ rankdir: "LR", nodesep: 14, ranksep: 56, marginx: 8, marginy: 8 }).setDefaultEdgeLabel(() => ({}));
     for (const name of names.slice(0, 150)) graph.setNode(name, { width: Math.max(84, Math.min(220, 26 + 7.2 * name.length)), height: 38 });
     for (const each of edges) if (graph.hasNode(each.client) && graph.hasNode(each.server) && each.client !== each.server) graph.setEdge(each.client, each.server, { calls: each.calls, failed: each.failed });
-    dagre.layout(graph);
+    layout(graph);
     return graph;
   }, [shape]);
   const size = drawn.graph();

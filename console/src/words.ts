@@ -1,13 +1,14 @@
 // Every text of the page, English and Chinese, from words.json. Reasons and names come from the cluster and stay as they are.
 import { signal } from "@preact/signals";
+import { kept } from "./kept";
 import table from "./words.json";
 
 export type Word = keyof typeof table;
 export type Language = "en" | "zh";
 
 function preferred(): Language {
-  const kept = localStorage.getItem("language");
-  if (kept === "en" || kept === "zh") return kept;
+  const before = kept("language");
+  if (before === "en" || before === "zh") return before;
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 

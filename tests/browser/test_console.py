@@ -192,7 +192,7 @@ def test_results_of_the_lab_by_keyboard(tab: Tab) -> None:
     for name in ("cotenant", "kube-default"):
         page.focus(f"th button.link:has-text('{name}')")
         page.keyboard.press("Enter")
-    page.wait_for_selector("[data-pair] .sketch")
+    page.wait_for_selector("[data-pair] .plot path")
     rows = page.locator("[data-pair] tbody tr")
     found = {
         row.split("\t")[0]: row

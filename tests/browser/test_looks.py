@@ -30,7 +30,7 @@ READY = {
     "credit?of=shop": ".sketch",
     "moves?move=move-done": ".shift",
     "profiles?a=shop/web&b=shop/sort": ".radar .shape",
-    "lab?a=cotenant&b=kube-default": "[data-pair] .sketch",
+    "lab?a=cotenant&b=kube-default": "[data-pair] .plot path",
     "node?name=node-1": ".cpu",
     "pods?pod=shop/too-large": "[data-headline]",
 }
@@ -176,7 +176,7 @@ def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: 
         page.emulate_media(color_scheme=scheme)
         if scheme == "light":
             page.goto(path.as_uri())
-        page.wait_for_selector(".plot svg.main-svg")
+        page.wait_for_selector("[data-figure] svg")
         cut = page.evaluate(
             "[...document.querySelectorAll('main *')].filter(e => !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 90))"
         )

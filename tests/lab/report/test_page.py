@@ -1,25 +1,31 @@
 """The page is self-contained, and is written completely or not at all."""
 
+import base64
 import json
 import re
 import resource
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from cotenant.cli.main import main
 from cotenant.lab import experiment, registry, storage
 from cotenant.lab.comparison import Comparison, compare, standing
-from cotenant.lab.contract import RunResult, RunSpec
+from cotenant.lab.contract import MachineFrames, RunResult, RunSpec, Series
 from cotenant.lab.experiment import Plan
 from cotenant.lab.metrics import METRICS
 from cotenant.lab.metrics_by_workload import catalogue
 from cotenant.lab.provenance import Provenance
 from cotenant.lab.report.page import render
 from cotenant.lab.report.palette import styles
+from cotenant.lab.report.runs import carried
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
 
@@ -76,7 +82,7 @@ def made(
     return comparison, results
 
 
-def embedded(page: Page) -> dict[str, dict[str, dict[str, list[dict[str, object]]]]]:
+def embedded(page: Page) -> dict[str, Any]:
     text = next(body for attributes, body in page.scripts if attributes.get("id") == "report-data")
     return json.loads(text)
 
@@ -131,7 +137,8 @@ def test_the_page_needs_no_network(tmp_path: Path) -> None:
     style = text[text.index("<style>") : text.index("</style>")]
     assert "url(" not in style
     assert "@import" not in style
-    assert sum(len(body) > 1_000_000 for _, body in page.scripts) == 1  # the library, once
+    assert [attributes.get("type") for attributes, _ in page.scripts] == ["application/json", None]
+    assert len(text) < 500_000
 
 
 def test_the_contents_lead_to_sections_that_are_there(tmp_path: Path) -> None:
@@ -169,13 +176,17 @@ def test_a_policy_has_one_colour_in_every_picture_and_ours_stands_out(tmp_path: 
     colours: dict[str, set[str]] = {}
     widths: dict[str, set[float]] = {}
     for key in ("load-violation", "load-success", "frontier", "slowdowns", "series-fragmentation"):
-        for trace in embedded(page)["figures"][key]["data"]:
-            if trace["name"] != "frontier":
-                colours.setdefault(trace["name"], set()).add(trace["line"]["color"])
-                widths.setdefault(trace["name"], set()).add(trace["line"]["width"])
+        lines = embedded(page)["figures"][key]["lines"]
+        assert lines[-1]["name"] == "cotenant", key  # on top of the others
+        for line in lines:
+            if line["name"] != "frontier":
+                colours.setdefault(line["name"], set()).add(line["colour"])
+                widths.setdefault(line["name"], set()).add(line["width"])
     assert {name: len(found) for name, found in colours.items()} == {"cotenant": 1, "random": 1, "tetris": 1}
     assert len(set.union(*colours.values())) == 3
+    assert colours["cotenant"] == {"ours"}
     assert min(widths["cotenant"]) > max(widths["random"] | widths["tetris"])
+    assert embedded(page)["colours"] == {name: next(iter(found)) for name, found in colours.items()}
 
 
 def test_twenty_rivals_have_distinct_styles() -> None:
@@ -197,24 +208,92 @@ def test_the_best_of_a_column_and_its_ties_are_marked(tmp_path: Path) -> None:
     assert standing(comparison, "dominant_fairness", load) is None
 
 
-def test_the_machine_map_has_a_bar_a_machine_and_its_tenants_inside(tmp_path: Path) -> None:
+def test_the_machine_map_has_a_cell_a_machine_and_its_tenants_inside(tmp_path: Path) -> None:
     comparison, results = made(tmp_path, "cotenant", "random")
     figure = embedded(Page(render(comparison, ORIGIN, results)))["figures"]["machines"]
-    ours = [trace for trace in figure["data"] if trace["meta"] == "cotenant"]
     machines = results["cotenant"][0].machine_map
     assert machines is not None
-    assert {len(trace["y"]) for trace in ours} == {120}
-    total = sum(sum(trace["y"]) for trace in ours)
-    assert total == pytest.approx(float(machines.cpu_share.sum()) * 100, rel=1e-2)
-    assert figure["choices"] == ["cotenant", "random"]
-    assert all(trace["visible"] == (trace["meta"] == "cotenant") for trace in figure["data"])
+    assert [each["policy"] for each in figure["maps"]] == ["cotenant", "random"]
+    ours = figure["maps"][0]
+    kinds = 2 * len(figure["tenants"])
+    cells = [ours["shares"][k : k + kinds] for k in range(0, len(ours["shares"]), kinds)]
+    assert len(cells) == len(ours["machine"]) == 120
+    full = [sum(each) for each in cells]
+    assert (
+        full == sorted(full, reverse=True) or max(b - a for a, b in pairwise(full)) <= kinds
+    )  # the fullest first, but for rounding
+    assert sum(full) == pytest.approx(float(machines.cpu_share.sum()) * 1000, rel=1e-2)
+    services = sum(sum(each[: kinds // 2]) for each in cells)
+    assert services == pytest.approx(float(machines.cpu_share[machines.is_service].sum()) * 1000, rel=1e-2)
+
+
+def test_every_figure_has_its_values_as_a_table_without_a_script(tmp_path: Path) -> None:
+    text = render(*with_origin(made(tmp_path, "cotenant", "random", loads=SWEEP)))
+    page = Page(text)
+    for key in embedded(page)["figures"]:
+        figure = text[text.index(f'data-figure="{key}"') :].partition("</figure>")[0]
+        assert "<details><summary>values</summary>" in figure, key
+        assert "cotenant" in figure, key
+
+
+def answer(packed: str) -> Any:
+    return json.loads(zlib.decompress(base64.b64decode(packed)))
+
+
+def test_the_file_carries_the_runs_of_one_load_and_seed_for_the_console_s_view(tmp_path: Path) -> None:
+    comparison, results = made(tmp_path, "cotenant", "random", loads=SWEEP)
+    frames = MachineFrames(
+        np.arange(2.0) * 3600, np.arange(3), np.full((2, 3, 6), 7, np.uint8), 9, np.arange(2), np.full(2, 0.5)
+    )
+    results["cotenant"] = [replace(each, machine_frames=frames) for each in results["cotenant"]]
+    runs = embedded(Page(render(comparison, ORIGIN, results)))["runs"]
+    assert (runs["load"], runs["seed"]) == (comparison.focus, 0)
+    assert list(runs["curves"]) == ["cotenant", "random"]  # ours first
+    (curve,) = answer(runs["curves"]["random"])
+    assert curve["name"] == "fragmentation"
+    assert curve["x"] == results["random"][0].series[0].x.tolist()[:: -(-len(results["random"][0].series[0].x) // 400)]
+    assert runs["machines"]["random"] is None
+    machines = answer(runs["machines"]["cotenant"])
+    assert machines["hours"] == [0.0, 1.0]
+    assert machines["machines"] == 9
+    assert base64.b64decode(machines["cells"]) == bytes([7] * 36)
+    rows = runs["page"]["results"]["rows"]
+    assert {row["load"] for row in rows} == set(SWEEP)
+    row = comparison.row("random", comparison.focus)
+    assert row is not None
+    shown = next(each for each in rows if (each["policy"], each["load"]) == ("random", comparison.focus))
+    assert shown["violation"] == pytest.approx(row.get("violation").mean, rel=1e-5)
+    assert {each["name"] for each in runs["page"]["metrics"]} == set(comparison.measured)
+
+
+def test_runs_that_have_no_room_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison, results = made(tmp_path, "cotenant", "random", "tetris")
+    sizes = {name: len(packed) for name, packed in carried(comparison, results).runs.curves.items()}
+    monkeypatch.setattr("cotenant.lab.report.runs.MOST_BYTES", sizes["cotenant"] + 1)
+    text = render(comparison, ORIGIN, results)
+    assert list(embedded(Page(text))["runs"]["curves"]) == ["cotenant"]
+    left_out = re.findall(r"left out of this file for its size: ([^<]*)\.<", text)[0].split(", ")
+    assert sorted(left_out) == ["random", "tetris"]
+
+
+def test_the_first_minutes_do_not_set_the_scale(tmp_path: Path) -> None:
+    comparison, results = made(tmp_path, "cotenant", "random")
+    x = np.linspace(0.0, 12.0, 600)
+    y = np.where(x < 0.2, 900.0, 10.0 + np.sin(x))
+    queue = Series("queued", "time (h)", "pods waiting", x, y)
+    results = {name: [replace(each, series=(queue,)) for each in runs] for name, runs in results.items()}
+    text = render(comparison, ORIGIN, results)
+    axis = embedded(Page(text))["figures"]["series-queued"]["y"]
+    assert 11.0 <= axis["high"] < 15.0
+    assert "The axis ends at" in text
+    assert "900" in text
 
 
 @pytest.fixture
 def small_files() -> Iterator[None]:
-    """No file may grow beyond a megabyte: writing the report fails as on a full disk."""
+    """No file may grow beyond 128 KiB: writing the report fails as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (128 << 10, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
@@ -236,7 +315,7 @@ def test_a_report_that_cannot_be_written_leaves_the_earlier_one(
     ]
     assert main([*arguments, "--seeds", "1"]) == 0
     earlier = (tmp_path / "report.html").read_bytes()
-    assert len(earlier) > 1 << 20
+    assert len(earlier) > 128 << 10
     capsys.readouterr()
     request.getfixturevalue("small_files")
     assert main([*arguments, "--seeds", "2"]) == 1

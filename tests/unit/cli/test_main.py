@@ -423,7 +423,7 @@ def test_listing_loads_no_scenario_and_no_heavy_library() -> None:
 
     code = (
         "import sys; from cotenant.cli.main import main; main(['lab', 'workloads']); main(['lab', 'metrics'])\n"
-        "heavy = {'numba', 'polars', 'plotly', 'ortools', 'scipy'} & set(sys.modules)\n"
+        "heavy = {'numba', 'polars', 'ortools', 'scipy'} & set(sys.modules)\n"
         "assert not heavy and not any('lab.scenarios' in name for name in sys.modules), heavy"
     )
     environment = {name: value for name, value in os.environ.items() if name != "COTENANT_SCENARIOS"}

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isfinite
-from typing import Any
 
-from cotenant.lab.report.document import Figure, Trace
+import msgspec
+
+from cotenant.lab.comparison import Row
+from cotenant.lab.metrics import Metric
 from cotenant.lab.report.drawing import (
-    LINE_HEIGHT,
     Drawing,
-    bar_height,
     drawn_last,
-    error_bars,
-    horizontal,
+    halves,
     line,
-    make_logarithmic,
-    names_axis,
     percent,
+    raised,
+    reading,
     with_unit,
 )
+from cotenant.lab.report.figures import BOUND, Axis, Chart, Figure, Line, ReadingRow, Readings, ends, over
 
 
 def against_load(drawing: Drawing, name: str, caption: str, limit: float | None = None) -> Figure | None:
@@ -28,32 +29,26 @@ def against_load(drawing: Drawing, name: str, caption: str, limit: float | None 
     if len(comparison.loads) < 2 or name not in comparison.measured:
         return None
     metric = comparison.metrics[name]
-    data = []
+    lines = []
     for policy in drawn_last(comparison):
-        rows = [row for load in comparison.loads if (row := comparison.row(policy, load)) is not None]
-        rows = [row for row in rows if isfinite(row.get(name).mean)]
-        if not rows:
-            continue
-        data.append(
-            line(drawing, policy)
-            | {
-                "x": [row.load * 100 for row in rows],
-                "y": [row.get(name).mean * metric.scale for row in rows],
-                "error_y": error_bars(rows, metric),
-                "mode": "lines+markers",
-                "hovertemplate": f"{policy}<br>load %{{x:.4g}} %<br>{metric.title} %{{y:.4g}}<extra></extra>",
-            }
-        )
-    layout: dict[str, Any] = {
-        "height": LINE_HEIGHT,
-        "xaxis": {"title": {"text": "load: CPU requested, % of the cluster"}},
-        "yaxis": {"title": {"text": with_unit(metric)}},
-    }
-    if limit is not None:
-        layout["shapes"] = [horizontal(limit * metric.scale)]
+        rows = [row for row in _of(drawing, policy) if isfinite(row.get(name).mean)]
+        if rows:
+            values = [row.get(name).mean * metric.scale for row in rows]
+            one = line(drawing, policy, [row.load * 100 for row in rows], values)
+            lines.append(msgspec.structs.replace(one, half=halves(rows, metric), mark="circle"))
+    if not lines:
+        return None
+    x = over("load: CPU requested, % of the cluster", [load * 100 for load in comparison.loads])
+    title = with_unit(metric)
     if metric.name.startswith("violation"):
-        caption += make_logarithmic(data, layout)
-    return Figure(f"load-{name}", f"{metric.title} against load", caption, data, layout) if data else None
+        lines, y, more = raised(lines, title)
+        caption += more
+    else:
+        y = _bounded(over(title, ends(lines)), metric)
+    limits = () if limit is None else (limit * metric.scale,)
+    return Figure(
+        f"load-{name}", f"{metric.title} against load", caption, Chart(x=x, y=y, lines=tuple(lines), limits=limits)
+    )
 
 
 def frontier(drawing: Drawing) -> Figure | None:
@@ -65,106 +60,92 @@ def frontier(drawing: Drawing) -> Figure | None:
     if x_name not in known or y_name not in known:
         return None
     x_metric, y_metric = comparison.metrics[x_name], comparison.metrics[y_name]
-    data: list[Trace] = []
+    lines: list[Line] = []
     points: list[tuple[float, float]] = []
     for policy in drawn_last(comparison):
-        rows = [row for load in comparison.loads if (row := comparison.row(policy, load)) is not None]
-        rows = [row for row in rows if isfinite(row.get(x_name).mean) and isfinite(row.get(y_name).mean)]
+        rows = [r for r in _of(drawing, policy) if isfinite(r.get(x_name).mean) and isfinite(r.get(y_name).mean)]
         if not rows:
             continue
         x = [row.get(x_name).mean * x_metric.scale for row in rows]
         y = [row.get(y_name).mean * y_metric.scale for row in rows]
         if comparison.roles[policy] != "bound":
             points += zip(x, y, strict=True)
-        size = 13 if policy == comparison.ours else 8
-        data.append(
-            line(drawing, policy)
-            | {
-                "x": x,
-                "y": y,
-                "error_y": error_bars(rows, y_metric),
-                "mode": "lines+markers" if len(rows) > 1 else "markers",
-                "marker": {"size": size, "symbol": "star" if policy == comparison.ours else "circle"},
-                "text": [percent(row.load) for row in rows],
-                "hovertemplate": f"{policy} at load %{{text}}<br>{x_metric.short} %{{x:.4g}} %"
-                f"<br>{y_metric.title} %{{y:.4g}} %<extra></extra>",
-            }
+        is_ours = policy == comparison.ours
+        lines.append(
+            msgspec.structs.replace(
+                line(drawing, policy, x, list(y)),
+                half=halves(rows, y_metric),
+                notes=[f"at load {percent(row.load)}" for row in rows],
+                mark="star" if is_ours else "circle",
+                size=15.0 if is_ours else 8.0,
+                is_points=len(rows) == 1,
+            )
         )
-    if not data:
+    if not lines:
         return None
     best = _undominated(points)
-    broad = {"color": "rgba(128,128,128,0.45)", "width": 10, "shape": "hv" if len(comparison.loads) == 1 else "linear"}
-    data.insert(
-        0,
-        {
-            "type": "scatter",
-            "x": [x for x, _ in best],
-            "y": [y for _, y in best],
-            "mode": "lines",
-            "line": broad,
-            "name": "frontier",
-            "hoverinfo": "skip",
-            "showlegend": len(best) > 1,
-        },
+    if len(comparison.loads) == 1:
+        best = _stairs(best)
+    broad = Line(
+        name="frontier",
+        x=[x for x, _ in best],
+        y=[y for _, y in best],
+        colour=BOUND,
+        width=10.0,
+        opacity=0.35,
+        is_listed=len(best) > 1,
     )
+    lines.insert(0, broad)
     caption = "Down and to the right is better; the broad grey line joins the Pareto-optimal points. "
     if x_name == "utilisation_used":
         caption += "Slowed batch work stays longer, so a bad policy moves to the right without merit."
-    layout: dict[str, Any] = {
-        "height": 480,
-        "xaxis": {"title": {"text": with_unit(x_metric)}},
-        "yaxis": {"title": {"text": with_unit(y_metric)}, "rangemode": "tozero"},
-    }
-    all_x = [x for x, _ in points] or [0.0]
+    all_x = [x for each in lines for x in each.x]
+    x_axis = over(with_unit(x_metric), all_x)
     if max(all_x) - min(all_x) < 0.2:  # practically equal: do not magnify rounding
-        layout["xaxis"]["range"] = [min(all_x) - 1, max(all_x) + 1]
+        x_axis = Axis(title=x_axis.title, low=min(all_x) - 1, high=max(all_x) + 1)
     if y_name == "violation":
-        caption += make_logarithmic(data, layout)
-    return Figure("frontier", f"{y_metric.title} against utilisation", caption, data, layout)
+        lines, y_axis, more = raised(lines, with_unit(y_metric))
+        caption += more
+    else:
+        y_axis = over(with_unit(y_metric), ends(lines), from_zero=True)
+    chart = Chart(x=x_axis, y=y_axis, lines=tuple(lines), height=440)
+    return Figure("frontier", f"{y_metric.title} against utilisation", caption, chart)
 
 
 def sustained(drawing: Drawing) -> Figure | None:
     """The largest load with both classes within the limit, with intervals."""
     comparison = drawing.comparison
-    rows = sorted(comparison.sustained, key=lambda row: row.mean.mean)
+    rows = sorted(comparison.sustained, key=lambda row: -row.mean.mean)
     if not rows:
         return None
-    low, high = min(comparison.loads) * 100, max(comparison.loads) * 100
     signs = {"below": "< ", "above": "≥ ", "exact": ""}
-    data = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": "sustained load",
-            "x": [row.mean.mean * 100 - low + 2 for row in rows],
-            "y": [row.policy for row in rows],
-            "base": low - 2,
-            "marker": {"color": [drawing.styles[row.policy].colour for row in rows], "opacity": 0.85},
-            "error_x": {
-                "type": "data",
-                "array": [row.mean.half_width * 100 if isfinite(row.mean.half_width) else 0 for row in rows],
-                "thickness": 2,
-                "width": 5,
-            },
-            "customdata": [f"{signs[row.bound]}{row.mean.mean * 100:.1f} %" for row in rows],
-            "text": [f"  {signs[row.bound]}{row.mean.mean * 100:.1f} %" for row in rows],
-            "textposition": "inside",
-            "insidetextanchor": "start",
-            "textfont": {"color": "#ffffff"},
-            "hovertemplate": "%{y}: %{customdata}<extra></extra>",
-            "showlegend": False,
-        }
-    ]
-    layout = {
-        "height": bar_height(len(rows)),
-        "xaxis": {"title": {"text": "load, % of the cluster's CPU"}, "range": [low - 2, high + 2]},
-        "yaxis": names_axis([row.policy for row in rows]),
-    }
+    found = []
+    for row in rows:
+        half = f" ± {row.mean.half_width * 100:.1f}" if isfinite(row.mean.half_width) else ""
+        shown = f"{signs[row.bound]}{row.mean.mean * 100:.1f}{half} %"
+        value = reading(row.mean, 100.0, shown, drawing.styles[row.policy].colour)
+        found.append(ReadingRow(row.policy, row.policy == comparison.ours, (value,)))
+    low, high = min(comparison.loads) * 100, max(comparison.loads) * 100
+    axis = Axis(title="load, % of the cluster's CPU", low=low - 2, high=high + 2)
     caption = (
-        "Largest load with at most 1 % violation of services and at most 1 % of batch, interpolated seed by seed; the error bar is the "
+        "Largest load with at most 1 % violation of services and at most 1 % of batch, interpolated seed by seed, with its "
         "95 % interval. The axis starts below the lowest swept load, not at zero."
     )
-    return Figure("sustained", "Sustained load", caption, data, layout)
+    drawn = Readings(axis=axis, rows=tuple(found), series=(("sustained load", "ours"),))
+    return Figure("sustained", "Sustained load", caption, drawn)
+
+
+def _of(drawing: Drawing, policy: str) -> list[Row]:
+    """The rows of a policy, by load."""
+    rows = [drawing.comparison.row(policy, load) for load in drawing.comparison.loads]
+    return [row for row in rows if row is not None]
+
+
+def _bounded(axis: Axis, metric: Metric) -> Axis:
+    """A share is within 0 and 100 %, whatever its interval."""
+    if metric.unit != "fraction":
+        return axis
+    return msgspec.structs.replace(axis, low=max(axis.low, 0.0), high=min(axis.high, 100.3))
 
 
 def _undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -174,3 +155,11 @@ def _undominated(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
         if not best or y < best[-1][1]:
             best.append((x, y))
     return best[::-1]
+
+
+def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """A line through points that goes along x, then along y."""
+    found = list(points[:1])
+    for (_, before), (x, y) in pairwise(points):
+        found += [(x, before), (x, y)]
+    return found

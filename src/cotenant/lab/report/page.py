@@ -1,7 +1,7 @@
 """The report of a comparison: one HTML file that needs no network.
 
 Problem: a result must be mailable, readable, verifiable and reproducible in a year. Choice: a page of the house (`document`) with the command that reproduces the figures at the
-top, then sentences, tables, figures and definitions. Limits: a figure shows the comparison's focus load, except those against load.
+top, then sentences, tables, figures and definitions; the console's view of the experiment with the runs that the file carries (`runs`). Limits: a figure shows the comparison's focus load, except those against load.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from cotenant.lab.comparison import LIMIT, Comparison
 from cotenant.lab.contract import RunResult, RunSpec
 from cotenant.lab.provenance import Provenance
 from cotenant.lab.report import load_figures, machines, shape_figures, tables
-from cotenant.lab.report.document import Figure, Heading, Section, document, drawn
+from cotenant.lab.report.document import LAB_VIEW, Heading, Section, command, document, drawn
 from cotenant.lab.report.drawing import Drawing, percent
+from cotenant.lab.report.figures import Figure
 from cotenant.lab.report.findings import findings
 from cotenant.lab.report.palette import styles
+from cotenant.lab.report.runs import Carried, carried
 
 
 def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None:
@@ -39,13 +41,15 @@ def render(comparison: Comparison, origin: Provenance, results: Mapping[str, Seq
     """The page. `results`: the runs with their arrays at the comparison's focus load, by policy."""
     drawing = Drawing(comparison, styles(comparison.policies, comparison.roles, comparison.ours), results)
     pictures = _pictures(drawing)
-    sections = [section for section in _sections(comparison, origin, pictures) if section.body]
+    inside = carried(comparison, results)
+    sections = [section for section in _sections(comparison, origin, pictures, inside) if section.body]
     name = comparison.file or comparison.workload
     return document(
         heading(name, f"{name}: placement policies compared", comparison.summary, origin),
         sections,
         [each for group in pictures for each in group],
         {policy: style.colour for policy, style in drawing.styles.items()},
+        inside.runs,
     )
 
 
@@ -61,7 +65,7 @@ def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure
         load_figures.against_load(
             drawing,
             "violation",
-            "Dotted: 1 %. With 95 % intervals over the seeds. Click a policy in a legend to hide or show it in every picture; twice to see it alone. Drag to zoom, double-click to go back.",
+            "Dotted: 1 %. With 95 % intervals over the seeds. Click a policy in a legend to hide or show it in every picture; twice to see it alone. Drag to zoom, double-click to go back; the arrow keys read values.",
             LIMIT,
         ),
         load_figures.against_load(
@@ -83,7 +87,10 @@ def _pictures(drawing: Drawing) -> tuple[list[Figure], list[Figure], list[Figure
 
 
 def _sections(
-    comparison: Comparison, origin: Provenance, pictures: tuple[list[Figure], list[Figure], list[Figure]]
+    comparison: Comparison,
+    origin: Provenance,
+    pictures: tuple[list[Figure], list[Figure], list[Figure]],
+    inside: Carried,
 ) -> list[Section]:
     load, shape, place = pictures
     return [
@@ -91,9 +98,10 @@ def _sections(
         Section("says", "What these figures say", _says(comparison)),
         Section("summary", "Summary", _summary(comparison)),
         Section("paired", f"Against {comparison.ours}, seed by seed", _paired(comparison)),
-        Section("load", "Load", tables_and_pictures(tables.sustained(comparison), load)),
-        Section("shape", "Distributions", tables_and_pictures("", shape)),
-        Section("machines", "Machines", tables_and_pictures("", place)),
+        Section("load", "Load", tables_and_pictures(tables.sustained(comparison), load, "sustained load, as a table")),
+        Section("shape", "Distributions", drawn(shape)),
+        Section("machines", "Machines", drawn(place)),
+        Section("compare", "Any two policies", _any_two(inside), is_plain=True),
         Section("classes-table", "Further figures", tables.by_class(comparison)),
         Section("policies", "Policies", tables.policies(comparison)),
         Section("definitions", "Definitions", tables.definitions(comparison)),
@@ -101,10 +109,22 @@ def _sections(
     ]
 
 
-def tables_and_pictures(table: str, pictures: Sequence[Figure]) -> str:
-    """Figures first, then the table of the same values, folded."""
+def tables_and_pictures(table: str, pictures: Sequence[Figure], summary: str) -> str:
+    """Figures first, then a table, folded."""
     shown = drawn(pictures)
-    return f"{shown}<details><summary>as a table</summary>{table}</details>" if table else shown
+    return f"{shown}<details><summary>{escape(summary)}</summary>{table}</details>" if table else shown
+
+
+def _any_two(inside: Carried) -> str:
+    """The console's view of the experiment, and what it has no room for."""
+    runs = inside.runs
+    words = (
+        f"<p>The console's view of this experiment. Curves and machines over time are those of load {percent(runs.load)}, seed {runs.seed}; "
+        "<code>cotenant console --results DIR</code> shows every run.</p>"
+    )
+    if inside.left_out:
+        words += f"<p class=soft>Their curves and machines are left out of this file for its size: {escape(', '.join(inside.left_out))}.</p>"
+    return words + LAB_VIEW
 
 
 def _what_was_run(comparison: Comparison, origin: Provenance) -> str:
@@ -130,10 +150,7 @@ def _what_was_run(comparison: Comparison, origin: Provenance) -> str:
         ("machine", f"{origin.machine}, {origin.cores} cores, {origin.jobs} runs side by side"),
     ]
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts if value)
-    command = (
-        f"<div class=command><code>{escape(origin.command)}</code><button type=button data-copy>copy</button></div>"
-    )
-    return f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p>{command}"
+    return f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p>{command(origin.command)}"
 
 
 def _world(spec: RunSpec) -> str:
@@ -154,7 +171,7 @@ def _knobs(comparison: Comparison) -> str:
 
 def _says(comparison: Comparison) -> str:
     items = "".join(f"<li class={each.kind}>{escape(each.text)}</li>" for each in findings(comparison))
-    key = "<p class=key><b class=lead>ours leads</b><b class=loss>ours ties or loses</b><b class=caution>caution</b><b class=fact>fact</b></p>"
+    key = "<p class=kinds><b class=lead>ours leads</b><b class=loss>ours ties or loses</b><b class=caution>caution</b><b class=fact>fact</b></p>"
     return f"{key}<ul class=says>{items}</ul>" if items else ""
 
 

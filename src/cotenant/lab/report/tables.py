@@ -1,4 +1,4 @@
-"""The report's tables, as HTML that needs no script."""
+"""The report's tables, as HTML that needs no script: every cell has its column's label, for the cards of a narrow screen."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from statistics import median
 
 from cotenant.lab.comparison import Comparison, Paired, SustainedRow, UsedRow, standing
 from cotenant.lab.metrics import DERIVED, OWNER_WORDS, SUSTAINED_LOAD, USED_AT_OBJECTIVE, Metric, decimals, show
+from cotenant.lab.report.wide import Cell, Head, Row, cell, head, wide
 
 _MOST_PAIRED = 8
+_FIRST = (head("policy", "name"), head("role", "role"))
 
 
 def summary(comparison: Comparison, load: float) -> str:
@@ -18,11 +20,10 @@ def summary(comparison: Comparison, load: float) -> str:
     rows = [row for row in comparison.rows if row.load == load]
     names = comparison.headline
     best = {name: standing(comparison, name, load) for name in names}
-    head = ["<th class=name>policy</th>", "<th class=role>role</th>"]
-    head += [_heading(comparison.metrics[name]) for name in names]
+    heads = [*_FIRST, *(_heading(comparison.metrics[name]) for name in names)]
     body = []
     for row in rows:
-        cells = [_policy_cell(comparison, row.policy), f"<td class=role>{escape(row.role)}</td>"]
+        cells = [_policy_cell(comparison, row.policy), cell(row.role, "role")]
         for name in names:
             value = row.get(name)
             places = _places([each.get(name).half_width for each in rows], comparison.metrics[name])
@@ -31,8 +32,8 @@ def summary(comparison: Comparison, load: float) -> str:
             if found is not None and row.role != "bound":
                 mark = "best" if row.policy == found.best else "tied" if row.policy in found.tied else ""
             cells.append(_number(comparison.metrics[name], value.mean, value.half_width, places, mark))
-        body.append(f"<tr{_row_class(comparison, row.policy)}>{''.join(cells)}</tr>")
-    return _table(head, body)
+        body.append(Row(cells, _row_class(comparison, row.policy)))
+    return wide(heads, body, is_sortable=True)
 
 
 def paired(comparison: Comparison) -> str:
@@ -52,47 +53,42 @@ def paired(comparison: Comparison) -> str:
         metrics.insert(0, SUSTAINED_LOAD)
     if not others or not metrics:
         return ""
-    head = [
-        "<th class=name>policy</th>",
-        "<th class=role>role</th>",
-        *(_heading(metric, points=True) for metric in metrics),
-    ]
+    heads = [*_FIRST, *(_heading(metric, points=True) for metric in metrics)]
     body = []
     for policy in others:
-        cells = [_policy_cell(comparison, policy), f"<td class=role>{escape(comparison.roles[policy])}</td>"]
+        cells = [_policy_cell(comparison, policy), cell(comparison.roles[policy], "role")]
         for metric in metrics:
             pair = known.get((policy, metric.name))
             halves = [p.difference.half_width for (_, name), p in known.items() if name == metric.name]
             cells.append(_difference(metric, pair, _places(halves, metric)))
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    return _table(head, body)
+        body.append(Row(cells))
+    return wide(heads, body, is_sortable=True)
 
 
 def sustained(comparison: Comparison) -> str:
     """The sustained load with its bounds, of the seeds and of their mean curve."""
     if not comparison.sustained:
         return ""
-    head = [
-        "<th class=name>policy</th>",
-        "<th class=role>role</th>",
-        "<th>mean of seeds<small>%</small></th>",
-        "<th>of the mean curve<small>%</small></th>",
-        "<th>used CPU at it<small>%</small></th>",
-        "<th>seeds beyond the sweep</th>",
-    ]
+    columns = (
+        ("mean of seeds", "%"),
+        ("of the mean curve", "%"),
+        ("used CPU at it", "%"),
+        ("seeds beyond the sweep", ""),
+    )
+    heads = [*_FIRST, *(head(name, unit=unit) for name, unit in columns)]
     body = []
     used = {row.policy: row for row in comparison.used_at_objective}
     for row in comparison.sustained:
         cells = [
             _policy_cell(comparison, row.policy),
-            f"<td class=role>{escape(row.role)}</td>",
-            f"<td>{_sign(row.bound)}{_with_interval(show(SUSTAINED_LOAD, row.mean.mean, row.mean.half_width, 1))}</td>",
-            f"<td>{_sign(row.of_means.bound)}{show(SUSTAINED_LOAD, row.of_means.load, places=1)}</td>",
-            f"<td>{_used(used.get(row.policy))}</td>",
-            f"<td>{_beyond(row)}</td>",
+            cell(row.role, "role"),
+            Cell(f"{_sign(row.bound)}{_with_interval(show(SUSTAINED_LOAD, row.mean.mean, row.mean.half_width, 1))}"),
+            Cell(f"{_sign(row.of_means.bound)}{show(SUSTAINED_LOAD, row.of_means.load, places=1)}"),
+            Cell(_used(used.get(row.policy))),
+            cell(_beyond(row)),
         ]
-        body.append(f"<tr{_row_class(comparison, row.policy)}>{''.join(cells)}</tr>")
-    return _table(head, body)
+        body.append(Row(cells, _row_class(comparison, row.policy)))
+    return wide(heads, body, is_sortable=True)
 
 
 def _used(row: UsedRow | None) -> str:
@@ -111,15 +107,15 @@ def by_class(comparison: Comparison) -> str:
         name: max((abs(r.by_class[name].mean) for r in rows if name in r.by_class), default=0.0) for name in names
     }
     places = {name: 4 if x <= 0.2 else 3 if x <= 2 else 2 if x <= 200 else 0 for name, x in largest.items()}
-    head = ["<th class=name>policy</th>", *(f"<th class=long>{escape(name)}</th>" for name in names)]
+    heads = [_FIRST[0], *(head(name, "long") for name in names)]
     body = []
     for row in rows:
         cells = [_policy_cell(comparison, row.policy)]
         for name in names:
             value = row.by_class.get(name)
-            cells.append(f"<td>{_plain(value.mean, value.half_width, places[name]) if value else '–'}</td>")
-        body.append(f"<tr{_row_class(comparison, row.policy)}>{''.join(cells)}</tr>")
-    return _table(head, body)
+            cells.append(Cell(_plain(value.mean, value.half_width, places[name]) if value else "–"))
+        body.append(Row(cells, _row_class(comparison, row.policy)))
+    return wide(heads, body, is_sortable=True)
 
 
 def definitions(comparison: Comparison) -> str:
@@ -128,71 +124,74 @@ def definitions(comparison: Comparison) -> str:
     if comparison.sustained:
         used += DERIVED
     unused = [metric for name, metric in comparison.metrics.items() if name not in comparison.measured]
-    head = [
-        "<th class=name>figure</th>",
-        "<th class=role>better</th>",
-        "<th class=words>determined by</th>",
-        "<th class=words>definition</th>",
+    heads = [
+        head("figure", "name"),
+        head("better", "role"),
+        head("determined by", "words"),
+        head("definition", "words"),
     ]
     body = [
-        f"<tr{'' if metric in used else ' class=faint'}><td class=name>{escape(metric.title)}<small><code>{metric.name}</code></small></td>"
-        f"<td class=role>{'–' if metric.better == 'neither' else metric.better}</td>"
-        f"<td class=words>{escape(OWNER_WORDS[metric.owner])}</td>"
-        f"<td class=words>{escape(metric.definition)}{'' if metric in used else ' Not measured by this workload.'}</td></tr>"
+        Row(
+            [
+                Cell(f"{escape(metric.title)}<small><code>{metric.name}</code></small>", "name"),
+                cell("–" if metric.better == "neither" else metric.better, "role"),
+                cell(OWNER_WORDS[metric.owner], "words"),
+                cell(f"{metric.definition}{'' if metric in used else ' Not measured by this workload.'}", "words"),
+            ],
+            "" if metric in used else "faint",
+        )
         for metric in (*used, *unused)
     ]
-    return _table(head, body, sortable=False)
+    return wide(heads, body)
 
 
 def policies(comparison: Comparison) -> str:
     """The description of each policy."""
-    head = ["<th class=name>policy</th>", "<th class=role>role</th>", "<th class=words>what it does</th>"]
     body = [
-        f"<tr{_row_class(comparison, name)}>{_policy_cell(comparison, name)}<td class=role>{escape(comparison.roles[name])}</td>"
-        f"<td class=words>{escape(comparison.summaries[name])}</td></tr>"
+        Row(
+            [
+                _policy_cell(comparison, name),
+                cell(comparison.roles[name], "role"),
+                cell(comparison.summaries[name], "words"),
+            ],
+            _row_class(comparison, name),
+        )
         for name in comparison.policies
     ]
-    return _table(head, body, sortable=False)
+    return wide([*_FIRST, head("what it does", "words")], body)
 
 
-def _table(head: Sequence[str], body: Sequence[str], sortable: bool = True) -> str:
-    kind = " class=sortable" if sortable else ""
-    return f"<div class=scroll tabindex=0><table{kind}><thead><tr>{''.join(head)}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-
-
-def _heading(metric: Metric, points: bool = False) -> str:
+def _heading(metric: Metric, points: bool = False) -> Head:
     unit = "points" if points and metric.unit == "fraction" else metric.suffix
     arrow = {"higher": "▲", "lower": "▼", "neither": ""}[metric.better]
-    hint = f"{metric.title}. {metric.definition}"
-    return f'<th title="{escape(hint, quote=True)}">{escape(metric.short)}<small>{unit} {arrow}</small></th>'
+    return head(metric.short, unit=f"{unit} {arrow}".strip(), hint=f"{metric.title}. {metric.definition}")
 
 
-def _policy_cell(comparison: Comparison, policy: str) -> str:
-    hint = escape(comparison.summaries[policy], quote=True)
-    return f'<td class=name title="{hint}"><i data-policy="{escape(policy, quote=True)}"></i>{escape(policy)}</td>'
+def _policy_cell(comparison: Comparison, policy: str) -> Cell:
+    dot = f'<i data-policy="{escape(policy, quote=True)}"></i>'
+    return Cell(f"{dot}{escape(policy)}", "name", hint=comparison.summaries[policy])
 
 
 def _row_class(comparison: Comparison, policy: str) -> str:
     if policy == comparison.ours:
-        return " class=ours"
-    return " class=bound" if comparison.roles[policy] == "bound" else ""
+        return "ours"
+    return "bound" if comparison.roles[policy] == "bound" else ""
 
 
-def _number(metric: Metric, value: float, half: float, places: int, mark: str) -> str:
+def _number(metric: Metric, value: float, half: float, places: int, mark: str) -> Cell:
     text = _with_interval(show(metric, value, half, places))
-    kind = f" class={mark}" if mark else ""
-    return f'<td{kind} data-value="{value if isfinite(value) else ""}">{text}</td>'
+    return Cell(text, mark, value=f"{value}" if isfinite(value) else "")
 
 
-def _difference(metric: Metric, pair: Paired | None, places: int) -> str:
+def _difference(metric: Metric, pair: Paired | None, places: int) -> Cell:
     if pair is None:
-        return "<td>–</td>"
+        return cell("–")
     value, half = pair.difference.mean, pair.difference.half_width
     worse = value > 0 if metric.better == "lower" else value < 0
-    kind = "" if not pair.difference.excludes_zero else " class=worse" if worse else " class=better"
+    kind = "" if not pair.difference.excludes_zero else "worse" if worse else "better"
     text = show(metric, value, half, places)
     sign = "+" if value > 0 and text.strip("0.,± ") else ""
-    return f'<td{kind} data-value="{value}">{sign}{_with_interval(text)}</td>'
+    return Cell(f"{sign}{_with_interval(text)}", kind, value=f"{value}")
 
 
 def _with_interval(text: str) -> str:

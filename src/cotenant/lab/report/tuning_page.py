@@ -14,15 +14,16 @@ from pathlib import Path
 
 from cotenant.lab import storage
 from cotenant.lab.provenance import Provenance
-from cotenant.lab.report.document import NEUTRAL, OURS, Figure, Section, Trace, document
-from cotenant.lab.report.drawing import LINE_HEIGHT
+from cotenant.lab.report.document import Section, command, document
+from cotenant.lab.report.figures import BOUND, OURS, Chart, Figure, Line, Mark, over, rival
 from cotenant.lab.report.page import heading, tables_and_pictures
+from cotenant.lab.report.wide import Cell, Row, cell, head, wide
 from cotenant.lab.statistics import Interval
 from cotenant.lab.tuning.judging import Judged, Tuned
 from cotenant.lab.tuning.objectives import OBJECTIVES, Objective
 from cotenant.lab.tuning.search import Trial
 
-_COLOURS = {"trials": NEUTRAL, "front": "#009e73", "defaults": "#e69f00", "selected": OURS}
+_COLOURS = {"trials": BOUND, "front": rival(1), "defaults": rival(0), "selected": OURS}
 _VERDICTS = {"better": "better", "worse": "worse", "trade-off": "", "not separated": "", "defaults": ""}
 
 
@@ -51,7 +52,11 @@ def render(tuned: Tuned, facts: TuningFacts) -> str:
     sections = [
         Section("run", "What was run", _what_was_run(tuned, facts)),
         Section("held-out", "Judged on held-out seeds", _held_out(tuned)),
-        Section("front", "Front on the tuning seeds", tables_and_pictures(_front_table(tuned, facts), figures)),
+        Section(
+            "front",
+            "Front on the tuning seeds",
+            tables_and_pictures(_front_table(tuned, facts), figures, "the front as a table"),
+        ),
         Section("objectives", "Definitions", _definitions()),
     ]
     name = f"{facts.policy} tuned on {facts.workload}"
@@ -82,34 +87,33 @@ def _plane(tuned: Tuned, across: int) -> Figure:
     by_number = {each.number: each for each in trials}
     members = sorted((by_number[number] for number in tuned.front), key=lambda each: each.figures[across])
 
-    def points(name: str, of: Sequence[Trial], mode: str, size: int, symbol: str = "circle") -> Trace:
-        return {
-            "type": "scatter",
-            "name": name,
-            "mode": mode,
-            "x": [each.figures[across] * x.scale for each in of],
-            "y": [each.figures[-1] * y.scale for each in of],
-            "text": [f"trial {each.number}" for each in of],
-            "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>",
-            "marker": {"color": _COLOURS[name], "size": size, "symbol": symbol},
-            "line": {"color": _COLOURS[name], "dash": "dot", "width": 1},
-        }
+    def points(name: str, of: Sequence[Trial], size: float, mark: Mark = "circle") -> Line:
+        return Line(
+            name=name,
+            x=[each.figures[across] * x.scale for each in of],
+            y=[each.figures[-1] * y.scale for each in of],
+            colour=_COLOURS[name],
+            notes=[f"trial {each.number}" for each in of],
+            mark=mark,
+            size=size,
+            is_points=True,
+        )
 
-    data = [
-        points("trials", trials, "markers", 6),
-        points("front", members, "markers", 9),
-        points("defaults", trials[:1], "markers", 13, "diamond"),
+    lines = [
+        points("trials", trials, 6),
+        points("front", members, 9),
+        points("defaults", trials[:1], 13, "diamond"),
     ]
     if tuned.selected:
-        data.append(points("selected", [by_number[tuned.selected]], "markers", 13, "star"))
+        lines.append(points("selected", [by_number[tuned.selected]], 15, "star"))
     unit = f", {x.unit}" if x.unit else ""
-    layout = {
-        "height": LINE_HEIGHT,
-        "xaxis": {"title": {"text": f"{x.title}{unit}, more is better"}},
-        "yaxis": {"title": {"text": f"{y.title}, {y.unit}, less is better"}, "rangemode": "tozero"},
-    }
+    chart = Chart(
+        x=over(f"{x.title}{unit}, more is better", [each for line in lines for each in line.x]),
+        y=over(f"{y.title}, {y.unit}, less is better", [each for line in lines for each in line.y], from_zero=True),
+        lines=tuple(lines),
+    )
     caption = "Means over the tuning seeds. The front has three objectives, so that its members need not lie on a curve of this plane."
-    return Figure(f"plane-{x.name}", f"{y.title} against {x.title.lower()}", caption, data, layout)
+    return Figure(f"plane-{x.name}", f"{y.title} against {x.title.lower()}", caption, chart)
 
 
 def _what_was_run(tuned: Tuned, facts: TuningFacts) -> str:
@@ -125,11 +129,7 @@ def _what_was_run(tuned: Tuned, facts: TuningFacts) -> str:
         ("machine", f"{facts.origin.machine}, {facts.origin.cores} cores, {facts.origin.jobs} runs side by side"),
     ]  # fmt: skip
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said)
-    command = escape(facts.origin.command)
-    return (
-        f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p><div class=command><code>{command}</code>"
-        "<button type=button data-copy>copy</button></div>"
-    )
+    return f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p>{command(facts.origin.command)}"
 
 
 def _held_out(tuned: Tuned) -> str:
@@ -137,19 +137,18 @@ def _held_out(tuned: Tuned) -> str:
         "<p>Means with half of the 95 % interval; in brackets the paired difference from the defaults. <b class=better>Better</b>: no objective is worse and at least one is better, "
         "with an interval that excludes zero. Only the selected trial was chosen before these seeds were run; verdicts on the others are several comparisons at once.</p>"
     )
-    heads = "".join(f"<th>{escape(o.title)}{f', {o.unit}' if o.unit else ''}</th>" for o in OBJECTIVES)
-    rows = "".join(_held_out_row(tuned, each) for each in tuned.judged)
-    return f"{words}<div class=scroll tabindex=0><table><thead><tr><th class=name>trial</th>{heads}<th class=words>verdict</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    heads = [head("trial", "name"), *(head(o.title, unit=o.unit) for o in OBJECTIVES), head("verdict", "words")]
+    return words + wide(heads, [_held_out_row(tuned, each) for each in tuned.judged])
 
 
-def _held_out_row(tuned: Tuned, each: Judged) -> str:
-    cells = "".join(
-        f"<td>{shown(o, mean)}{'' if each.verdict == 'defaults' else f' ({shown(o, difference)})'}</td>"
+def _held_out_row(tuned: Tuned, each: Judged) -> Row:
+    cells = [
+        cell(f"{shown(o, mean)}{'' if each.verdict == 'defaults' else f' ({shown(o, difference)})'}")
         for o, mean, difference in zip(OBJECTIVES, each.means, each.differences, strict=True)
-    )
+    ]
     colour = _VERDICTS[each.verdict]
     verdict = f"<b class={colour}>{each.verdict}</b>" if colour else each.verdict
-    return f"<tr><td class=name>{escape(label(tuned, each.trial))}</td>{cells}<td class=words>{verdict}</td></tr>"
+    return Row([cell(label(tuned, each.trial), "name"), *cells, Cell(verdict, "words")])
 
 
 def label(tuned: Tuned, trial: Trial) -> str:
@@ -161,7 +160,7 @@ def label(tuned: Tuned, trial: Trial) -> str:
 
 def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
     names = [name for name, _ in facts.defaults]
-    heads = "".join(f"<th>{escape(o.title)}</th>" for o in OBJECTIVES) + "".join(f"<th>{escape(n)}</th>" for n in names)
+    heads = [head("trial", "name"), *(head(o.title) for o in OBJECTIVES), *(head(name) for name in names)]
     by_number = {each.number: each for each in tuned.found.trials}
     rows = []
     for number in dict.fromkeys((0, *tuned.front)):
@@ -169,16 +168,12 @@ def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
             continue
         trial = by_number[number]
         knobs = dict(facts.defaults) | dict(trial.knobs)
-        figures = "".join(
-            f"<td>{value * o.scale:.{3 if o.scale == 1.0 else 2}f}</td>"
+        figures = [
+            cell(f"{value * o.scale:.{3 if o.scale == 1.0 else 2}f}")
             for o, value in zip(OBJECTIVES, trial.figures, strict=True)
-        )
-        values = "".join(f"<td>{knobs[name]:g}</td>" for name in names)
-        rows.append(f"<tr><td class=name>{escape(label(tuned, trial))}</td>{figures}{values}</tr>")
-    return (
-        f'<div class=scroll tabindex=0><table class="sortable"><thead><tr><th class=name>trial</th>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+        ]
+        rows.append(Row([cell(label(tuned, trial), "name"), *figures, *(cell(f"{knobs[name]:g}") for name in names)]))
+    return wide(heads, rows, is_sortable=True)
 
 
 def _definitions() -> str:

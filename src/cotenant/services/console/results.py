@@ -20,17 +20,15 @@ from itertools import chain
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from cotenant.drivers.kube.client.errors import UNREADABLE, NotFound
 from cotenant.lab import storage
-from cotenant.lab.contract import FrameCell, Series
 from cotenant.lab.metrics_by_workload import catalogue
+from cotenant.lab.report.views import CurveView, MachineFramesView, MetricView, curve_view, frames_view, metric_views
 from cotenant.model.errors import InvalidInput, Permanent
 
 MOST_FOLDERS = 300
 MOST_BYTES = 32 << 20
-MOST_POINTS = 400  # of a curve
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -62,19 +60,6 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricView:
-    """How a figure is shown and read."""
-
-    name: str
-    title: str
-    short: str
-    unit: str
-    better: str
-    ranks: bool  # a better value is a merit of the policy
-    definition: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExperimentPage:
     """`results` is the file as it is."""
 
@@ -82,30 +67,6 @@ class ExperimentPage:
     written: float
     metrics: tuple[MetricView, ...]
     results: msgspec.Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One curve of a run; None = no value."""
-
-    name: str
-    x_label: str
-    y_label: str
-    x: list[float | None]
-    y: list[float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class MachineFramesView:
-    """Machines of a run over time. `cells`: bytes (base64 in JSON) by frame, machine and column; amounts in percent of the machine's CPU."""
-
-    hours: list[float]
-    machine: list[int]  # those that are shown
-    machines: int  # of the cluster
-    columns: tuple[str, ...]
-    cells: bytes
-    violated: list[int]  # machines of the cluster with a replica that missed its objective
-    used_cpu: list[float]  # fraction of the cluster's CPU
 
 
 class Results:
@@ -151,15 +112,12 @@ class Results:
         body = _bytes(path)
         if body is None:
             raise NotFound(f"the results of {name} cannot be read")
-        metrics = tuple(
-            MetricView(each.name, each.title, each.short, each.unit, each.better, each.ranks, each.definition)
-            for each in catalogue(listed.workload).values()
-        )
+        metrics = metric_views(catalogue(listed.workload))
         return ExperimentPage(name, listed.written, metrics, msgspec.Raw(body))
 
-    def curves(self, query: Mapping[str, str]) -> list[Curve]:
+    def curves(self, query: Mapping[str, str]) -> list[CurveView]:
         """The curves of one run; the newest where sources changed between runs. Raises `NotFound`, `InvalidInput`, `Permanent`."""
-        return [_curve(each) for each in storage.load_series(self._run(query))]
+        return [curve_view(each) for each in storage.load_series(self._run(query))]
 
     def machines(self, query: Mapping[str, str]) -> MachineFramesView:
         """The machines of one run over time, as `curves`. Raises `NotFound` also where the run has none."""
@@ -168,15 +126,7 @@ class Results:
             raise NotFound(
                 "this run has no machine map over time: its workload has none, or an older version stored it"
             )
-        return MachineFramesView(
-            hours=(frames.time_s / 3600.0).tolist(),
-            machine=frames.machine.tolist(),
-            machines=frames.machines,
-            columns=tuple(each.name.lower() for each in FrameCell),
-            cells=np.ascontiguousarray(frames.cells).tobytes(),
-            violated=frames.violated.tolist(),
-            used_cpu=frames.used_cpu.tolist(),
-        )
+        return frames_view(frames)
 
     def _run(self, query: Mapping[str, str]) -> Path:
         """The newest file of one run."""
@@ -226,9 +176,3 @@ def _read(path: Path, name: str) -> Experiment | None:
     policies = tuple(dict.fromkeys(row.policy for row in found.rows))
     loads = found.loads or tuple(dict.fromkeys(row.load for row in found.rows))
     return Experiment(name, found.workload, policies, loads, found.seeds, len(found.failed), written_s)
-
-
-def _curve(series: Series) -> Curve:
-    step = max(1, -(-len(series.x) // MOST_POINTS))
-    x, y = ([float(value) for value in each[::step]] for each in (series.x, series.y))
-    return Curve(series.name, series.x_label, series.y_label, list(x), list(y))  # NaN is null as JSON

@@ -1,4 +1,4 @@
-"""The demonstration's page: one table, four curves, the node side; one file that needs no network.
+"""The demonstration's page: one table, four charts, the node side; one file that needs no network.
 
 Problem: replicas that have just started miss the windows before their start, so the first minutes have a peak that would set the scale of the hours that count. Choice: the part that is not
 counted is shaded, and the axis is scaled by the counted part; the caption says how high the rest goes. Ours is emphasised in the table and drawn last and widest. A day that its
@@ -13,16 +13,9 @@ from html import escape
 from pathlib import Path
 
 from cotenant import __version__
-from cotenant.lab.report.document import (
-    OTHERS,
-    OURS,
-    Figure,
-    Heading,
-    Section,
-    cards_table,
-    document,
-    drawn,
-)
+from cotenant.lab.report.document import Heading, Section, document, drawn
+from cotenant.lab.report.figures import OURS, Axis, Chart, Figure, Line, Span, rival
+from cotenant.lab.report.wide import plain_table
 from cotenant.services.demo.run import SETTLING_HOURS, DayOutcome, DemoConfig, Sample
 from cotenant.services.experiments import page as node_page
 from cotenant.services.experiments.outcome import Findings
@@ -111,10 +104,10 @@ def write(
     kept = [each for each in outcomes if not each.behind]
     figures = [_figure(name, title, kept) for name, title in _CURVES] if kept else []
     rows = [row(each) for each in outcomes]
-    lines = "".join(f"<p class=stale>{escape(line)}</p>" for line in warnings(outcomes))
-    table = cards_table(COLUMNS, rows, [cells[0] for cells in rows if is_ours(cells[0])])
+    lines = "".join(f'<p class="note stale">{escape(line)}</p>' for line in warnings(outcomes))
+    table = plain_table(COLUMNS, rows, [cells[0] for cells in rows if is_ours(cells[0])])
     about = (
-        f"<p class=note>{escape(explanation(config))}</p><p class=note>One day of one seed is a demonstration. "
+        f"<p class=soft>{escape(explanation(config))}</p><p class=soft>One day of one seed is a demonstration. "
         "Comparisons with intervals: <code>cotenant lab compare</code>.</p>"
     )
     sections = [Section("days", "The days", lines + table + about)]
@@ -122,7 +115,7 @@ def write(
         sections.append(Section("curves", "Hour by hour", drawn(figures)))
     if node.found is not None:
         section, more = node_page.part(node.found, node.command)
-        body = f"<p>{escape(node.found.title)}</p><p class=note>{escape(node_page.conditions(node.found))}</p>{section.body}"
+        body = f"<p>{escape(node.found.title)}</p><p class=soft>{escape(node_page.conditions(node.found))}</p>{section.body}"
         sections.append(Section(section.key, section.title, body))
         figures += more
     elif node.skipped:
@@ -148,7 +141,7 @@ def is_ours(profile: str) -> bool:
 def _colours(outcomes: Sequence[DayOutcome]) -> dict[str, str]:
     """A colour for each profile: ours, then the others in their order."""
     others = [each.profile for each in outcomes if not is_ours(each.profile)]
-    colours = {name: OTHERS[k % len(OTHERS)] for k, name in enumerate(others)}
+    colours = {name: rival(k) for k, name in enumerate(others)}
     return {each.profile: colours.get(each.profile, OURS) for each in outcomes}
 
 
@@ -165,31 +158,23 @@ def _figure(name: str, title: str, outcomes: Sequence[DayOutcome]) -> Figure:
     caption = f"Shaded: the first {SETTLING_HOURS:g} hours, which are not counted."
     if is_cut:
         caption += f" Replicas that have just started miss the windows before their start: the curves reach {early:.3g} % there, and the axis is scaled by the counted part."
-    data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": each.profile,
-            "x": [round(sample.hours, 3) for sample in each.samples],
-            "y": percents(each.samples),
-            "line": {"color": colours[each.profile], "width": 3.5 if is_ours(each.profile) else 1.8},
-            "legendrank": 1 if is_ours(each.profile) else 2,
-        }
+    lines = [
+        Line(
+            name=each.profile,
+            x=[round(sample.hours, 3) for sample in each.samples],
+            y=list(percents(each.samples)),
+            colour=colours[each.profile],
+            width=3.5 if is_ours(each.profile) else 1.8,
+        )
         for each in sorted(outcomes, key=lambda each: is_ours(each.profile))
     ]
     end = max((sample.hours for each in outcomes for sample in each.samples), default=SETTLING_HOURS)
-    top = (counted or early or 1.0) * _HEADROOM
-    shade = {"type": "rect", "name": "uncounted", "layer": "below", "line": {"width": 0}}
-    extent = {"xref": "x", "yref": "paper", "x0": 0, "x1": SETTLING_HOURS, "y0": 0, "y1": 1}
-    word = {"text": "not counted", "x": 0.1, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "top"}
-    layout = {
-        "height": 320,
-        "xaxis": {"title": {"text": "hour of the simulated day"}, "range": [0, max(end, SETTLING_HOURS)]},
-        "yaxis": {"range": [0, top], "ticksuffix": " %"},
-        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
-        "margin": {"t": 34},
-        "shapes": [shade | extent],
-        "annotations": [word | {"showarrow": False}],
-        "hovermode": "x unified",
-    }
-    return Figure(name, title, caption, data, layout)
+    chart = Chart(
+        x=Axis(title="hour of the simulated day", low=0.0, high=max(end, SETTLING_HOURS)),
+        y=Axis(title="%", low=0.0, high=(counted or early or 1.0) * _HEADROOM),
+        lines=tuple(lines),
+        spans=(Span(0.0, SETTLING_HOURS, "not counted"),),
+        height=300,
+        is_united=True,
+    )
+    return Figure(name, title, caption, chart)

@@ -43,7 +43,7 @@ class Curve:
     name: str
     x: Sequence[float]
     y: Sequence[float | None]
-    colour: str
+    colour: str  # a name of lab/report/figures.py
     is_filled: bool = False
     is_dashed: bool = False
     is_points: bool = False

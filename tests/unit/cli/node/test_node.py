@@ -102,7 +102,7 @@ def outcome(**changes: object) -> Findings:
         Check("correlation", 0.5, 0.9, at_least=True),
         Check("probe", None, 0.5, unit=" % of the machine"),
     )
-    picture = Picture("Seen", "s", "%", (("one", (Curve("x", [0, 1], [1, 2], "#000000"),)),))
+    picture = Picture("Seen", "s", "%", (("one", (Curve("x", [0, 1], [1, 2], "ours"),)),))
     values: dict[str, object] = {
         "experiment": "trial",
         "title": "A trial",

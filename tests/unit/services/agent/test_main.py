@@ -19,7 +19,7 @@ from cotenant.services.agent.configuration.config import AgentConfig
 from cotenant.services.agent.main import AgentArguments, configure, run, summary
 from cotenant.services.running import raise_descriptors
 
-HEAVY = ("numpy", "numba", "polars", "plotly", "rich", "aiohttp", "grpc", "prometheus_client.aiohttp", "scipy")
+HEAVY = ("numpy", "numba", "polars", "rich", "aiohttp", "grpc", "prometheus_client.aiohttp", "scipy")
 
 
 def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from tests.fakes.processes.console_objects import lab_folder
 
 from cotenant.drivers.kube.client.errors import NotFound
+from cotenant.lab.report.views import MOST_POINTS
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.services.console.results import MOST_POINTS, Results
+from cotenant.services.console.results import Results
 
 ODD = "a/../b <i>"
 

@@ -69,7 +69,7 @@ def test_the_page_says_it_too(tmp_path: Path) -> None:
     assert "13.80" not in text.partition("<script>")[0]
     assert _data(tmp_path / "report.html")["figures"] == {}
     page.write(tmp_path / "report.html", DemoConfig(), [GOOD, replace(GOOD, profile="slow", services_placed=False)])
-    assert [each["name"] for each in _data(tmp_path / "report.html")["figures"]["violation"]["data"]] == [GOOD.profile]
+    assert [each["name"] for each in _data(tmp_path / "report.html")["figures"]["violation"]["lines"]] == [GOOD.profile]
 
 
 @pytest.mark.parametrize(
@@ -96,17 +96,18 @@ def test_the_hours_that_count_set_the_scale_and_ours_is_emphasised(tmp_path: Pat
     ours = replace(GOOD, profile="cotenant+peak", samples=[*early, *samples(*(3.0 + 0.2 * each for each in range(50)))])
     page.write(tmp_path / "report.html", DemoConfig(), [ours, GOOD])
     figure = _data(tmp_path / "report.html")["figures"]["violation"]
-    assert figure["layout"]["yaxis"]["range"] == pytest.approx([0, 13.8 * 1.08])
-    assert [(each["name"], each["x1"]) for each in figure["layout"]["shapes"]] == [("uncounted", 3.0)]
-    assert [each["name"] for each in figure["data"]] == ["kube-default", "cotenant+peak"]  # ours on top
-    assert figure["data"][1]["line"]["width"] > figure["data"][0]["line"]["width"]
+    assert (figure["y"]["low"], figure["y"]["high"]) == (0.0, pytest.approx(13.8 * 1.08))
+    assert figure["spans"] == [{"low": 0.0, "high": 3.0, "words": "not counted"}]
+    assert [each["name"] for each in figure["lines"]] == ["kube-default", "cotenant+peak"]  # ours on top
+    assert figure["lines"][1]["width"] > figure["lines"][0]["width"]
+    assert figure["lines"][1]["colour"] == "ours" != figure["lines"][0]["colour"]
     text = (tmp_path / "report.html").read_text()
     assert "reach 90 %" in text
-    assert re.search(r'<tr class=ours><th scope="row" class=name>cotenant\+peak<', text)
+    assert re.search(r'<tr class="ours"><th scope=row class="name">cotenant\+peak<', text)
 
 
 def test_the_node_side_is_in_the_same_page(tmp_path: Path) -> None:
-    curve = Curve("batch work", [0, 1], [1.0, None], "#000000")
+    curve = Curve("batch work", [0, 1], [1.0, None], "ours")
     found = Findings(
         "sine",
         "A sine",
@@ -124,6 +125,6 @@ def test_the_node_side_is_in_the_same_page(tmp_path: Path) -> None:
     text = path.read_text()
     assert "cotenant node experiment sine" in text
     assert {"violation", "node-0-0", "node-0-1"} <= _data(path)["figures"].keys()
-    assert _data(path)["figures"]["node-0-0"]["data"][0]["y"] == [1.0, None]
+    assert _data(path)["figures"]["node-0-0"]["lines"][0]["y"] == [1.0, None]
     page.write(path, DemoConfig(), [GOOD], page.NodeSide(skipped="it needs <root>"))
     assert "Not shown on this machine: it needs &lt;root&gt;" in path.read_text()

@@ -20,6 +20,7 @@ from typing import Any
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
+from cotenant.lab.report.figures import OURS, rival
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_state import GroupUse
@@ -49,7 +50,7 @@ _SHOWN = {
     BLAME: "who ran meanwhile (eBPF)",
 }
 _STRETCHES = ("alone", "together", "under_cap")
-_COLOURS = {RUN_DELAY: "#1a86c8", STALL: "#c2703d", BLAME: "#3a9a5b"}
+_COLOURS = {RUN_DELAY: OURS, STALL: rival(0), BLAME: rival(1)}
 
 
 @dataclass(slots=True)
@@ -288,7 +289,7 @@ def _course_of(figures: Mapping[str, Any], name: str, divisor: int) -> str:
 def _course(record: Record) -> Picture:
     at = [point[0] for point in record["curve"]]
     curves = [
-        Curve("the guilty group, CPUs", at, [point[2] / 1000 for point in record["curve"]], "#d9a066", is_filled=True),
-        Curve("the service's waiting, seconds per CPU second", at, [point[1] for point in record["curve"]], "#1a86c8"),
+        Curve("the guilty group, CPUs", at, [point[2] / 1000 for point in record["curve"]], rival(0), is_filled=True),
+        Curve("the service's waiting, seconds per CPU second", at, [point[1] for point in record["curve"]], OURS),
     ]
     return Picture("The last round; the batch groups begin at 0", "seconds", "", [(record["guilty"], curves)])

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cotenant.lab.report.figures import BOUND, OURS, rival
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.experiments.harness import Judgement, Record, Round
@@ -23,7 +24,7 @@ from cotenant.services.experiments.site.site import Site, in_plant, now_us
 UNLIMITED, LIMITED, REGULATED = "no limit", "limit", "limit, agent"
 PERIOD_US = 100_000
 _SERVICE = in_plant("service")
-_COLOURS = {UNLIMITED: "#8a8f98", LIMITED: "#c2703d", REGULATED: "#1a86c8"}
+_COLOURS = {UNLIMITED: BOUND, LIMITED: rival(0), REGULATED: OURS}
 _LEAD_US = 300_000
 
 

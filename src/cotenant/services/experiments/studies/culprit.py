@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from random import Random
 
 from cotenant.drivers.cgroup.layout import detect
+from cotenant.lab.report.figures import OURS, rival
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.experiments.harness import Judgement, Record, Round
@@ -38,7 +39,7 @@ AMPLE, QUOTA = "100000 100000", "8000 100000"  # in `own-quota`: before the trou
 PERIOD_MS, WORK_MS = 2000, 500  # of each batch group
 _SERVICE = in_plant("service")
 _LEAD_US = 400_000
-_COLOURS = dict(zip(METHODS, ("#3a9a5b", "#1a86c8", "#c2703d"), strict=True))
+_COLOURS = dict(zip(METHODS, (rival(1), OURS, rival(0)), strict=True))
 
 
 @dataclass(slots=True)
@@ -259,7 +260,7 @@ def _middle(values: Sequence[float | None]) -> float | None:
 
 def _course(arm: str, record: Record) -> Picture:
     points = json.loads(json.dumps(record["curve"]))
-    curve = Curve("p99 as reported, ms", [at for at, _ in points], [p99 for _, p99 in points], "#1a86c8")
+    curve = Curve("p99 as reported, ms", [at for at, _ in points], [p99 for _, p99 in points], OURS)
     return Picture(
         f"The last round of {arm}; the trouble begins at 0", "seconds", "", [(record["guilty"] or "", [curve])]
     )

@@ -19,6 +19,7 @@ from itertools import chain
 from math import isnan, nan
 from statistics import median
 
+from cotenant.lab.report.figures import BOUND, OURS, rival
 from cotenant.services.experiments.harness import Judgement, Record, Round
 from cotenant.services.experiments.loads import redis_service
 from cotenant.services.experiments.loads.redis_service import Load
@@ -222,7 +223,7 @@ class Guard:
         return Picture("p99 by round", "round", "p99, ms", (("", curves),), y_log=True)
 
 
-COLOURS = {ALONE: "#8a8f98", UNREGULATED: "#c2703d", REGULATED: "#1a86c8"}
+COLOURS = {ALONE: BOUND, UNREGULATED: rival(0), REGULATED: OURS}
 
 
 def _hogs() -> list[str]:

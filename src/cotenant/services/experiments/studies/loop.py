@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from cotenant.lab.report.figures import BOUND, OURS, rival
 from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.experiments.harness import Judgement, Record, Round
@@ -40,7 +41,7 @@ _FRONTEND = in_plant("frontend")
 _OFF = ("best_effort_cpu", "own_cpus", "batch_resources", "burst")
 _POLICIES = {**dict.fromkeys(_OFF, False), "recovery": True}
 _DRAIN_US = 10_000_000  # more than the window of a replica's figures
-_COLOURS = {ALONE: "#8a8f98", UNREGULATED: "#c2703d", REGULATED: "#1a86c8"}
+_COLOURS = {ALONE: BOUND, UNREGULATED: rival(0), REGULATED: OURS}
 
 
 @dataclass(slots=True)

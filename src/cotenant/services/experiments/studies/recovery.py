@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from cotenant.lab.report.figures import OURS
 from cotenant.model.errors import Permanent, Unsupported
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.services.experiments.harness import Judgement, Record, Round
@@ -255,5 +256,5 @@ def _course(record: Record) -> Picture:
     points = record["curve"]
     if not points:
         raise Permanent("the service reported no latency")
-    curve = Curve("p99 as reported, ms", [at for at, _ in points], [p99 for _, p99 in points], "#1a86c8")
+    curve = Curve("p99 as reported, ms", [at for at, _ in points], [p99 for _, p99 in points], OURS)
     return Picture("The last round; the hog begins at 0", "seconds", "", [(record["guilty"], [curve])])

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isnan
 
+from cotenant.lab.report.figures import BOUND, OURS, rival
 from cotenant.services.experiments.harness import Judgement, Record, Round
 from cotenant.services.experiments.loads.sine_demand import SineDemand
 from cotenant.services.experiments.measures.statistics import Estimate, correlation, middle
@@ -170,9 +171,9 @@ class Sine:
             at = [round(x - _SETTLE_US / 1e6, 3) for x in shares.at_s]
             percent = [[round(100 * y, 2) for y in each] for each in (shares.hogs, shares.delivered, shares.demanded)]
             curves = [
-                Curve("batch work", at, percent[0], "#d9a066", is_filled=True),
-                Curve("service, delivered", at, percent[1], "#1a86c8"),
-                Curve("service, demanded", at, percent[2], "#8a8f98", is_dashed=True),
+                Curve("batch work", at, percent[0], rival(0), is_filled=True),
+                Curve("service, delivered", at, percent[1], OURS),
+                Curve("service, demanded", at, percent[2], BOUND, is_dashed=True),
             ]
             title = f"{arm}: correlation {_correlation(shares):.2f}"
             panels.append((title, curves[1:] if arm == ALONE else curves))

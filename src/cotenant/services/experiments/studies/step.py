@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import sleep
 
+from cotenant.lab.report.figures import OURS, rival
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import UNLIMITED, Knob, Target
 from cotenant.services.experiments.harness import Judgement, Record, Round
@@ -29,7 +30,7 @@ _SERVICE = in_plant("service")
 _KNOBS = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.CPU_WEIGHT, Knob.CPUSET_CPUS)
 _LOOK_S = 0.003
 _LINES = {POLLING: 2.0, TRIGGERED: 0.5, RUNG: 0.5}  # seconds
-_COLOURS = {POLLING: "#c2703d", TRIGGERED: "#8d5bbf", RUNG: "#1a86c8"}
+_COLOURS = {POLLING: rival(0), TRIGGERED: rival(5), RUNG: OURS}
 _AFTER_S = 2.0  # how long the load continues
 
 

@@ -1,0 +1,19 @@
+// Questions to the console's server.
+import { Failure } from "./ask";
+import { named } from "./words";
+
+export async function overNetwork(path: string, signal?: AbortSignal): Promise<unknown> {
+  const answer = await fetch(path, { signal: signal ?? null });
+  if (answer.status === 401) location.assign("/login");
+  const text = await answer.text();
+  if (answer.ok) return JSON.parse(text) as unknown;
+  let why = text;
+  try {
+    const said = JSON.parse(text) as { error: string; source?: string };
+    why = said.error;
+    if (answer.status >= 502 && said.source && said.source !== "console") why = `${named("process", said.source)}: ${why}`;
+  } catch {
+    // a proxy's page
+  }
+  throw new Failure(why.slice(0, 600) || String(answer.status), answer.status);
+}

@@ -1,0 +1,63 @@
+// What a static page carries: its figures (src/cotenant/lab/report/figures.py), the colours of its names, and the runs that its view of the lab shows (runs.py).
+import type { ExperimentPage } from "../answers";
+import type { Axis } from "../chart/axis";
+
+export interface LineData {
+  name: string;
+  x: number[];
+  y: (number | null)[];
+  colour: string; // a name of colours.ts
+  dash: string;
+  width: number;
+  opacity: number;
+  half: number[]; // of the 95 % interval of each point; empty = none
+  notes: string[];
+  mark: string;
+  size: number;
+  is_filled: boolean;
+  is_points: boolean;
+  is_listed: boolean;
+}
+
+export interface ChartData {
+  kind: "chart";
+  x: Axis;
+  y: Axis;
+  lines: LineData[];
+  spans: { low: number; high: number; words: string }[]; // of x, shaded
+  limits: number[]; // of y
+  height: number;
+  is_united: boolean;
+}
+
+export interface IntervalsData {
+  kind: "intervals";
+  axis: Axis;
+  rows: { name: string; is_ours: boolean; readings: { value: number; low: number | null; high: number | null; shown: string; colour: string }[] }[];
+  limit: number | null;
+  series: [name: string, colour: string][];
+}
+
+/** Machines of one moment, the fullest first. `shares`: thousandths of the machine's CPU, by machine and kind: services of each tenant, then batch of each. */
+export interface TenantMapData {
+  kind: "machines";
+  tenants: string[];
+  maps: { policy: string; machine: number[]; shares: number[] }[];
+}
+
+export type Drawing = ChartData | IntervalsData | TenantMapData;
+
+export interface RunsData {
+  page: ExperimentPage;
+  load: number;
+  seed: number;
+  /** By policy: what the console answers for its run, as JSON, deflated, in base64; null = the run has none. */
+  curves: Record<string, string>;
+  machines: Record<string, string | null>;
+}
+
+export interface PageData {
+  figures: Record<string, Drawing>;
+  colours: Record<string, string>;
+  runs: RunsData | null;
+}
