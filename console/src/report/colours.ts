@@ -2,7 +2,7 @@
 import { effect } from "@preact/signals";
 import { colours, css } from "../colours";
 
-const RIVALS = [1, 2, 3, 6, 7, 5, 17, 18, 19, 22, 23, 21];
+const RIVALS = [1, 2, 3, 5, 7, 6, 18, 19, 23]; // darker ones of the palette last, without those that look like another
 const ABLATIONS = [75, 55, 40, 28];
 
 export function setColours(): void {

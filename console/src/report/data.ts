@@ -1,5 +1,4 @@
 // What a static page carries: its figures (src/cotenant/lab/report/figures.py), the colours of its names, and the runs that its view of the lab shows (runs.py).
-import type { ExperimentPage } from "../answers";
 import type { Axis } from "../chart/axis";
 
 export interface LineData {
@@ -47,11 +46,12 @@ export interface TenantMapData {
 
 export type Drawing = ChartData | IntervalsData | TenantMapData;
 
+/** What the console answers, as JSON, deflated, in base64. */
 export interface RunsData {
-  page: ExperimentPage;
+  page: string;
   load: number;
   seed: number;
-  /** By policy: what the console answers for its run, as JSON, deflated, in base64; null = the run has none. */
+  /** By policy; null = the run has none. The cells of machines are by column, machine and frame. */
   curves: Record<string, string>;
   machines: Record<string, string | null>;
 }

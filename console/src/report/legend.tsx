@@ -32,7 +32,7 @@ export function Legend({ lines }: { lines: LineData[] }) {
         <li key={line.name}>
           <button type="button" class="plain" aria-pressed={!hidden.value.has(line.name)} onClick={(event) => (event.shiftKey ? alone(line.name, names) : toggle(line.name))} onDblClick={() => alone(line.name, names)}>
             <svg width="26" height="12" aria-hidden="true">
-              {!line.is_points && <line x1="0" x2="26" y1="6" y2="6" style={{ stroke: named(line.colour), strokeWidth: Math.min(line.width, 4), strokeDasharray: dashed(line) }} />}
+              {!line.is_points && <line x1="0" x2="26" y1="6" y2="6" style={{ stroke: named(line.colour), strokeWidth: Math.min(line.width, 5), strokeDasharray: dashed(line), opacity: line.opacity }} />}
               <Mark kind={line.mark} x={13} y={6} size={Math.min(line.size, 9)} colour={line.colour} />
             </svg>
             {line.name}

@@ -1,6 +1,7 @@
 // The script of static pages: draws the figures of the file's data into their places, and the console's view of the experiment where the file carries its runs.
 import { effect } from "@preact/signals";
 import { render } from "preact";
+import type { ExperimentPage } from "../answers";
 import { answerFrom } from "../ask";
 import { isDark } from "../colours";
 import { Tables } from "../lab";
@@ -11,7 +12,7 @@ import { setColours } from "./colours";
 import type { PageData } from "./data";
 import { Figure } from "./figures";
 import "./report.css";
-import { embedded } from "./source";
+import { embedded, inflated } from "./source";
 import { enliven } from "./tables";
 
 const data = JSON.parse(document.getElementById("report-data")!.textContent!) as PageData;
@@ -25,11 +26,14 @@ for (const place of document.querySelectorAll<HTMLElement>("[data-figure]")) {
   const drawing = data.figures[place.dataset["figure"]!];
   if (drawing) render(<Figure drawing={drawing} label={place.dataset["label"] ?? ""} />, place);
 }
+const { runs } = data;
 const lab = document.getElementById("lab-view");
-if (lab && data.runs) {
+if (lab && runs) {
   if (view.value !== "lab") route.value = { view: "lab", unknown: "", query: new URLSearchParams() };
-  answerFrom(embedded(data.runs));
-  lab.replaceChildren();
-  render(<Tables page={data.runs.page} />, lab);
-  if (location.hash.startsWith("#/lab")) lab.scrollIntoView();
+  answerFrom(embedded(runs));
+  void inflated<ExperimentPage>(runs.page).then((page) => {
+    lab.replaceChildren();
+    render(<Tables page={page} />, lab);
+    if (location.hash.startsWith("#/lab")) lab.scrollIntoView();
+  });
 }

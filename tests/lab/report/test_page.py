@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fakes.reports import ORIGIN, SWEEP, made
 
 from cotenant.cli.main import main
-from cotenant.lab import experiment, registry, storage
-from cotenant.lab.comparison import Comparison, compare, standing
-from cotenant.lab.contract import MachineFrames, RunResult, RunSpec, Series
-from cotenant.lab.experiment import Plan
+from cotenant.lab.comparison import Comparison, standing
+from cotenant.lab.contract import MachineFrames, RunResult, Series
 from cotenant.lab.metrics import METRICS
 from cotenant.lab.metrics_by_workload import catalogue
 from cotenant.lab.provenance import Provenance
@@ -28,9 +27,6 @@ from cotenant.lab.report.palette import styles
 from cotenant.lab.report.runs import carried
 
 pytestmark = pytest.mark.usefixtures("fake_workloads")
-
-ORIGIN = Provenance("cotenant lab compare --workload fake", "0.1.0", "abc", "3.11", ("numpy 2",), "a machine", 2, 2)
-SWEEP = (0.75, 0.85, 0.95)
 
 
 class Page(HTMLParser):
@@ -63,23 +59,6 @@ class Page(HTMLParser):
             self.headings.append(data)
         if self.open and self.open[-1] == "script":
             self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + data)
-
-
-def made(
-    folder: Path, *policies: str, seeds: int = 2, loads: tuple[float, ...] = (0.77,), workload: str = "fake"
-) -> tuple[Comparison, dict[str, list[RunResult]]]:
-    scenario = registry.scenario(workload)
-    plan = Plan(RunSpec(workload, "", 0, 0.0), policies, tuple(range(seeds)), loads)
-    comparison = compare(plan, scenario, experiment.run(plan, folder, jobs=1))
-    results = {
-        policy: [
-            storage.load_result(record)
-            for record in comparison.records
-            if record.spec.policy == policy and record.spec.load == comparison.focus
-        ]
-        for policy in policies
-    }
-    return comparison, results
 
 
 def embedded(page: Page) -> dict[str, Any]:
@@ -243,7 +222,12 @@ def answer(packed: str) -> Any:
 def test_the_file_carries_the_runs_of_one_load_and_seed_for_the_console_s_view(tmp_path: Path) -> None:
     comparison, results = made(tmp_path, "cotenant", "random", loads=SWEEP)
     frames = MachineFrames(
-        np.arange(2.0) * 3600, np.arange(3), np.full((2, 3, 6), 7, np.uint8), 9, np.arange(2), np.full(2, 0.5)
+        np.arange(2.0) * 3600,
+        np.arange(3),
+        np.arange(36, dtype=np.uint8).reshape(2, 3, 6),
+        9,
+        np.arange(2),
+        np.full(2, 0.5),
     )
     results["cotenant"] = [replace(each, machine_frames=frames) for each in results["cotenant"]]
     runs = embedded(Page(render(comparison, ORIGIN, results)))["runs"]
@@ -256,14 +240,16 @@ def test_the_file_carries_the_runs_of_one_load_and_seed_for_the_console_s_view(t
     machines = answer(runs["machines"]["cotenant"])
     assert machines["hours"] == [0.0, 1.0]
     assert machines["machines"] == 9
-    assert base64.b64decode(machines["cells"]) == bytes([7] * 36)
-    rows = runs["page"]["results"]["rows"]
+    cells = np.frombuffer(base64.b64decode(machines["cells"]), np.uint8).reshape(6, 3, 2)
+    assert np.array_equal(cells.transpose(2, 1, 0), frames.cells)
+    page = answer(runs["page"])
+    rows = page["results"]["rows"]
     assert {row["load"] for row in rows} == set(SWEEP)
     row = comparison.row("random", comparison.focus)
     assert row is not None
     shown = next(each for each in rows if (each["policy"], each["load"]) == ("random", comparison.focus))
     assert shown["violation"] == pytest.approx(row.get("violation").mean, rel=1e-5)
-    assert {each["name"] for each in runs["page"]["metrics"]} == set(comparison.measured)
+    assert {each["name"] for each in page["metrics"]} == set(comparison.measured)
 
 
 def test_runs_that_have_no_room_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,9 +277,9 @@ def test_the_first_minutes_do_not_set_the_scale(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_files() -> Iterator[None]:
-    """No file may grow beyond 128 KiB: writing the report fails as on a full disk."""
+    """No file may grow beyond 80 KiB: writing the report fails as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (128 << 10, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (80 << 10, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
@@ -315,7 +301,7 @@ def test_a_report_that_cannot_be_written_leaves_the_earlier_one(
     ]
     assert main([*arguments, "--seeds", "1"]) == 0
     earlier = (tmp_path / "report.html").read_bytes()
-    assert len(earlier) > 128 << 10
+    assert len(earlier) > 80 << 10
     capsys.readouterr()
     request.getfixturevalue("small_files")
     assert main([*arguments, "--seeds", "2"]) == 1

@@ -23,7 +23,7 @@ OURS, BOUND, SERVICE, BATCH = (
     "service",
     "batch",
 )  # names of colours, beside those of `rival` and `ablation`
-RIVALS, ABLATIONS = 12, 4
+RIVALS, ABLATIONS = 9, 4
 
 Tick: TypeAlias = tuple[float, str]
 

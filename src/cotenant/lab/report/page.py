@@ -20,7 +20,7 @@ from cotenant.lab.report.drawing import Drawing, percent
 from cotenant.lab.report.figures import Figure
 from cotenant.lab.report.findings import findings
 from cotenant.lab.report.palette import styles
-from cotenant.lab.report.runs import Carried, carried
+from cotenant.lab.report.runs import MOST_FRAMES, Carried, carried
 
 
 def write_report(path: Path, comparison: Comparison, origin: Provenance) -> None:
@@ -119,8 +119,8 @@ def _any_two(inside: Carried) -> str:
     """The console's view of the experiment, and what it has no room for."""
     runs = inside.runs
     words = (
-        f"<p>The console's view of this experiment. Curves and machines over time are those of load {percent(runs.load)}, seed {runs.seed}; "
-        "<code>cotenant console --results DIR</code> shows every run.</p>"
+        f"<p>The console's view of this experiment. Curves{' and machines over time' if inside.has_machines else ''} are those of load {percent(runs.load)}, "
+        f"seed {runs.seed}{f', at no more than {MOST_FRAMES} moments' if inside.has_machines else ''}; <code>cotenant console --results DIR</code> shows every run.</p>"
     )
     if inside.left_out:
         words += f"<p class=soft>Their curves and machines are left out of this file for its size: {escape(', '.join(inside.left_out))}.</p>"

@@ -1,7 +1,8 @@
 """The runs that a report carries, for the console's view of the experiment inside the file.
 
 Problem: curves and machines over time explain a difference between two policies, and a mailed file cannot ask a server; all runs of a comparison are larger than the rest of the page. Choice: the console's answers for the
-focus load and the first seed, deflated; ours first, then by rank, until `MOST_BYTES` are full. What is left out is said in the page. Limits: the tables of the view have every load, its curves and maps one run per policy.
+focus load and the first seed, deflated, of at most `MOST_FRAMES` moments; ours first, then by rank, until `MOST_BYTES` are full. What is left out is said in the page. Limits: the tables of the view have every load, its
+curves and maps one run per policy.
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from cotenant.lab.comparison import Comparison, to_object
-from cotenant.lab.contract import RunResult
-from cotenant.lab.report.views import EmbeddedPage, EmbeddedRuns, curve_view, frames_view, metric_views
+from cotenant.lab.contract import MachineFrames, RunResult
+from cotenant.lab.report.views import (
+    EmbeddedPage,
+    EmbeddedRuns,
+    MachineFramesView,
+    curve_view,
+    frames_view,
+    metric_views,
+)
 
 MOST_BYTES = 700_000  # of deflated curves and machines, in base64
+MOST_FRAMES = 48  # of the machines of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,7 @@ class Carried:
 
     runs: EmbeddedRuns
     left_out: tuple[str, ...]
+    has_machines: bool
 
 
 def carried(comparison: Comparison, results: Mapping[str, Sequence[RunResult]]) -> Carried:
@@ -42,7 +53,7 @@ def carried(comparison: Comparison, results: Mapping[str, Sequence[RunResult]]) 
         if run is None:
             continue
         drawn = _packed([curve_view(each) for each in run.series])
-        maps = None if run.machine_frames is None else _packed(frames_view(run.machine_frames))
+        maps = None if run.machine_frames is None else _packed(_by_column(run.machine_frames))
         size = len(drawn) + len(maps or "")
         if size > room:
             left_out.append(policy)
@@ -51,7 +62,22 @@ def carried(comparison: Comparison, results: Mapping[str, Sequence[RunResult]]) 
         curves[policy], machines[policy] = drawn, maps
     metrics = {name: metric for name, metric in comparison.metrics.items() if name in comparison.measured}
     page = EmbeddedPage(".", 0.0, metric_views(metrics), _results(comparison, seed))
-    return Carried(EmbeddedRuns(page, comparison.focus, seed, curves, machines), tuple(left_out))
+    runs = EmbeddedRuns(_packed(page), comparison.focus, seed, curves, machines)
+    return Carried(runs, tuple(left_out), any(machines.values()))
+
+
+def _by_column(frames: MachineFrames) -> MachineFramesView:
+    """The console's view of the machines at some of the moments, with its cells by column, machine and frame."""
+    step = -(-len(frames.time_s) // MOST_FRAMES) or 1
+    kept = MachineFrames(
+        frames.time_s[::step],
+        frames.machine,
+        frames.cells[::step],
+        frames.machines,
+        frames.violated[::step],
+        frames.used_cpu[::step],
+    )
+    return replace(frames_view(kept), cells=np.ascontiguousarray(kept.cells.transpose(2, 1, 0)).tobytes())
 
 
 def _results(comparison: Comparison, seed: int) -> dict[str, object]:

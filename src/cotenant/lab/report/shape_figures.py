@@ -33,6 +33,7 @@ from cotenant.lab.report.figures import (
     over,
 )
 
+MOST_POINTS = 320  # of a line over time
 _WIDE = 6.0  # curves whose means differ by more are drawn on a logarithmic axis
 _START = 0.03  # of a curve: its first minutes
 _PEAK = 1.3  # a value above the rest by more does not set the scale
@@ -126,7 +127,8 @@ def over_time(drawing: Drawing) -> list[Figure]:
                 continue
             x = runs[0].x
             y = np.mean([np.interp(x, run.x, run.y) for run in runs], axis=0)
-            lines.append(line(drawing, policy, rounded(x), list(rounded(y))))
+            step = -(-x.size // MOST_POINTS)
+            lines.append(line(drawing, policy, rounded(x[::step]), list(rounded(y[::step]))))
         if not lines:
             continue
         kept, y_axis, more = _fitted(lines, y_label)

@@ -65,9 +65,12 @@ class EmbeddedPage(msgspec.Struct, frozen=True):
 
 
 class EmbeddedRuns(msgspec.Struct, frozen=True):
-    """What the view inside the file answers from. By policy: deflated JSON in base64; None = the run records no machines over time."""
+    """What the view inside the file answers from: deflated JSON in base64, the page's and by policy.
 
-    page: EmbeddedPage
+    `machines`: the bytes of a view's cells are by column, machine and frame, which packs to half; None = the run records no machines over time.
+    """
+
+    page: str
     load: float
     seed: int
     curves: dict[str, str]

@@ -171,7 +171,7 @@ def _figure(name: str, title: str, outcomes: Sequence[DayOutcome]) -> Figure:
     end = max((sample.hours for each in outcomes for sample in each.samples), default=SETTLING_HOURS)
     chart = Chart(
         x=Axis(title="hour of the simulated day", low=0.0, high=max(end, SETTLING_HOURS)),
-        y=Axis(title="%", low=0.0, high=(counted or early or 1.0) * _HEADROOM),
+        y=Axis(title="", low=0.0, high=(counted or early or 1.0) * _HEADROOM, unit=" %"),
         lines=tuple(lines),
         spans=(Span(0.0, SETTLING_HOURS, "not counted"),),
         height=300,
