@@ -140,18 +140,18 @@ def test_values_are_read_with_the_pointer_and_with_arrow_keys(opened: Static) ->
     chart.focus()
     page.keyboard.press("ArrowRight")  # the first point of ours
     first = chart.get_attribute("aria-label")
-    assert "75 load: CPU requested" in first
+    assert "% of the cluster: 75" in first
     assert "cotenant: " in first
     assert page.locator(f"{LINES} .tip").is_visible()
     page.keyboard.press("ArrowRight")
-    assert "85 load" in chart.get_attribute("aria-label")
+    assert "cluster: 85" in chart.get_attribute("aria-label")
     page.keyboard.press("ArrowUp")
-    assert "85 load" in chart.get_attribute("aria-label")
+    assert "cluster: 85" in chart.get_attribute("aria-label")
     assert "cotenant" not in chart.get_attribute("aria-label")
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 16, box["y"] + box["height"] / 2)
-    page.wait_for_selector(f"{LINES} .tip:has-text('95 load')")
+    page.wait_for_selector(f"{LINES} .tip:has-text('cluster: 95')")
     page.focus("[data-figure=machines] canvas")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("[data-figure=machines] .reading:has-text('Machine')")

@@ -14,26 +14,16 @@ export interface Axis {
 
 const LEAST = 1e-12;
 
-function bent(axis: Axis, value: number): number {
+/** A value as it is spaced along its axis. */
+export function bent(axis: Axis, value: number): number {
   if (axis.scale === "log") return Math.log10(Math.max(value, LEAST));
   return axis.scale === "tail" ? -Math.log10(Math.max(1 - value / 100, 0.0005)) : value;
-}
-
-function straight(axis: Axis, value: number): number {
-  if (axis.scale === "log") return 10 ** value;
-  return axis.scale === "tail" ? 100 * (1 - 10 ** -value) : value;
 }
 
 /** Where a value lies between the ends of its axis: 0 to 1. */
 export function place(axis: Axis, value: number): number {
   const low = bent(axis, axis.low);
   return (bent(axis, value) - low) / (bent(axis, axis.high) - low || 1);
-}
-
-/** The value at a place of the axis. */
-export function valueAt(axis: Axis, share: number): number {
-  const low = bent(axis, axis.low);
-  return straight(axis, low + share * (bent(axis, axis.high) - low));
 }
 
 /** Three significant digits. */

@@ -4,8 +4,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useWidth } from "../parts";
-import { t } from "../words";
-import { type Axis, place, short, ticks, valueAt } from "./axis";
+import { type Axis, place, short, ticks } from "./axis";
 
 export interface Line {
   name: string;
@@ -33,21 +32,16 @@ interface Spot {
   k: number;
 }
 
-type Zoom = readonly [x: Axis, y: Axis];
 type Point = readonly [x: number, y: number];
 
 const [TOP, BOTTOM, RIGHT] = [8, 24, 14];
-const DRAG = 8; // pixels: less is a click
 const ROUND = 8; // pixels around the frame for marks that lie on its edge
 
-export function Chart({ label, lines, x: wholeX, y: wholeY, height, isUnited = false, below, above }: { label: string; lines: readonly Line[]; x: Axis; y: Axis; height: number; isUnited?: boolean; below?: (frame: Frame) => ComponentChildren; above?: (frame: Frame) => ComponentChildren }) {
+export function Chart({ label, lines, x, y, height, isUnited = false, below, above }: { label: string; lines: readonly Line[]; x: Axis; y: Axis; height: number; isUnited?: boolean; below?: (frame: Frame) => ComponentChildren; above?: (frame: Frame) => ComponentChildren }) {
   const box = useRef<HTMLDivElement>(null);
   const tip = useRef<HTMLDivElement>(null);
   const full = useWidth(box);
   const [spot, setSpot] = useState<Spot | null>(null);
-  const [zoom, setZoom] = useState<Zoom | null>(null);
-  const [drag, setDrag] = useState<readonly [from: Point, to: Point] | null>(null);
-  const [x, y] = zoom ?? [wholeX, wholeY];
   const tall = height - TOP - BOTTOM;
   const yTicks = ticks(y, tall, 24);
   const left = 12 + 7 * Math.max(1, ...yTicks.map(([, text]) => text.length + (y.unit ?? "").length));
@@ -71,27 +65,14 @@ export function Chart({ label, lines, x: wholeX, y: wholeY, height, isUnited = f
     return found;
   };
 
-  const inside = (event: PointerEvent): Point => {
-    const edge = box.current!.getBoundingClientRect();
-    return [Math.max(0, Math.min(wide, event.clientX - edge.left - left)), Math.max(0, Math.min(tall, event.clientY - edge.top - TOP))];
-  };
   const move = (event: PointerEvent): void => {
-    if (drag) setDrag([drag[0], inside(event)]);
-    setSpot(nearest(inside(event)));
-  };
-  const release = (): void => {
-    if (drag) {
-      const [[x0, y0], [x1, y1]] = drag;
-      const cut = (axis: Axis, from: number, to: number): Axis => Math.abs(from - to) < DRAG / 200 ? axis : { ...axis, low: valueAt(axis, Math.min(from, to)), high: valueAt(axis, Math.max(from, to)) };
-      if (Math.hypot(x1 - x0, y1 - y0) >= DRAG) setZoom([cut(x, x0 / wide, x1 / wide), cut(y, 1 - y0 / tall, 1 - y1 / tall)]);
-    }
-    setDrag(null);
+    const edge = box.current!.getBoundingClientRect();
+    setSpot(nearest([event.clientX - edge.left - left, event.clientY - edge.top - TOP]));
   };
   const step = (event: KeyboardEvent): void => {
     const [along, across] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-Infinity, 0], End: [Infinity, 0] }[event.key] ?? [0, 0];
-    if (event.key === "Escape" && zoom) setZoom(null);
-    else if (!along && !across) return;
-    else if (!spot) setSpot({ line: lines.length - 1, k: 0 });
+    if (!along && !across) return;
+    if (!spot) setSpot({ line: lines.length - 1, k: 0 });
     else {
       const line = (spot.line + across + lines.length) % lines.length;
       const points = lines[line]!.x;
@@ -108,7 +89,7 @@ export function Chart({ label, lines, x: wholeX, y: wholeY, height, isUnited = f
   const words = (line: Line, k: number): string => [line.notes?.[k], line.y[k] === null || line.y[k] === undefined ? "–" : value(y, line.y[k]!)].filter(Boolean).join(", ");
   const near = (line: Line): number => line.x.reduce((best, each, k) => (Math.abs(each - lines[spot!.line]!.x[spot!.k]!) < Math.abs(line.x[best]! - lines[spot!.line]!.x[spot!.k]!) ? k : best), 0);
   const said = spot && lines[spot.line] ? [
-    `${value(x, lines[spot.line]!.x[spot.k]!)} ${x.title}`,
+    `${x.title}: ${value(x, lines[spot.line]!.x[spot.k]!)}`,
     ...(isUnited ? lines.map((line) => `${line.name}: ${words(line, near(line))}`) : [`${lines[spot.line]!.name}: ${words(lines[spot.line]!, spot.k)}`]),
   ] : [];
 
@@ -137,11 +118,10 @@ export function Chart({ label, lines, x: wholeX, y: wholeY, height, isUnited = f
 
   return (
     <div class="chart">
-      <p class="between soft"><span>{y.title}</span>{zoom && <button type="button" class="plain link" onClick={() => setZoom(null)}>{t("chart.whole")}</button>}</p>
+      <p class="soft y-title">{y.title}</p>
       <div class="plot" ref={box}>
       {full > 0 && (
-        <svg width={full} height={height} role="img" tabIndex={0} aria-label={[label, ...said].join(". ")} onKeyDown={step} onBlur={() => setSpot(null)} onDblClick={() => setZoom(null)}
-          onPointerDown={(event) => event.pointerType === "mouse" && event.button === 0 && setDrag([inside(event), inside(event)])} onPointerMove={move} onPointerUp={release} onPointerLeave={() => { setSpot(null); setDrag(null); }}>
+        <svg width={full} height={height} role="img" tabIndex={0} aria-label={[label, ...said].join(". ")} onKeyDown={step} onBlur={() => setSpot(null)} onPointerMove={move} onPointerLeave={() => setSpot(null)}>
           <g transform={`translate(${left} ${TOP})`}>
             {yTicks.map(([at, text]) => <g key={text} transform={`translate(0 ${frame.y(at).toFixed(1)})`}><line class="grid" x2={wide} /><text class="y" x="-6" y="4">{text}{y.unit}</text></g>)}
             {xTicks.map(([at, text]) => <g key={text} transform={`translate(${frame.x(at).toFixed(1)} ${tall})`}><line class="grid" y2="4" /><text y="17">{text}{x.unit}</text></g>)}
@@ -154,7 +134,6 @@ export function Chart({ label, lines, x: wholeX, y: wholeY, height, isUnited = f
             {above && <svg x={-ROUND} y={-ROUND} width={wide + 2 * ROUND} height={tall + 2 * ROUND}><g transform={`translate(${ROUND} ${ROUND})`}>{above(frame)}</g></svg>}
             {shown && isUnited && <line class="at" x1={shown[0]} x2={shown[0]} y2={tall} />}
             {shown && shown[1] >= 0 && shown[1] <= tall && <circle class="at" cx={shown[0]} cy={shown[1]} r="5" style={{ stroke: lines[spot!.line]!.colour }} />}
-            {drag && <rect class="drag" x={Math.min(drag[0][0], drag[1][0])} y={Math.min(drag[0][1], drag[1][1])} width={Math.abs(drag[0][0] - drag[1][0])} height={Math.abs(drag[0][1] - drag[1][1])} />}
           </g>
         </svg>
       )}

@@ -190,7 +190,8 @@ def _fitted(lines: Sequence[Line], title: str) -> tuple[list[Line], Axis, str]:
         ]
         words = f" The axis is logarithmic; values below {foot:.1g} are left out."
         return cut, logarithmic(title, foot * 0.9, top * 1.2), words
-    high = min(usual * _HIGHER, _after_the_start(lines)) if top > _WIDE * usual else _after_the_start(lines)
+    later = _after_the_start(lines)
+    high = usual * _HIGHER if later > _WIDE * usual else later
     if top > _PEAK * high > 0:
         words = f" The axis ends at {high:.3g}: the highest value, {top:,.4g}, is that of a short peak."
         return list(lines), Axis(title=title, low=min(0.0, float(values.min())), high=high), words
