@@ -59,6 +59,7 @@ def main() -> None:
                     if REPORT.exists():
                         page.goto(REPORT.as_uri())
                         page.wait_for_selector("[data-figure] svg", timeout=60_000)
+                        page.evaluate("document.querySelector('#load, #shape').scrollIntoView()")
                         _take(page, DOCS / "report.webp")
                     else:
                         print(

@@ -26,7 +26,7 @@ export function Intervals({ rows, axis, limit, isTicked = false }: { rows: reado
           {k ? <span /> : <span class="shift-name">{row.name}</span>}
           <span class="shift-track" aria-hidden="true">
             {limit !== undefined && limit !== null && <i class="limit" style={{ left: `${at(limit)}%` }} />}
-            {low !== null && high !== null && <i class="whisker" style={{ left: `${at(low)}%`, width: `${at(high) - at(low)}%` }} />}
+            {low !== null && high !== null && <i class="whisker" style={{ left: `${at(low)}%`, width: `${at(high) - at(low)}%`, borderWidth: `0 ${high > axis.high ? 0 : 2}px 0 ${low < axis.low ? 0 : 2}px` }} />}
             {value !== null && <b style={{ left: `${at(value)}%` }} />}
           </span>
           <span class="number">{shown}</span>
