@@ -46,7 +46,7 @@ export function Chart({ label, lines, x, y, height, isUnited = false, below, abo
   const yTicks = ticks(y, tall, 24);
   const left = 12 + 7 * Math.max(1, ...yTicks.map(([, text]) => text.length + (y.unit ?? "").length));
   const wide = Math.max(40, full - left - RIGHT);
-  const xTicks = ticks(x, wide, 14 + 7 * Math.max(3, ...ticks(x, wide, 60).map(([, text]) => text.length)));
+  const xTicks = ticks(x, wide, 56);
   const frame: Frame = { width: wide, height: tall, x: (value) => place(x, value) * wide, y: (value) => tall - place(y, value) * tall };
   const at = (where: Spot | null): Point | null => {
     const line = where && lines[where.line];
@@ -123,8 +123,8 @@ export function Chart({ label, lines, x, y, height, isUnited = false, below, abo
       {full > 0 && (
         <svg width={full} height={height} role="img" tabIndex={0} aria-label={[label, ...said].join(". ")} onKeyDown={step} onBlur={() => setSpot(null)} onPointerMove={move} onPointerLeave={() => setSpot(null)}>
           <g transform={`translate(${left} ${TOP})`}>
-            {yTicks.map(([at, text]) => <g key={text} transform={`translate(0 ${frame.y(at).toFixed(1)})`}><line class="grid" x2={wide} /><text class="y" x="-6" y="4">{text}{y.unit}</text></g>)}
-            {xTicks.map(([at, text]) => <g key={text} transform={`translate(${frame.x(at).toFixed(1)} ${tall})`}><line class="grid" y2="4" /><text y="17">{text}{x.unit}</text></g>)}
+            {yTicks.map(([at, text]) => <g key={at} transform={`translate(0 ${frame.y(at).toFixed(1)})`}><line class="grid" x2={wide} /><text class="y" x="-6" y="4">{text}{y.unit}</text></g>)}
+            {xTicks.map(([at, text]) => <g key={at} transform={`translate(${frame.x(at).toFixed(1)} ${tall})`}><line class="grid" y2="4" /><text y="17">{text}{x.unit}</text></g>)}
             <line class="base" y1={tall} y2={tall} x2={wide} />
             <svg width={wide} height={tall}>
               {below?.(frame)}

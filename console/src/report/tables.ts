@@ -31,7 +31,7 @@ export function enliven(colours: Record<string, string>): void {
     });
   }
   for (const button of document.querySelectorAll<HTMLButtonElement>("[data-copy]")) {
-    button.hidden = false;
+    button.hidden = !navigator.clipboard;
     button.addEventListener("click", () => {
       void navigator.clipboard.writeText(button.previousElementSibling!.textContent ?? "").then(() => {
         button.textContent = "copied";

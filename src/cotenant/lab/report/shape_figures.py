@@ -169,6 +169,10 @@ def _whole(title: str, lines: Sequence[Line]) -> Axis:
     return Axis(title=title, low=min(every), high=max(every) if max(every) > min(every) else min(every) + 1)
 
 
+def _peak(top: float) -> str:
+    return f"the highest value, {top:,.4g}, is that of a short peak."
+
+
 def _after_the_start(lines: Sequence[Line]) -> float:
     """The end of an axis for what comes after the first minutes, in which all services are placed at once."""
     first, last = min(each.x[0] for each in lines), max(each.x[-1] for each in lines)
@@ -182,6 +186,7 @@ def _fitted(lines: Sequence[Line], title: str) -> tuple[list[Line], Axis, str]:
     values = np.array([y for each in lines for y in each.y], dtype=np.float64)
     levels = [float(np.mean([y for y in each.y if y is not None])) for each in lines]
     usual, top = float(np.quantile(values, 0.995)), float(values.max())
+    later = _after_the_start(lines)
     if max(levels) > _WIDE * min(levels) > 0:
         foot = min(levels) / _WIDE
         cut = [
@@ -189,10 +194,11 @@ def _fitted(lines: Sequence[Line], title: str) -> tuple[list[Line], Axis, str]:
             for each in lines
         ]
         words = f" The axis is logarithmic; values below {foot:.1g} are left out."
+        if top > _PEAK * later > 2 * foot:
+            return cut, logarithmic(title, foot * 0.9, later), f"{words} It ends at {later:.3g}; {_peak(top)}"
         return cut, logarithmic(title, foot * 0.9, top * 1.2), words
-    later = _after_the_start(lines)
     high = usual * _HIGHER if later > _WIDE * usual else later
     if top > _PEAK * high > 0:
-        words = f" The axis ends at {high:.3g}: the highest value, {top:,.4g}, is that of a short peak."
+        words = f" The axis ends at {high:.3g}; {_peak(top)}"
         return list(lines), Axis(title=title, low=min(0.0, float(values.min())), high=high), words
     return list(lines), over(title, [*values.tolist(), 0.0], from_zero=True), ""
