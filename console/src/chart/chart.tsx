@@ -35,6 +35,7 @@ interface Spot {
 type Point = readonly [x: number, y: number];
 
 const [TOP, BOTTOM, RIGHT] = [8, 24, 14];
+const FAR = 12; // pixels: a value farther away is not that of the same place
 const ROUND = 8; // pixels around the frame for marks that lie on its edge
 
 export function Chart({ label, lines, x, y, height, isUnited = false, below, above }: { label: string; lines: readonly Line[]; x: Axis; y: Axis; height: number; isUnited?: boolean; below?: (frame: Frame) => ComponentChildren; above?: (frame: Frame) => ComponentChildren }) {
@@ -87,10 +88,14 @@ export function Chart({ label, lines, x, y, height, isUnited = false, below, abo
   const shown = at(spot);
   const value = (axis: Axis, of: number): string => `${short(of)}${axis.unit ?? ""}`;
   const words = (line: Line, k: number): string => [line.notes?.[k], line.y[k] === null || line.y[k] === undefined ? "–" : value(y, line.y[k]!)].filter(Boolean).join(", ");
-  const near = (line: Line): number => line.x.reduce((best, each, k) => (Math.abs(each - lines[spot!.line]!.x[spot!.k]!) < Math.abs(line.x[best]! - lines[spot!.line]!.x[spot!.k]!) ? k : best), 0);
+  const here = spot && lines[spot.line] ? lines[spot.line]!.x[spot.k]! : 0;
+  const beside = (line: Line): string => {
+    const k = line.x.reduce((best, each, i) => (Math.abs(each - here) < Math.abs(line.x[best]! - here) ? i : best), 0);
+    return Math.abs(frame.x(line.x[k]!) - frame.x(here)) > FAR ? "–" : words(line, k); // a line may end before the others
+  };
   const said = spot && lines[spot.line] ? [
-    `${x.title}: ${value(x, lines[spot.line]!.x[spot.k]!)}`,
-    ...(isUnited ? lines.map((line) => `${line.name}: ${words(line, near(line))}`) : [`${lines[spot.line]!.name}: ${words(lines[spot.line]!, spot.k)}`]),
+    `${x.title}: ${value(x, here)}`,
+    ...(isUnited ? lines.map((line) => `${line.name}: ${beside(line)}`) : [`${lines[spot.line]!.name}: ${words(lines[spot.line]!, spot.k)}`]),
   ] : [];
 
   useLayoutEffect(() => {

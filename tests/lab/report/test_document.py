@@ -1,9 +1,12 @@
 """The document that the project's pages share: the console's style and script, a policy that allows nothing else, and tables that a narrow screen can show."""
 
 import base64
+import gzip
 import hashlib
 import re
 from importlib.resources import files
+
+import pytest
 
 from cotenant.lab.report.document import Heading, Section, document, drawn
 from cotenant.lab.report.figures import Axis, Chart, Figure, Line
@@ -63,6 +66,11 @@ def test_the_script_says_whose_works_it_contains_and_asks_nobody() -> None:
     assert "Permission is hereby granted" in script
     assert "dagre" not in script  # which it does not contain
     assert not re.search(r"</script|\bfetch\(|XMLHttpRequest|EventSource|WebSocket|\beval\(", script)
+
+
+@pytest.mark.slow
+def test_what_every_page_carries_is_small() -> None:
+    assert sum(len(gzip.compress(built(name).encode(), 9)) for name in ("report.js", "report.css")) <= 32 << 10
 
 
 def test_names_are_inert_in_data_figures_and_tables() -> None:
