@@ -91,8 +91,8 @@ function Knobs({ rows }: { rows: KnobRow[] }) {
               <th scope="row">{row.knob}<div class="soft path">{row.pod ? <a href={to("pods", { pod: row.pod })}>{row.pod}</a> : `/${row.group}`}</div></th>
               <td><b>{row.value}</b>{row.before && <div class="soft">{t("knob.before", { value: row.before })}</div>}{row.stands !== null && row.stands !== row.value && <div class="burning">{t("knob.stands", { value: row.stands })}</div>}</td>
               <td>{row.policy || row.rule}<div class={row.state === "held" ? "soft" : "burning"}>{named("lease", row.state)}</div></td>
-              <td>{row.why}{row.detail && <div class="burning">{row.detail}</div>}{row.lost.map(([policy, value]) => <div class="soft" key={policy}>{t("knob.lost", { policy, value })}</div>)}</td>
-              <td>{row.until === null ? <span class="soft">{t("knob.no-lease")}</span> : <>{clock(row.until)}{row.taken !== null && <div class="soft">{t("knob.since", { at: when(row.taken) })}</div>}</>}{row.lifts && <div class="soft">{row.lifts}</div>}</td>
+              <td>{row.why}{row.detail && <div class="burning">{row.detail}</div>}{row.lost.map(([policy, value]) => <div class="soft" key={policy}>{t("knob.lost", { policy, value })}</div>)}{row.lifts && <div class="soft">{t("knob.lifts", { when: row.lifts })}</div>}</td>
+              <td>{row.until === null ? <span class="soft">{t("knob.no-lease")}</span> : <>{clock(row.until)}{row.taken !== null && <div class="soft">{t("knob.since", { at: when(row.taken) })}</div>}</>}</td>
             </tr>
           ))}
         </tbody>
