@@ -36,22 +36,22 @@ from cotenant.model.cluster.node import Node
 from cotenant.services.console.access import OneTimeToken, ProxyLogin, Reviewer, Sessions
 from cotenant.services.console.agents import Agents
 from cotenant.services.console.app import Application
-from cotenant.services.console.credit import Credit
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.history import History
-from cotenant.services.console.latencies import Latencies
 from cotenant.services.console.live import Live
-from cotenant.services.console.measurements import Measurements
-from cotenant.services.console.moves import Moves
-from cotenant.services.console.node_agent import NodeAgents
-from cotenant.services.console.numa import numa_words
-from cotenant.services.console.profiles import Profiles
 from cotenant.services.console.questions import Questions, Section
-from cotenant.services.console.results import Results
 from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES, Sources
-from cotenant.services.console.timeline import Timelines
 from cotenant.services.console.upstream import Upstream
-from cotenant.services.console.zones import Zones
+from cotenant.services.console.views.credit import Credit
+from cotenant.services.console.views.latencies import Latencies
+from cotenant.services.console.views.measurements import Measurements
+from cotenant.services.console.views.moves import Moves
+from cotenant.services.console.views.node_agent import NodeAgents
+from cotenant.services.console.views.numa import numa_words
+from cotenant.services.console.views.profiles import Profiles
+from cotenant.services.console.views.results import Results
+from cotenant.services.console.views.timeline import Timelines
+from cotenant.services.console.views.zones import Zones
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.running import TaskSet

@@ -21,12 +21,12 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
 from cotenant.services.console.agents import Agents, check_pattern
 from cotenant.services.console.fleet import Fleet, pod_row
-from cotenant.services.console.latencies import KEPT, MOST_PODS, SLOT_S, Latencies
-from cotenant.services.console.moves import Moves
-from cotenant.services.console.node_agent import NodeAgents
 from cotenant.services.console.sources import AGENT
-from cotenant.services.console.timeline import Timelines
 from cotenant.services.console.upstream import Unanswered, Upstream
+from cotenant.services.console.views.latencies import KEPT, MOST_PODS, SLOT_S, Latencies
+from cotenant.services.console.views.moves import Moves
+from cotenant.services.console.views.node_agent import NodeAgents
+from cotenant.services.console.views.timeline import Timelines
 from cotenant.services.traces.story_board import StoryRow
 
 from .test_fleet import node, pod

@@ -24,10 +24,10 @@ from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.services.console.encoding import NUMA, _numa
 from cotenant.services.console.fleet import UNKNOWN, Fleet, pod_row
-from cotenant.services.console.measurements import FRESH_S, Measurements
-from cotenant.services.console.numa import numa_words
 from cotenant.services.console.sources import USE, Sources
 from cotenant.services.console.upstream import Upstream
+from cotenant.services.console.views.measurements import FRESH_S, Measurements
+from cotenant.services.console.views.numa import numa_words
 
 SIZE = Amounts.of({"cpu": 4000, "memory": 8 << 30})
 

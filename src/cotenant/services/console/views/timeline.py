@@ -20,10 +20,10 @@ import msgspec
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.services.console.agents import Agents, read_answer
 from cotenant.services.console.fleet import Fleet
-from cotenant.services.console.latencies import Latencies
-from cotenant.services.console.moves import Move, Moves
 from cotenant.services.console.sources import TRACES
 from cotenant.services.console.upstream import Unanswered, Upstream
+from cotenant.services.console.views.latencies import Latencies
+from cotenant.services.console.views.moves import Move, Moves
 
 MOST_NODES = 16
 KEPT_S = 3.0

@@ -16,10 +16,10 @@ from cotenant.model.cluster.workload_profile import Axis
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
 from cotenant.services.console.fleet import Fleet, pod_row
-from cotenant.services.console.moves import STATES, MoveList, Moves
-from cotenant.services.console.profiles import Profiles
+from cotenant.services.console.views.moves import STATES, MoveList, Moves
+from cotenant.services.console.views.profiles import Profiles
 
-from .test_fleet import pod
+from ..test_fleet import pod
 
 
 def moves(*jobs: dict[str, Any], fleet: Fleet | None = None) -> Moves:

@@ -14,7 +14,7 @@ from tests.fakes.processes.console_objects import lab_folder
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.lab.report.views import MOST_POINTS
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.services.console.results import Results
+from cotenant.services.console.views.results import Results
 
 ODD = "a/../b <i>"
 

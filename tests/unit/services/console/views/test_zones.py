@@ -11,7 +11,7 @@ from tests.fakes.processes.console_objects import control_zone
 
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
-from cotenant.services.console.zones import Zones
+from cotenant.services.console.views.zones import Zones
 
 SPEC = {
     "applications": [{"namespace": "shop", "labels": {"app": "web"}}, {"namespace": "jobs"}],
