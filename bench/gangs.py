@@ -2,12 +2,13 @@
 
 For each number of members: `plain_us` a pod decided alone, in one decision over as many pods; `accepted_ms` and `refused_ms` a decision over one gang that
 fits, and over one that lacks room for its last member (with a reason reported for every member); of those, `place_ms` the one run that places all members, and `undo_ms`
-its rollback. Medians of CPU time of one core; nodes are large enough, demand is synthetic.
+its rollback. `--beside`: so many gangs of two run on further nodes meanwhile. Medians of CPU time of one core; nodes are large enough, demand is synthetic.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from statistics import median
 from time import process_time
 from typing import Any
@@ -21,7 +22,7 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
-from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.gang import GangNotes
 from cotenant.model.resources import Amounts
@@ -45,6 +46,14 @@ def pods(name: str, count: int, notes: GangNotes | None) -> list[ObservedPod]:
         ObservedPod(Pod(f"{name}-{i}", requests=size), f"{name}-{i}", SCHEDULER, 0.0, demands=Demands(gang=notes))
         for i in range(count)
     ]
+
+
+def run_beside(c: Cluster, gangs: int) -> None:
+    """So many gangs of two, each on a node of its own, which they fill."""
+    for i in range(gangs):
+        c.node_seen(Node(f"b{i}", Amounts.of({"cpu": 2000, "memory": 64 << 30}), Labels.of({HOSTNAME: f"b{i}"})))
+        for each in pods(f"b{i}", 2, GangNotes(name=f"b{i}", min_available=2)):
+            c.pod_seen(replace(each, node=f"b{i}", phase=Phase.RUNNING), 0.0)
 
 
 def decision_s(c: Cluster, given: list[ObservedPod], now_s: float, bound: int) -> float:
@@ -81,9 +90,11 @@ def transaction_s(c: Cluster, given: list[ObservedPod]) -> tuple[float, float]:
     return middle - begin, end - middle
 
 
-def a_row(nodes: int, members: int, repeats: int) -> dict[str, Any]:
+def a_row(nodes: int, members: int, beside: int, repeats: int) -> dict[str, Any]:
     notes = GangNotes(name="g", min_available=members)
     fits, lacks = cluster(nodes, members), cluster(nodes, members - 1)
+    for each in (fits, lacks):
+        run_beside(each, beside)
     now = iter(range(0, 10**9, 1000))
     plain, accepted, refused, place, undo = [], [], [], [], []
     for i in range(repeats + 2):
@@ -96,6 +107,7 @@ def a_row(nodes: int, members: int, repeats: int) -> dict[str, Any]:
     return {
         "nodes": nodes,
         "members": members,
+        "beside": beside,
         "plain_us": round(1e6 * median(plain[2:]) / members, 1),
         "gang_us": round(1e6 * median(accepted[2:]) / members, 1),
         "accepted_ms": round(1e3 * median(accepted[2:]), 2),
@@ -109,11 +121,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.gangs", description=__doc__)
     parser.add_argument("--nodes", type=int, action="append", help="may be given several times (default 1000, 10000)")
     parser.add_argument("--members", type=int, action="append", help="may be given several times (default 8, 64, 512)")
+    parser.add_argument("--beside", type=int, default=0, help="gangs that run meanwhile (default 0)")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args()
     rows = [
-        a_row(nodes, members, given.repeats)
+        a_row(nodes, members, given.beside, given.repeats)
         for nodes in given.nodes or (1000, 10_000)
         for members in given.members or (8, 64, 512)
     ]

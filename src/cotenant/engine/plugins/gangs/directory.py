@@ -169,8 +169,8 @@ class GangDirectory(GangMembership):
         return next(queued, None)
 
     def holding(self) -> tuple[Gang, ...]:
-        """Gangs whose members hold nodes, or that yield to another gang."""
-        return tuple(gang for gang in self._gangs.values() if gang.holding or gang.yields_to)
+        """Gangs whose members hold nodes, or that yield to another gang, in the order in which they began to."""
+        return tuple(self._watched.values())
 
     def with_placed(self) -> tuple[Gang, ...]:
         """Gangs with members that are placed."""
@@ -192,11 +192,14 @@ class GangDirectory(GangMembership):
     def start_yielding(self, gang: Gang, to: str, until_s: float) -> None:
         """It lets another gang go first; its members wait before the gate."""
         gang.yields_to, gang.yields_until_s = to, until_s
+        self._watched[gang.key] = gang
         self._counts_changed(gang)
 
     def stop_yielding(self, gang: Gang) -> None:
         """Its members may enter the queue again."""
         gang.yields_to, gang.yields_until_s = "", inf
+        if not gang.holding:
+            self._watched.pop(gang.key, None)
         self._counts_changed(gang)
 
     def note(self, keys: Iterable[str], why: str) -> None:
@@ -243,6 +246,8 @@ class GangDirectory(GangMembership):
         found = {uid: gang.key for uid, gang in self._of.items()}
         if found != {uid: key for uid, key in expected.items() if key}:
             raise Permanent("gangs and pods disagree about members")
+        if set(self._watched) != {key for key, gang in self._gangs.items() if gang.holding or gang.yields_to}:
+            raise Permanent("the gangs that hold nodes or yield are not those that are looked at each round")
         for gang in self._gangs.values():
             placed = {uid for uid, entry in gang.members.items() if entry.node and entry.state is not State.WAITING}
             holding = {uid for uid, entry in gang.members.items() if entry.node and entry.state is State.WAITING}

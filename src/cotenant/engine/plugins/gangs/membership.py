@@ -40,6 +40,9 @@ class GangMembership(Plugin):
     def _start_empty(self) -> None:
         self._gangs: dict[str, Gang] = {}
         self._of: dict[str, Gang] = {}  # uid -> its gang
+        self._watched: dict[
+            str, Gang
+        ] = {}  # those whose members hold nodes, or that yield to another: every round asks for them
         self._links: dict[str, tuple[str, ...]] = {}  # gangs that name others
         self._with_min_resources: set[str] = set()
         self._bundles: dict[str, tuple[str, ...]] = {}
@@ -141,6 +144,7 @@ class GangMembership(Plugin):
         if entry.state is State.WAITING:
             gang.holding[entry.seen.uid] = entry
             gang.held_since_s = min(gang.held_since_s, entry.since_s)
+            self._watched[gang.key] = gang
         else:
             gang.placed.add(entry.seen.uid)
         self._counts_changed(gang)
@@ -208,6 +212,7 @@ class GangMembership(Plugin):
         if gang.members or gang.ended or gang.group is not None:
             return
         self._gangs.pop(gang.key, None)
+        self._watched.pop(gang.key, None)
         self._links.pop(gang.key, None)
         self._with_min_resources.discard(gang.key)
         self._once.discard(gang.key)
@@ -312,6 +317,8 @@ class GangMembership(Plugin):
     def _stop_holding(self, gang: Gang, uid: str) -> None:
         if gang.holding.pop(uid, None) is not None and not gang.holding:
             gang.held_since_s = inf
+            if not gang.yields_to:
+                self._watched.pop(gang.key, None)
 
 
 def _asks(group: PodGroup) -> tuple[object, ...]:

@@ -236,3 +236,54 @@ def test_a_gang_of_which_a_part_is_of_a_quota_that_cannot_hold_it_takes_nothing_
     world.create(*(replace(quota_pod(f"g{i}", 2, "b"), demands=notes) for i in range(2)))
     world.create(replace(quota_pod("g2", 2, "tiny"), demands=notes))
     assert _taken_back(world) == 0
+
+
+class Unread(dict[str, object]):
+    """Gangs that nobody may go through."""
+
+    def values(self) -> object:  # type: ignore[override]
+        raise AssertionError("every gang is looked at")
+
+    items = __iter__ = values  # type: ignore[assignment]
+
+
+def test_a_decision_does_not_look_at_gangs_that_neither_hold_nodes_nor_yield(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = cluster(4)
+    see(c, *members("runs", 2), *members("holds", 2, 3, mode=Mode.NON_STRICT))
+    assert set(binds(settle(c, 0.0))) == {"runs-0", "runs-1"}
+    see(c, pod("holds-2", "holds", 3, mode=Mode.NON_STRICT), now_s=1.0)
+    settle(c, 1.0)
+    gangs = c.plugins.gangs
+    assert [gang.key for gang in gangs.holding()] == ["default/holds"]
+    monkeypatch.setattr(gangs, "_gangs", Unread(gangs._gangs))
+    c.node_seen(node("more"))
+    c.node_seen(node("other"))
+    see(c, pod("alone"), now_s=2.0)
+    out = [each for _ in range(5) for each in c.decide(20.0)]
+    assert {"holds-0", "holds-1", "holds-2"} <= set(binds(out))
+    assert not gangs.holding()
+
+
+def test_a_gang_that_yields_is_looked_at_until_it_need_not_or_is_gone() -> None:
+    c = cluster(2)
+    a = members("a", 3, mode=Mode.NON_STRICT)
+    see(c, *a, *members("b", 2))
+    settle(c, 0.0)
+    gangs = c.plugins.gangs
+    holds, waits = gangs.get("default/a"), gangs.get("default/b")
+    assert holds is not None
+    assert waits is not None
+    assert gangs.holding() == (holds,)
+    gangs.start_yielding(waits, "default/a", 50.0)
+    assert gangs.holding() == (holds, waits)
+    gangs.stop_yielding(waits)
+    assert gangs.holding() == (holds,)
+    gangs.start_yielding(holds, "default/b", 50.0)
+    gangs.stop_yielding(holds)
+    assert gangs.holding() == (holds,)
+    gangs.start_yielding(holds, "default/b", 50.0)
+    for each in a:
+        assert gangs.holding() == (holds,)
+        c.pod_gone(each.uid, 1.0)
+        c.validate()
+    assert not gangs.holding()
