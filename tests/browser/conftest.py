@@ -278,6 +278,7 @@ class Tab:
         self.page.wait_for_selector("[data-map]")
 
     problems: list[str]
+    asks_in_vain = False  # the test opens what is not there: refused questions, which Chromium reports whenever they come, are no problem
 
     def open(self, view: str) -> Any:
         """Open a view by its address."""
@@ -321,4 +322,6 @@ def tab(chromium: Any, world: ConsoleWorld, session: Any) -> Iterator[Tab]:
     if folder := os.environ.get("CONSOLE_SHOTS"):
         opened.page.screenshot(path=f"{folder}/{os.environ['PYTEST_CURRENT_TEST'].split('::')[-1].split(' ')[0]}.png")
     opened.context.close()
+    if opened.asks_in_vain:
+        problems = [each for each in problems if "Failed to load resource" not in each]
     assert problems == []
