@@ -13,6 +13,7 @@ Limits: text itself is not compared; a change of less than about 25 squares of 2
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,17 @@ def differences(seen: Grid, kept: Grid) -> tuple[float, float]:
     ours, theirs = seen[:, :, 3] > INKED, kept[:, :, 3] > INKED
     lonely = (ours & ~_neighbours(theirs).any(0)) | (theirs & ~_neighbours(ours).any(0))
     return float(1.0 - is_near.all(axis=2).mean()), float(lonely.sum() / max(1, (ours | theirs).sum()))
+
+
+def faults(page: Any, blank: Any, name: str, seen: Grid) -> list[str]:
+    """What is wrong with a picture of `page`: it differs from its golden image, or boxes overlap. `CONSOLE_GOLDEN=write` makes it the golden image."""
+    if os.environ.get("CONSOLE_GOLDEN") == "write":
+        keep(blank, name, seen)
+    colour, ink = differences(seen, golden(blank, name))
+    found = []
+    if colour > ALLOWED_COLOUR or ink > ALLOWED_INK:
+        found.append(f"{colour:.0%} of the squares in colour, {ink:.0%} in ink unlike tests/browser/golden/{name}.png")
+    return found + overlaps(page)
 
 
 def _neighbours(grid: NDArray[Any]) -> NDArray[Any]:

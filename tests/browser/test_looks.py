@@ -6,7 +6,6 @@ axe-core comes with axe-playwright-python (the script only; `evaluate` runs it t
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -127,15 +126,8 @@ def test_views_look_as_they_did(tab: Tab, blank: Any) -> None:
         styled(page)
         name = f"{view.partition('?')[0]}-{size['width']}-{scheme}"
         seen = picture(tab, blank)
-        if os.environ.get("CONSOLE_GOLDEN") == "write":
-            looks.keep(blank, name, seen)
-        colour, ink = looks.differences(seen, looks.golden(blank, name))
-        if colour > looks.ALLOWED_COLOUR or ink > looks.ALLOWED_INK:
-            wrong[name] = [
-                f"{colour:.0%} of the squares in colour, {ink:.0%} in ink unlike tests/browser/golden/{name}.png"
-            ]
-        if lines := looks.overlaps(page):
-            wrong.setdefault(name, []).extend(lines)
+        if lines := looks.faults(page, blank, name, seen):
+            wrong[name] = lines
     assert wrong == {}
 
 

@@ -271,15 +271,8 @@ def test_the_report_looks_as_it_did(chromium: Any, report: Path) -> None:
         blank = static.context.new_page()
         name = f"report-{size['width']}-{scheme}"
         seen = looks.read(blank, page.screenshot())
-        if os.environ.get("CONSOLE_GOLDEN") == "write":
-            looks.keep(blank, name, seen)
-        colour, ink = looks.differences(seen, looks.golden(blank, name))
-        if colour > looks.ALLOWED_COLOUR or ink > looks.ALLOWED_INK:
-            wrong[name] = [
-                f"{colour:.0%} of the squares in colour, {ink:.0%} in ink unlike tests/browser/golden/{name}.png"
-            ]
-        if lines := looks.overlaps(page):
-            wrong.setdefault(name, []).extend(lines)
+        if lines := looks.faults(page, blank, name, seen):
+            wrong[name] = lines
         static.problems[:] = [each for each in static.problems if "about:blank" not in each and "data:" not in each]
         static.close()
     assert wrong == {}
