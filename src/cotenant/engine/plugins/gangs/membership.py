@@ -40,9 +40,8 @@ class GangMembership(Plugin):
     def _start_empty(self) -> None:
         self._gangs: dict[str, Gang] = {}
         self._of: dict[str, Gang] = {}  # uid -> its gang
-        self._watched: dict[
-            str, Gang
-        ] = {}  # those whose members hold nodes, or that yield to another: every round asks for them
+        # Those whose members hold nodes, or that yield to another: every round asks for them.
+        self._watched: dict[str, Gang] = {}
         self._links: dict[str, tuple[str, ...]] = {}  # gangs that name others
         self._with_min_resources: set[str] = set()
         self._bundles: dict[str, tuple[str, ...]] = {}

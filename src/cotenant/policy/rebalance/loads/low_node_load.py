@@ -291,9 +291,9 @@ class _Room:
     """What the targets of one scope may still take: for each the room to its thresholds, and for all together the sum; the room of a target is read again when a pod lands there."""
 
     def __init__(self, nodes: NodeLoads, limits: Thresholds, scope: Scope, targets: Int) -> None:
-        self._nodes, self._limits, self._scope, self._targets = nodes, limits, scope, targets
+        self._nodes, self._limits, self._scope = nodes, limits, scope
         self._names = np.array(nodes.names, dtype=np.object_)[targets]
-        self._place = {row: at for at, row in enumerate(targets.tolist())}
+        self._place = {row: at for at, row in enumerate(targets.tolist())}  # of a node's row among the targets
         self._left = self._of(targets)  # int64[T, R]
         self._sum = self._left.sum(axis=0)
         self._has = nodes.allocatable[targets].any(axis=0)  # resources that targets have
