@@ -59,6 +59,13 @@ def keeper(
     cgroup_root: Annotated[
         Path | None, Parameter(help="Where the host's cgroups are mounted; default: from mountinfo.")
     ] = None,
+    bus: Annotated[
+        Path, Parameter(help="Socket of the system bus: limits of systemd's units are set as their properties.")
+    ] = Path("/run/dbus/system_bus_socket"),
+    cpu_manager_state: Annotated[
+        Path,
+        Parameter(help="Checkpoint of the kubelet's CPU manager; with its static policy CPU lists are left to it."),
+    ] = Path("/var/lib/kubelet/cpu_manager_state"),
     dry_run: Annotated[bool, Parameter(negative=(), help="Answer and record as usual, but write no knob.")] = False,
     zones: Annotated[
         bool,
@@ -101,6 +108,8 @@ def keeper(
             never=never,
             longest_ttl_s=longest_ttl_s,
             cgroup_root=cgroup_root,
+            bus=bus,
+            cpu_manager=cpu_manager_state,
             dry_run=dry_run,
             zones=zones,
             zone_socket=zone_socket,

@@ -35,6 +35,7 @@ from cotenant.engine.node.settings import AgentSettings, Mode
 from cotenant.engine.node.view import NodeView, check_health
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import EvictPod, Reason
@@ -101,6 +102,10 @@ class Agent:
     def allocatable_seen(self, allocatable: Allocatable | None) -> None:
         """The node's allocatable resources as reported by its cluster; None = not known."""
         self._view.allocatable = allocatable
+
+    def kubelet_seen(self, facts: KubeletFacts) -> None:
+        """What is known of the kubelet and systemd, which write knobs too."""
+        self._view.kubelet = facts
 
     def leases_found(self, leases: Sequence[KnobLease], at_us: int) -> None:
         """All leases of the keeper, listed at the start and after it was unreachable.

@@ -15,6 +15,7 @@ from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.interfaces import Discovery, Keeper, KnobPort, Sensor
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap, LogicalCpu
 from cotenant.model.machine.knob import Knob, KnobLease
@@ -77,6 +78,7 @@ class Components:
     client: Client | None = None  # API client of the cluster
     pod_groups_changed: Callable[[], bool] = lambda: False  # whether pods' groups did; called twice per period
     allocatable: Callable[[], Allocatable | None] = lambda: None  # of the node, as reported by its cluster
+    kubelet: Callable[[], KubeletFacts] = KubeletFacts  # the other writers of knobs
     cache: CacheHardware | None = None  # where this process may partition the cache
     cache_use: Callable[[], tuple[CacheUse, ...]] = tuple
     network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: (

@@ -278,6 +278,7 @@ class AgentProcess:
         if self.components.traces is not None and {each.uid for each in before} != {each.uid for each in self.pods}:
             self.components.traces.pods_changed()
         self.agent.allocatable_seen(self.components.allocatable())
+        self.agent.kubelet_seen(self.components.kubelet())
         self.agent.pods_seen(self.pods, self.components.clocks.now_us())
         services = sorted({pod.group for pod in self.pods if not pod.best_effort and pod.group})
         best_effort = sorted({pod.group for pod in self.pods if pod.best_effort and pod.group})
@@ -383,6 +384,7 @@ class AgentProcess:
             await self.actor.exchange(lambda: self.agent.stopping(self.components.clocks.now_us()))
         agent = self._new_agent()
         agent.allocatable_seen(self.components.allocatable())
+        agent.kubelet_seen(self.components.kubelet())
         agent.pods_seen(self.pods, self.components.clocks.now_us())
         self.agent = self.ticker.agent = agent
         if self.components.traces is not None:

@@ -40,6 +40,7 @@ from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.configuration.config import AgentConfig, PlainEviction
 from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers, TriggerSource
 from cotenant.services.agent.reports.outbox import Post
+from cotenant.services.keeper.node_facts import NodeFacts
 
 if TYPE_CHECKING:
     from cotenant.drivers.kube.client.client import Client
@@ -97,6 +98,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             leases_seen=() if tree is None else (tree.held,),
             pod_groups_changed=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
+            kubelet=NodeFacts(layout.version("cpu"), lambda: None),
             cache=classes.hardware,
             cache_use=classes.cache.use if classes.cache is not None else tuple,
             network=_networks(stack.enter_context(Groups(layout))),

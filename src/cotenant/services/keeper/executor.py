@@ -98,7 +98,7 @@ class LeaseExecutor:
         self._trail = trail
         self._clock = clock
         self._rules = rules
-        self._engine = engine or Leases(bound=rules.above_original)
+        self._engine = engine or Leases(bound=rules.bound)
         self._identities = {scope: port for scope, port in ports.items() if isinstance(port, KnobIdentity)}
         self._pending = False
         self._refused: dict[Target, tuple[str, str, str]] = {}  # the last refusal recorded
@@ -127,6 +127,17 @@ class LeaseExecutor:
         self._engine.end(requests, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
         self._run_round()
         return self._engine.answers()
+
+    def check(self, groups: frozenset[str]) -> None:
+        """Look at the knobs of groups in which something was written."""
+        targets = [lease.target for lease in self._engine.leases() if lease.target.group in groups]
+        if targets:
+            self._engine.check(targets, self._clock.monotonic_us(), self._clock.wall_s())
+            self._run_round()
+
+    def put_backs(self) -> int:
+        """How often knobs that are held now were put back by another process."""
+        return self._engine.put_backs()
 
     def tick(self) -> None:
         """Restore what has expired, retry what failed, write what is pending to the state file."""

@@ -17,13 +17,15 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.leasefile.folder import own_folder
+from cotenant.drivers.systemd.manager import SOCKET
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Scope
@@ -31,6 +33,7 @@ from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
 from cotenant.services.keeper.host import (
     CLOCK,
+    OwnerPaths,
     boot_id,
     groups_of_this_process,
     machine_knobs,
@@ -68,6 +71,8 @@ class KeeperArguments:
     never: tuple[str, ...] = ()
     longest_ttl_s: float = 600.0
     cgroup_root: Path | None = None
+    bus: Path = SOCKET  # of systemd, where there is one
+    cpu_manager: Path = STATE  # the checkpoint of the kubelet's CPU manager
     dry_run: bool = False
     zones: bool = False  # run Control Zones, too
     zone_socket: Path = Path("/run/cotenant/zones.sock")
@@ -84,14 +89,15 @@ def run(request: KeeperArguments) -> int:
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
     give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones))
-    with machine_knobs(request.cgroup_root) as ports:
+    with machine_knobs(request.cgroup_root, owners=OwnerPaths(request.bus, request.cpu_manager)) as machine:
+        rules = replace(rules, facts=machine.facts)
         if request.dry_run:
-            return asyncio.run(_serve_dry(request, ports, rules, peers))
+            return asyncio.run(_serve_dry(request, machine.ports, rules, peers))
         file = LeaseFile(request.state_dir, boot_id())
         try:
-            executor = LeaseExecutor(ports, file, AuditTrail(request.state_dir), CLOCK, rules)
+            executor = LeaseExecutor(machine.ports, file, AuditTrail(request.state_dir), CLOCK, rules)
             with pressure_triggers(request.cgroup_root) as triggers:
-                keeper = LocalKeeper(executor)
+                keeper = LocalKeeper(executor, machine.watch)
                 zones = _zones(request, keeper, peers) if request.zones else None
                 return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones))
         finally:

@@ -22,7 +22,7 @@ from cotenant.services.agent.actions.hardware_classes import CLASSES
 from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.host import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left
+from cotenant.services.keeper.host import CLOCK, Machine, boot_id, groups_of_this_process, machine_knobs, put_back_left
 from cotenant.services.keeper.local_keeper import LocalKeeper
 from cotenant.services.keeper.rules import Rules
 
@@ -62,10 +62,11 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
         if is_left:
             async with _holding(config):
                 pass  # restores leftovers
-        with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
-            dry = {scope: DryRunKnobs(port) for scope, port in ports.items()}
+        with machine_knobs(config.cgroup_root, config.resctrl_root) as machine:
+            dry = {scope: DryRunKnobs(port) for scope, port in machine.ports.items()}
+            rules = _rules(config, machine)
             async with _running(
-                LocalKeeper(LeaseExecutor(dry, NoStateFile(), _LoggedChanges(), CLOCK, _rules(config)))
+                LocalKeeper(LeaseExecutor(dry, NoStateFile(), _LoggedChanges(), CLOCK, rules))
             ) as keeper:
                 yield keeper
     elif is_left or (single and config.mode is Mode.ACT):
@@ -86,10 +87,11 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
 @asynccontextmanager
 async def _holding(config: AgentConfig) -> AsyncIterator[LocalKeeper]:
     """A keeper of the real knobs in this process, which first restores what an earlier one left."""
-    with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
+    with machine_knobs(config.cgroup_root, config.resctrl_root) as machine:
         file = LeaseFile(config.state_dir, boot_id())
         try:
-            keeper = LocalKeeper(LeaseExecutor(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
+            trail, rules = AuditTrail(config.state_dir), _rules(config, machine)
+            keeper = LocalKeeper(LeaseExecutor(machine.ports, file, trail, CLOCK, rules), machine.watch)
             await put_back_left(keeper, file.found)
             async with _running(keeper):
                 yield keeper
@@ -109,7 +111,7 @@ async def _running(keeper: LocalKeeper) -> AsyncIterator[LocalKeeper]:
             _log.error("%s could not be restored; the next start tries again: %s", lease.target, lease.detail)
 
 
-def _rules(config: AgentConfig) -> Rules:
+def _rules(config: AgentConfig, machine: Machine) -> Rules:
     """One process decides and writes, so the configuration is its only bound; a reload may lengthen the leases, and name another uplink."""
     return Rules(
         config.writable,
@@ -117,6 +119,7 @@ def _rules(config: AgentConfig) -> Rules:
         interfaces=None,
         classes=frozenset(CLASSES),
         raises_roots=True,
+        facts=machine.facts,
         restores_all=True,
         longest_ttl_us=LONGEST_TTL_MS * 1000,
     )
