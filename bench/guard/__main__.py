@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hogs", default=",".join(KINDS), help="kinds, which take turns: " + ", ".join(KINDS))
     parser.add_argument("--arms", default=",".join(arm.name for arm in DEFAULT), help="of " + ", ".join(ARMS))
-    parser.add_argument("--quiet-s", type=float, default=2.0, help="how long a block waits for a quiet core")
+    parser.add_argument("--quiet-s", type=float, default=0.0, help="how long a block waits for a quiet core")
     parser.add_argument("--out", type=Path, default=Path("runs/bench-guard"))
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args()

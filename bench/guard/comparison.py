@@ -8,12 +8,12 @@ p99: geometric mean of the rounds' ratios; p99.9: all rounds' requests together 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum, isnan, nan
 from statistics import median
 
 from bench.guard import hogs
-from bench.guard.arms import ALONE, OURS, SERVICE, Arm, Suppression, make_groups
+from bench.guard.arms import ALONE, HOGS, OURS, SERVICE, Arm, Suppression, make_groups
 from bench.guard.hogs import Kind
 from bench.guard.tails import pooled_ratio
 from cotenant.services.experiments.harness import Judgement, Record, Round
@@ -36,7 +36,7 @@ class Comparison:
 
     compared: tuple[Arm, ...]
     kinds: tuple[Kind, ...]
-    load: Load = field(default_factory=lambda: Load(rate=2000.0, items=1500, seconds=3.0, settle_s=1))
+    load: Load = field(default_factory=lambda: Load(rate=2400.0, items=1250, seconds=2.5, settle_s=1))
     name: str = "guard-comparison"
     title: str = "The guard beside the published: Redis and four hogs on one core"
     _rounds: dict[int, int] = field(default_factory=dict)  # seeds in order: a round's arms have the same
@@ -49,7 +49,7 @@ class Comparison:
     @property
     def block_s(self) -> float:
         """About how long an arm takes."""
-        return self.load.seconds + self.load.settle_s + 1.3
+        return self.load.seconds + self.load.settle_s + 1.6
 
     def prepare(self, site: Site) -> None:
         """Groups and server."""
@@ -66,17 +66,31 @@ class Comparison:
         agent = None
         if chosen.agent:
             services = {_SERVICE: self.load.objective_ms}
-            agent = agent_process.start(site, services=services, batch=chosen.pods)
-        running = [self._hog(site, chosen, kind, number) for number in range(len(chosen.pods) if chosen.hogs else 0)]
+            # Their common group is the kubelet's: what the agent holds, it holds on pods.
+            writable = {"writable": [site.cgroups.path(pod) for pod in chosen.pods]}
+            agent = agent_process.start(site, services, chosen.pods, writable)
+        running: list[Child] = []
+
+        def start_hogs() -> None:
+            if chosen.hogs and not running:
+                running.extend(self._hog(site, chosen, kind, number) for number in range(HOGS))
+
+        load = self.load
+        if agent:
+            # An agent of a running node knows the latency of its services when best-effort work arrives.
+            load = replace(load, settle_s=load.settle_s + 1)
+        else:
+            start_hogs()
         suppression = Suppression(site, chosen.best_effort) if chosen.suppress else None
 
         def hear(live: redis_service.Live) -> None:
             if agent:
                 agent.report(_SERVICE, live)
+                start_hogs()
             if suppression:
                 suppression.look()
 
-        stretch = redis_service.measured(site, self.load, seed, lambda: _counters(site, chosen), hear)
+        stretch = redis_service.measured(site, load, seed, lambda: _counters(site, chosen), hear)
         late = watching.end() if watching else None
         story = agent.record() if agent else {}
         site.stop(*running, kill=True)
