@@ -1,7 +1,8 @@
 """The outcome of an experiment: figures, checks against their pass lines, the table, the plots; as JSON and readable.
 
-Problem: a script, a terminal and a page must show the same. Choice: one value; `to_object` is what `--json` prints and `results.json` holds. Limits:
-figures are the experiment's own JSON object, for each has other arms.
+Problem: a script, a terminal and a page must show the same, and a machine that other work disturbed proves nothing, neither way. Choice: one value; `to_object` is what `--json` prints
+and `results.json` holds. A verdict is one of three: where too few rounds were undisturbed it is not decided, and says why in a sentence. Limits: figures are the experiment's own JSON
+object, for each has other arms.
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from cotenant import __version__
 
 
+class Verdict(StrEnum):
+    """What a check, or a run, came to."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_DECIDED = "not decided"
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A figure and its pass line. `measured` None: it could not be measured, which fails."""
+    """A figure and its pass line. `measured` None: it could not be measured, which fails where the rounds count."""
 
     what: str
     measured: float | None
@@ -30,7 +40,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the figure itself meets its bound; the interval is informational."""
+        """Whether the figure itself meets its bound, however disturbed the rounds were; the interval is informational."""
         if self.measured is None or math.isnan(self.measured):
             return False
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
@@ -79,11 +89,30 @@ class Findings:
     repeated: int = 0  # blocks that were repeated because of disturbance
     worst_foreign: float = 0.0
     worst_steal: float = 0.0
+    why_not_decided: str = ""  # one sentence; empty where enough rounds count
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether enough rounds count for a verdict."""
+        return self.rounds > 0 and not self.why_not_decided
+
+    @property
+    def verdict(self) -> Verdict:
+        """Passed where every check passes."""
+        if not self.is_decided:
+            return Verdict.NOT_DECIDED
+        return Verdict.PASSED if all(check.passed for check in self.checks) else Verdict.FAILED
+
+    def verdict_of(self, check: Check) -> Verdict:
+        """A check's verdict; not decided where the run's is not."""
+        if not self.is_decided:
+            return Verdict.NOT_DECIDED
+        return Verdict.PASSED if check.passed else Verdict.FAILED
 
     @property
     def passed(self) -> bool:
-        """Whether every check passes over at least one round that counts."""
-        return self.rounds > 0 and all(check.passed for check in self.checks)
+        """Whether the verdict is `PASSED`."""
+        return self.verdict is Verdict.PASSED
 
     def to_object(self) -> dict[str, Any]:
         """One JSON object; the experiment's own figures are at its top level."""
@@ -95,6 +124,8 @@ class Findings:
             "discarded_because": [{"round": number, "why": why} for number, why in self.discarded],
             "blocks_repeated": self.repeated,
             "seed": self.seed,
+            "verdict": self.verdict.value,
+            "why_not_decided": self.why_not_decided,
             "passed": self.passed,
             "checks": [
                 {
@@ -105,7 +136,8 @@ class Findings:
                     "bound": each.bound,
                     "at_least": each.at_least,
                     "unit": each.unit,
-                    "passed": each.passed,
+                    "verdict": self.verdict_of(each).value,
+                    "passed": each.passed if self.is_decided else None,
                 }
                 for each in self.checks
             ],
