@@ -105,7 +105,7 @@ def show(outcome: Findings, folder: Path) -> None:
     rows = []
     for check in outcome.checks:
         value, interval, line = page.shown(check)
-        rows.append((check.what, value, interval or "–", line, _WORDS[outcome.verdict_of(check)]))
+        rows.append((check.what, value, interval or "–", line, _WORDS[check.verdict]))
     print()
     tables.print_words(
         ("check", "measured", "95 % interval", "pass line", ""),
@@ -122,9 +122,8 @@ def show(outcome: Findings, folder: Path) -> None:
     )
     for number, why in outcome.discarded:
         tables.print_folded(f"  round {number} left out: {why}")
-    if not outcome.is_decided:
-        why = outcome.why_not_decided or "no round counts"
-        tables.print_folded(f"Not decided: {why}. The figures are shown, and prove nothing either way.")
+    if outcome.why_not_decided:
+        tables.print_folded(f"Not decided: {outcome.why_not_decided}. Such figures are shown, and prove nothing.")
     tables.print_line(f"report: {folder / registry.REPORT}")
 
 

@@ -3,8 +3,8 @@
 Problem: on a shared machine, one arm measured after another shows the neighbours, not the arm. Choice: each round runs every arm once, in an order drawn from the
 seed; figures are ratios within a round; a block during which other work, or the hypervisor, had too much of the plant's core, or that the experiment itself
 considers disturbed, is repeated; a round that is still disturbed, or that the experiment's own test rejects, is left out, and others are run for it until enough count or a limit of time or
-rounds is reached. With less than half of them nothing is decided, and the findings say why in a sentence. Limits: a whole round is lost for one disturbed block; once there is a complete round
-to show, the rest of a lost one is not run.
+rounds is reached. A check is decided where half of the rounds are undisturbed in the arms that it rests on, else it neither passes nor fails, and says why in a sentence. Limits: a check of all
+arms loses a whole round for one disturbed block.
 
 How to add an experiment: a class that implements `Experiment` in a module of `studies/`, and a line in `registry.py`. `prepare` creates groups by
 `site.make_plant(...)` and starts what runs through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them (`site.stop`) and
@@ -23,7 +23,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -54,7 +54,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Every arm once; fewer where it was given up. `why_discarded` is empty for a round that counts."""
+    """Every arm once. `why_discarded` is empty for a round that counts."""
 
     number: int
     blocks: Mapping[str, Block]
@@ -154,7 +154,7 @@ class ExperimentSettings:
 
     def disturbed(self, conditions: Conditions) -> str:
         """Why the plant's core was too disturbed; empty where it was not."""
-        if conditions.foreign_share > self.most_foreign:
+        if conditions.foreign_share > self.most_foreign and not conditions.may_be_used_idle:
             return f"others used {conditions.foreign_share:.0%} of the plant's core"
         if conditions.steal_share > self.most_stolen:
             return f"the hypervisor took {conditions.steal_share:.0%} of the plant's core"
@@ -203,16 +203,24 @@ class _Run:
             return self.settings.most_s
         return MOST_TIMES * self.settings.rounds * len(self.experiment.arms) * self.experiment.block_s
 
-    def is_complete(self, each: Round) -> bool:
-        return len(each.blocks) == len(self.experiment.arms)
-
-    def judged(self) -> list[Round]:
-        whys = dict(self.experiment.discard([each for each in self.rounds if self.is_complete(each)]))
+    def judged(self, arms: Sequence[str] = ()) -> list[Round]:
+        """The rounds, with why each does not count for what rests on these arms; () = all."""
+        whys = dict(self.experiment.discard(self.rounds))
         for each in self.rounds:
             for block in each.blocks.values():
-                if why := self._disturbed(block):
+                if (not arms or block.arm in arms) and (why := self._disturbed(block)):
                     whys[each.number] = f"{why} during {block.arm}"
         return [Round(each.number, each.blocks, whys.get(each.number, "")) for each in self.rounds]
+
+    def decided(self, check: Check) -> Check:
+        """The check by the rounds that are undisturbed in its arms; with the reason where they are too few."""
+        judged = self.judged(check.arms)
+        counted = [each for each in judged if not each.why_discarded]
+        if len(counted) < self.settings.least_rounds:
+            return replace(check, why_not_decided=_why_not_decided(self.settings, judged, self.took_s))
+        if not check.arms:
+            return check
+        return next(each for each in self.experiment.judge(counted).checks if each.what == check.what)
 
     def _round(self, site: Site, number: int, drawn: random.Random, wanted: int) -> None:
         arms = list(self.experiment.arms)
@@ -228,9 +236,6 @@ class _Run:
                 with self.raw.open("a") as file:
                     file.write(json.dumps(line) + "\n")
                 if not self._disturbed(blocks[arm]):
-                    break
-            else:
-                if any(map(self.is_complete, self.rounds)):
                     break
         self.rounds.append(Round(number, blocks))
 
@@ -269,8 +274,8 @@ def run(
             state.all(site)
         judged = state.judged()
     counted = [each for each in judged if not each.why_discarded]
-    # If every round was disturbed, the complete ones are shown, and decide nothing.
-    shown = counted or [each for each in judged if state.is_complete(each)]
+    # If every round was disturbed, all are shown, and decide nothing.
+    shown = counted or judged
     judgement = experiment.judge(shown)
     return Findings(
         experiment=experiment.name,
@@ -279,7 +284,7 @@ def run(
         discarded=tuple((each.number, each.why_discarded) for each in judged if each.why_discarded),
         seed=settings.seed,
         figures=judgement.figures,
-        checks=tuple(judgement.checks),
+        checks=tuple(state.decided(check) for check in judgement.checks),
         columns=tuple(judgement.columns),
         rows=tuple(tuple(row) for row in judgement.rows),
         notes=tuple(judgement.notes),
@@ -287,16 +292,13 @@ def run(
         worst_foreign=max(block.conditions.foreign_share for each in shown for block in each.blocks.values()),
         repeated=sum(block.again for each in judged for block in each.blocks.values()),
         worst_steal=max(block.conditions.steal_share for each in shown for block in each.blocks.values()),
-        why_not_decided=_why_not_decided(settings, judged, state.took_s),
     )
 
 
 def _why_not_decided(settings: ExperimentSettings, judged: Sequence[Round], took_s: float) -> str:
-    """One sentence where too few rounds count: how many, and what most often was against it."""
+    """One sentence for too few rounds that count: how many, and what most often was against it."""
     whys = [each.why_discarded for each in judged if each.why_discarded]
     counted = len(judged) - len(whys)
-    if counted >= settings.least_rounds:
-        return ""
     kinds = Counter(_AMOUNT.sub("", why) for why in whys)
     kind, count = kinds.most_common(1)[0]
     example = next(why for why in reversed(whys) if _AMOUNT.sub("", why) == kind)

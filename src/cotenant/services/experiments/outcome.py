@@ -37,6 +37,8 @@ class Check:
     low: float | None = None  # 95 % interval, where there is one
     high: float | None = None
     unit: str = ""
+    arms: tuple[str, ...] = ()  # whose blocks it rests on; () = all
+    why_not_decided: str = ""  # one sentence; empty where enough rounds of its arms count
 
     @property
     def passed(self) -> bool:
@@ -44,6 +46,13 @@ class Check:
         if self.measured is None or math.isnan(self.measured):
             return False
         return self.measured >= self.bound if self.at_least else self.measured <= self.bound
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it passes, where that is decided."""
+        if self.why_not_decided:
+            return Verdict.NOT_DECIDED
+        return Verdict.PASSED if self.passed else Verdict.FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,25 +98,19 @@ class Findings:
     repeated: int = 0  # blocks that were repeated because of disturbance
     worst_foreign: float = 0.0
     worst_steal: float = 0.0
-    why_not_decided: str = ""  # one sentence; empty where enough rounds count
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether enough rounds count for a verdict."""
-        return self.rounds > 0 and not self.why_not_decided
 
     @property
     def verdict(self) -> Verdict:
-        """Passed where every check passes."""
-        if not self.is_decided:
-            return Verdict.NOT_DECIDED
-        return Verdict.PASSED if all(check.passed for check in self.checks) else Verdict.FAILED
+        """Failed where a check fails, passed where all pass."""
+        found = {check.verdict for check in self.checks}
+        if Verdict.FAILED in found:
+            return Verdict.FAILED
+        return Verdict.PASSED if self.checks and Verdict.NOT_DECIDED not in found else Verdict.NOT_DECIDED
 
-    def verdict_of(self, check: Check) -> Verdict:
-        """A check's verdict; not decided where the run's is not."""
-        if not self.is_decided:
-            return Verdict.NOT_DECIDED
-        return Verdict.PASSED if check.passed else Verdict.FAILED
+    @property
+    def why_not_decided(self) -> str:
+        """One sentence; empty where every check is decided."""
+        return next((check.why_not_decided for check in self.checks if check.why_not_decided), "")
 
     @property
     def passed(self) -> bool:
@@ -136,8 +139,9 @@ class Findings:
                     "bound": each.bound,
                     "at_least": each.at_least,
                     "unit": each.unit,
-                    "verdict": self.verdict_of(each).value,
-                    "passed": each.passed if self.is_decided else None,
+                    "verdict": each.verdict.value,
+                    "passed": None if each.verdict is Verdict.NOT_DECIDED else each.passed,
+                    "why_not_decided": each.why_not_decided,
                 }
                 for each in self.checks
             ],

@@ -34,7 +34,7 @@ def part(outcome: Findings, command: str) -> tuple[Section, list[Figure]]:
     )
     body = (
         f"{copied(command)}"
-        f'<h3>Checks</h3><div class="checks">{"".join(_card(check, outcome.verdict_of(check)) for check in outcome.checks)}</div>'
+        f'<h3>Checks</h3><div class="checks">{"".join(_card(check) for check in outcome.checks)}</div>'
         f"{plain_table(outcome.columns, outcome.rows, ('regulated',)) if outcome.columns else ''}"
         f"{''.join(f'<p class=soft>{escape(note)}</p>' for note in outcome.notes)}{discarded}"
         + "".join(side_by_side(group) if len(group) > 1 else drawn(group) for group in groups)
@@ -46,7 +46,7 @@ def conditions(outcome: Findings) -> str:
     """What counted, and on which machine, in a sentence."""
     where = machine()
     verdict = outcome.verdict.value.capitalize()
-    why = f" ({outcome.why_not_decided})" if outcome.why_not_decided else ""
+    why = f" ({outcome.why_not_decided})" if outcome.verdict is Verdict.NOT_DECIDED else ""
     return (
         f"{verdict}{why}: rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}, blocks run again: {outcome.repeated}. "
         f"Linux {where['kernel']}, {where['cpus']} CPUs. Others used at most {outcome.worst_foreign:.1%} of the plant's core in a block, "
@@ -71,12 +71,12 @@ _CLASSES = {Verdict.PASSED: "", Verdict.FAILED: " failed", Verdict.NOT_DECIDED: 
 _WORDS = {Verdict.PASSED: "passes", Verdict.FAILED: "does not pass", Verdict.NOT_DECIDED: "not decided"}
 
 
-def _card(check: Check, verdict: Verdict) -> str:
+def _card(check: Check) -> str:
     value, interval, line = shown(check)
     ends = f", 95 % interval {interval}" if interval else ""
     return (
-        f'<div class="check{_CLASSES[verdict]}"><b>{value}</b>{escape(check.what)}'
-        f"<span><em>{_WORDS[verdict]}</em>: {line}{ends}</span></div>"
+        f'<div class="check{_CLASSES[check.verdict]}"><b>{value}</b>{escape(check.what)}'
+        f"<span><em>{_WORDS[check.verdict]}</em>: {line}{ends}</span></div>"
     )
 
 
