@@ -170,6 +170,7 @@ class KubepodsTree:
             kubernetes_qos=pod.qos,
             priority_class=band,
             containers=tuple(self._container(one, kept) for one in sorted(containers, key=lambda one: one.group)),
+            is_named=False,
         )
 
     def _container(self, one: ContainerGroup, kept: dict[tuple[str, int], _Amounts]) -> NodeContainer:
