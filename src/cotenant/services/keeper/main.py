@@ -21,7 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.kubelet.cpu_manager import STATE
+from cotenant.drivers.kubelet.roots import KubeletGroups, writable_here
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.leasefile.folder import own_folder
@@ -61,6 +63,7 @@ class KeeperArguments:
     roots: tuple[str, ...]
     state_dir: Path
     socket: Path
+    kubelet_groups: KubeletGroups | None = None  # these of this node's kubelet may be written, too
     allow_users: tuple[str, ...] = ()  # names or numbers
     allow_groups: tuple[int, ...] = ()
     socket_group: str = ""  # name or number; "": that of the allowed users
@@ -85,6 +88,7 @@ class KeeperArguments:
 
 def run(request: KeeperArguments) -> int:
     """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
+    request = with_kubelet_groups(request)
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
@@ -160,10 +164,18 @@ def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneS
     return ZoneServer(request.zone_socket, zones, peers)
 
 
+def with_kubelet_groups(request: KeeperArguments) -> KeeperArguments:
+    """The arguments with the groups of this node's kubelet among the roots. Raises `Unsupported` where it has none."""
+    if request.kubelet_groups is None:
+        return request
+    layout = detect(None if request.cgroup_root is None else str(request.cgroup_root))
+    return replace(request, roots=(*request.roots, *writable_here(layout, request.kubelet_groups)))
+
+
 def rules_of(request: KeeperArguments) -> Rules:
     """The rules given by the arguments. Raises `InvalidInput`."""
     if not request.roots:
-        raise InvalidInput("--root", "", "one group or more below which knobs may be written")
+        raise InvalidInput("--root", "", "one group or more below which knobs may be written, or --kubelet-groups")
     for root in request.roots:
         if not root.strip("/") or any(part in ("", ".", "..") for part in root.strip("/").split("/")):
             raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")

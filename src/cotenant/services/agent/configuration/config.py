@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cotenant.drivers.http.address import Address
+from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
@@ -247,6 +248,7 @@ class AgentConfig:
     cgroup_root: Path = Path("/sys/fs/cgroup")
     resctrl_root: Path = Path(RESCTRL_ROOT)  # where the kernel's cache control is mounted
     writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be written
+    kubelet_groups: KubeletGroups | None = None  # of this node's kubelet, found at the start: these are writable too
     best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()
     sources: Sources = Sources()
@@ -282,7 +284,7 @@ class AgentConfig:
         if self.best_effort_group is not None:
             _group("best_effort_group", self.best_effort_group)
         self._check_groups()
-        if self.mode is Mode.ACT and not self.writable:
+        if self.mode is Mode.ACT and not self.writable and self.kubelet_groups is None:
             raise InvalidInput(
                 "writable", "nothing", "at least one group while mode is act", "knobs below it may be written"
             )

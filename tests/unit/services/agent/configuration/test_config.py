@@ -82,6 +82,14 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
     ("text", "line"),
     [
         ("periodms: 5", "periodms: unknown: expected a field of this part; did you mean period_ms?"),
+        (
+            "policies: {best_effort_cpu: {suppress: {threshold_pct: 80}}}",  # the spelling of earlier versions
+            "suppress.threshold_pct: unknown: expected a field of this part; did you mean threshold_percent?",
+        ),
+        (
+            "policies: {burst: {pool_threshold_pct: 80}}",
+            "burst.pool_threshold_pct: unknown: expected a field of this part; did you mean pool_threshold_percent?",
+        ),
         ("period_ms: fast", "period_ms: fast: expected a whole number"),
         ("period_ms: 10", "period_ms: 10: expected 100 to 60000 milliseconds"),
         ("lease_ttl_ms: 1000", "lease_ttl_ms: 1000: expected 3 periods (3000) to 3600000 milliseconds"),
