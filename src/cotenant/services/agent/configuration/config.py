@@ -331,6 +331,8 @@ def read_config(path: Path, node_slo: Mapping[str, object] | None = None) -> Age
     `node_slo`: the spec of the node's NodeSLO in the cluster, in place of the file that `node_slo` names.
     """
     given = _load(path) or {}
+    if isinstance(given, Mapping) and isinstance(given.get("policies"), Mapping):
+        given = {**given, "policies": with_names_of_today(given["policies"], f"{path}: policies")}
     config = build(AgentConfig, given, f"{path}:")
     if (config.node_slo is None and node_slo is None) or not isinstance(given, Mapping):
         return config
@@ -348,6 +350,17 @@ def read_config(path: Path, node_slo: Mapping[str, object] | None = None) -> Age
         _log.warning("%s: %s has no counterpart here", where, each)
     policies = build(PolicySettings, given.get("policies", {}), f"{path}: policies", policies_of(slo))
     return replace(config, policies=policies)
+
+
+def with_names_of_today(given: Mapping[str, object], where: str) -> dict[str, object]:
+    """The settings of policies with `_pct` spelt `_percent`, as it was once; each is warned of."""
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        if name.endswith("_pct") and (today := f"{name.removesuffix('pct')}percent") not in given:
+            _log.warning("%s.%s is called %s now", where, name, today)
+            name = today
+        found[name] = with_names_of_today(value, f"{where}.{name}") if isinstance(value, Mapping) else value
+    return found
 
 
 def _load(path: Path) -> object:
