@@ -133,7 +133,7 @@ class BlockProgress:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSettings:
-    """How to run. `more_rounds`: at most this many further rounds are run for discarded ones, none begins after `most_s`."""
+    """How to run. `more_rounds`: at most this many further rounds are run for discarded ones, and after `most_s` no round and no second try begins."""
 
     rounds: int
     seed: int = 1
@@ -184,24 +184,28 @@ class _Run:
     report: Callable[[BlockProgress], None]
     now_s: Callable[[], float]
     rounds: list[Round] = field(default_factory=list)
+    began_s: float = 0.0
     took_s: float = 0.0
 
     def all(self, site: Site) -> None:
         drawn = random.Random(self.settings.seed)
         self.experiment.prepare(site)
-        number, wanted, began_s = 0, self.settings.rounds, self.now_s()
-        while number < wanted and self.took_s < self._most_s():
+        number, wanted = 0, self.settings.rounds
+        self.began_s = self.now_s()
+        while number < wanted and not self._is_over():
             self._round(site, number, drawn, wanted)
             number += 1
-            self.took_s = self.now_s() - began_s
             short = self.settings.rounds - sum(not each.why_discarded for each in self.judged())
             if number == wanted and short > 0:
                 wanted = min(wanted + short, self.settings.most_rounds)
+        self.took_s = self.now_s() - self.began_s
 
-    def _most_s(self) -> float:
-        if self.settings.most_s is not None:
-            return self.settings.most_s
-        return MOST_TIMES * self.settings.rounds * len(self.experiment.arms) * self.experiment.block_s
+    def _is_over(self) -> bool:
+        self.took_s = self.now_s() - self.began_s
+        most_s = self.settings.most_s
+        if most_s is None:
+            most_s = MOST_TIMES * self.settings.rounds * len(self.experiment.arms) * self.experiment.block_s
+        return self.took_s >= most_s
 
     def judged(self, arms: Sequence[str] = ()) -> list[Round]:
         """The rounds, with why each does not count for what rests on these arms; () = all."""
@@ -235,7 +239,7 @@ class _Run:
                 line = {"round": number, "place": place, "seed": seed, **asdict(blocks[arm])}
                 with self.raw.open("a") as file:
                     file.write(json.dumps(line) + "\n")
-                if not self._disturbed(blocks[arm]):
+                if not self._disturbed(blocks[arm]) or self._is_over():
                     break
         self.rounds.append(Round(number, blocks))
 

@@ -212,11 +212,12 @@ def test_idle_time_that_others_may_use_is_no_disturbance() -> None:
 
 
 @pytest.mark.parametrize(("most_s", "rounds"), [(None, 3), (60.0, 5), (13.0, 2), (0.1, 1)])
-def test_no_round_begins_after_the_limit(tmp_path: Path, most_s: float | None, rounds: int) -> None:
+def test_no_round_and_no_second_try_begins_after_the_limit(tmp_path: Path, most_s: float | None, rounds: int) -> None:
     site = Calm(0.9)
     settings = ExperimentSettings(2, most_s=most_s, tries=2)
     outcome, _ = run(tmp_path, Counting(), site, settings)
     assert len(outcome.discarded) == rounds
+    assert outcome.repeated == {None: 9, 60.0: 15, 13.0: 3, 0.1: 0}[most_s]
     assert outcome.verdict is Verdict.NOT_DECIDED
 
 
