@@ -59,6 +59,10 @@ def keeper(
     cgroup_root: Annotated[
         Path | None, Parameter(help="Where the host's cgroups are mounted; default: from mountinfo.")
     ] = None,
+    idle_slice_ms: Annotated[
+        int,
+        Parameter(help="Scheduling slice of tasks in groups that are held idle, milliseconds; 0: the kernel's own."),
+    ] = 100,
     dry_run: Annotated[bool, Parameter(negative=(), help="Answer and record as usual, but write no knob.")] = False,
     zones: Annotated[
         bool,
@@ -101,6 +105,7 @@ def keeper(
             never=never,
             longest_ttl_s=longest_ttl_s,
             cgroup_root=cgroup_root,
+            idle_slice_ms=idle_slice_ms,
             dry_run=dry_run,
             zones=zones,
             zone_socket=zone_socket,

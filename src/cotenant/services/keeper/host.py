@@ -10,12 +10,13 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.cgroup.slices import MOST_US, TaskSlices
 from cotenant.drivers.leasefile import file as leasefile
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
@@ -65,6 +66,25 @@ def machine_knobs(cgroup_root: Path | None, resctrl_root: Path | None = None) ->
     with CgroupKnobs(detect(None if cgroup_root is None else str(cgroup_root))) as cgroups:
         classes = ResctrlKnobs(None if resctrl_root is None else ResctrlTree(str(resctrl_root)))
         yield {Scope.CGROUP: cgroups, Scope.RESCTRL: classes, Scope.TC: TcKnobs()}
+
+
+@contextmanager
+def idle_slices(cgroup_root: Path | None, slice_ms: int) -> Iterator[TaskSlices | None]:
+    """What gives tasks of idle groups a slice of so many milliseconds; None for 0, or where the machine cannot, which is logged."""
+    if slice_ms == 0:
+        yield None
+        return
+    with closing(TaskSlices(detect(None if cgroup_root is None else str(cgroup_root)), slice_ms * 1000)) as slices:
+        if slices.gap is not None:
+            _log.info("%s: needs %s", slices.gap.what, slices.gap.needs)
+        yield None if slices.gap is not None else slices
+
+
+def checked_slice_ms(field: str, slice_ms: int) -> int:
+    """The value. Raises `InvalidInput`."""
+    if not 0 <= slice_ms <= MOST_US // 1000:
+        raise InvalidInput(field, slice_ms, f"0 to {MOST_US // 1000} milliseconds", "0 leaves the kernel's own")
+    return slice_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ from cotenant.services.keeper.executor import LeaseExecutor
 from cotenant.services.keeper.host import (
     CLOCK,
     boot_id,
+    checked_slice_ms,
     groups_of_this_process,
+    idle_slices,
     machine_knobs,
     put_back_left,
 )
@@ -68,6 +70,7 @@ class KeeperArguments:
     never: tuple[str, ...] = ()
     longest_ttl_s: float = 600.0
     cgroup_root: Path | None = None
+    idle_slice_ms: int = 100  # of tasks in groups that are held idle; 0: the kernel's own
     dry_run: bool = False
     zones: bool = False  # run Control Zones, too
     zone_socket: Path = Path("/run/cotenant/zones.sock")
@@ -83,14 +86,18 @@ def run(request: KeeperArguments) -> int:
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
-    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones))
+    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones, tasks=request.idle_slice_ms > 0))
     with machine_knobs(request.cgroup_root) as ports:
         if request.dry_run:
             return asyncio.run(_serve_dry(request, ports, rules, peers))
         file = LeaseFile(request.state_dir, boot_id())
         try:
-            executor = LeaseExecutor(ports, file, AuditTrail(request.state_dir), CLOCK, rules)
-            with pressure_triggers(request.cgroup_root) as triggers:
+            with (
+                pressure_triggers(request.cgroup_root) as triggers,
+                idle_slices(request.cgroup_root, request.idle_slice_ms) as slices,
+            ):
+                trail = AuditTrail(request.state_dir)
+                executor = LeaseExecutor(ports, file, trail, CLOCK, rules, tasks=slices)
                 keeper = LocalKeeper(executor)
                 zones = _zones(request, keeper, peers) if request.zones else None
                 return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones))
@@ -161,6 +168,7 @@ def rules_of(request: KeeperArguments) -> Rules:
     for root in request.roots:
         if not root.strip("/") or any(part in ("", ".", "..") for part in root.strip("/").split("/")):
             raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")
+    checked_slice_ms("--idle-slice-ms", request.idle_slice_ms)
     if not 1 <= request.longest_ttl_s <= 86_400:
         raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
     if request.zones and request.dry_run:

@@ -22,7 +22,14 @@ from cotenant.services.agent.actions.hardware_classes import CLASSES
 from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.host import CLOCK, boot_id, groups_of_this_process, machine_knobs, put_back_left
+from cotenant.services.keeper.host import (
+    CLOCK,
+    boot_id,
+    groups_of_this_process,
+    idle_slices,
+    machine_knobs,
+    put_back_left,
+)
 from cotenant.services.keeper.local_keeper import LocalKeeper
 from cotenant.services.keeper.rules import Rules
 
@@ -89,10 +96,12 @@ async def _holding(config: AgentConfig) -> AsyncIterator[LocalKeeper]:
     with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
         file = LeaseFile(config.state_dir, boot_id())
         try:
-            keeper = LocalKeeper(LeaseExecutor(ports, file, AuditTrail(config.state_dir), CLOCK, _rules(config)))
-            await put_back_left(keeper, file.found)
-            async with _running(keeper):
-                yield keeper
+            with idle_slices(config.cgroup_root, config.idle_slice_ms) as slices:
+                trail = AuditTrail(config.state_dir)
+                keeper = LocalKeeper(LeaseExecutor(ports, file, trail, CLOCK, _rules(config), tasks=slices))
+                await put_back_left(keeper, file.found)
+                async with _running(keeper):
+                    yield keeper
         finally:
             file.close()
 
