@@ -101,7 +101,7 @@ def test_the_units_and_the_plain_configuration_fit_together() -> None:
     assert keeper["socket"] == said.keeper
     assert keeper["allow_user"] == (agent_unit["User"],)
     assert (NODE / "cotenant.sysusers.conf").read_text().split("\n")[1].split()[1] == agent_unit["User"]
-    assert keeper_unit["CapabilityBoundingSet"] == "CAP_SYS_RESOURCE"
+    assert keeper_unit["CapabilityBoundingSet"] == "CAP_SYS_RESOURCE CAP_SYS_NICE"
     assert keeper_unit["SupplementaryGroups"] == agent_unit["Group"]
 
 
@@ -117,4 +117,5 @@ def test_a_capability_is_needed_only_where_an_argument_calls_for_it() -> None:
     of_zones = set(Capability) - {Capability.SYS_RESOURCE, Capability.DAC_OVERRIDE, Capability.NET_ADMIN}
     assert {Capability.BPF, Capability.PERFMON, Capability.SYS_ADMIN, Capability.SYS_CHROOT} <= of_zones
     assert needed(interfaces=True) == set(Capability) - of_zones
+    assert needed(interfaces=False, tasks=True) == needed(interfaces=False) | {Capability.SYS_NICE}
     assert needed(interfaces=False, zones=True) == needed(interfaces=False) | of_zones

@@ -73,6 +73,10 @@ def keeper(
         Path,
         Parameter(help="Checkpoint of the kubelet's CPU manager; with its static policy CPU lists are left to it."),
     ] = Path("/var/lib/kubelet/cpu_manager_state"),
+    idle_slice_ms: Annotated[
+        int,
+        Parameter(help="Scheduling slice of tasks in groups that are held idle, milliseconds; 0: the kernel's own."),
+    ] = 100,
     dry_run: Annotated[bool, Parameter(negative=(), help="Answer and record as usual, but write no knob.")] = False,
     zones: Annotated[
         bool,
@@ -119,6 +123,7 @@ def keeper(
             cgroup_root=cgroup_root,
             bus=bus,
             cpu_manager=cpu_manager_state,
+            idle_slice_ms=idle_slice_ms,
             dry_run=dry_run,
             zones=zones,
             zone_socket=zone_socket,

@@ -37,7 +37,9 @@ from cotenant.services.keeper.host import (
     CLOCK,
     OwnerPaths,
     boot_id,
+    checked_slice_ms,
     groups_of_this_process,
+    idle_slices,
     machine_knobs,
     put_back_left,
 )
@@ -76,6 +78,7 @@ class KeeperArguments:
     cgroup_root: Path | None = None
     bus: Path = SOCKET  # of systemd, where there is one
     cpu_manager: Path = STATE  # the checkpoint of the kubelet's CPU manager
+    idle_slice_ms: int = 100  # of tasks in groups that are held idle; 0: the kernel's own
     dry_run: bool = False
     zones: bool = False  # run Control Zones, too
     zone_socket: Path = Path("/run/cotenant/zones.sock")
@@ -92,15 +95,19 @@ def run(request: KeeperArguments) -> int:
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
-    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones))
+    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones, tasks=request.idle_slice_ms > 0))
     with machine_knobs(request.cgroup_root, owners=OwnerPaths(request.bus, request.cpu_manager)) as machine:
         rules = replace(rules, facts=machine.facts)
         if request.dry_run:
             return asyncio.run(_serve_dry(request, machine.ports, rules, peers))
         file = LeaseFile(request.state_dir, boot_id())
         try:
-            executor = LeaseExecutor(machine.ports, file, AuditTrail(request.state_dir), CLOCK, rules)
-            with pressure_triggers(request.cgroup_root) as triggers:
+            with (
+                pressure_triggers(request.cgroup_root) as triggers,
+                idle_slices(request.cgroup_root, request.idle_slice_ms) as slices,
+            ):
+                trail = AuditTrail(request.state_dir)
+                executor = LeaseExecutor(machine.ports, file, trail, CLOCK, rules, tasks=slices)
                 keeper = LocalKeeper(executor, machine.watch)
                 zones = _zones(request, keeper, peers) if request.zones else None
                 return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones))
@@ -179,6 +186,7 @@ def rules_of(request: KeeperArguments) -> Rules:
     for root in request.roots:
         if not root.strip("/") or any(part in ("", ".", "..") for part in root.strip("/").split("/")):
             raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")
+    checked_slice_ms("--idle-slice-ms", request.idle_slice_ms)
     if not 1 <= request.longest_ttl_s <= 86_400:
         raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
     if request.zones and request.dry_run:

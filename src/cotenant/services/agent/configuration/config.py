@@ -249,6 +249,7 @@ class AgentConfig:
     resctrl_root: Path = Path(RESCTRL_ROOT)  # where the kernel's cache control is mounted
     writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be written
     kubelet_groups: KubeletGroups | None = None  # of this node's kubelet, found at the start: these are writable too
+    idle_slice_ms: int = 100  # with --single: scheduling slice of tasks in groups held idle; 0: the kernel's own
     best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()
     sources: Sources = Sources()
@@ -279,6 +280,8 @@ class AgentConfig:
             )
         if not 1.0 <= self.discovery_period_s <= 600.0:
             raise InvalidInput("discovery_period_s", self.discovery_period_s, "seconds, 1 to 600")
+        if not 0 <= self.idle_slice_ms <= 100:
+            raise InvalidInput("idle_slice_ms", self.idle_slice_ms, "0 to 100 milliseconds")
         for each in self.writable:
             _group("writable", each)
         if self.best_effort_group is not None:
