@@ -99,6 +99,8 @@ def test_the_loop_of_objectives_closes_by_itself(tmp_path: Path) -> None:
         blocks = [{"ipBlock": {"cidr": each}} for each in ("0.0.0.0/0", "::/0")]
         assert {"ports": [{"port": port}], "from": blocks} in ingress  # agents are in the nodes' network
     mounted = {each["mountPath"]: each["name"] for each in parts(LOOP)["agent"]["volumeMounts"]}
+    writable = {each["mountPath"] for each in parts(LOOP)["agent"]["volumeMounts"] if not each.get("readOnly")}
+    assert str(said.state_dir) in writable  # incidents that wait to be reported
     volumes = {each["name"]: each for each in agent["volumes"]}
     (source,) = volumes[mounted[str(token.parent)]]["projected"]["sources"]
     assert source["serviceAccountToken"]["audience"] == AUDIENCE
