@@ -125,6 +125,16 @@ def test_nodes_that_are_named_are_the_only_ones_that_may_send() -> None:
 
 
 @helm_only
+def test_senders_that_are_named_stay_the_only_ones() -> None:
+    """Agents come from addresses of nodes, and any address would be any pod's too."""
+    named = "--set=traces.from[0].podSelector.matchLabels.app=shop"
+    for more, blocks in (((), []), (("--set=networkPolicy.reportCidrs={10.0.0.0/8}",), ["10.0.0.0/8"])):
+        policy = objects(LOOP, named, *more)["NetworkPolicy", "cotenant-system", "cotenant-traces"]["spec"]
+        found = [peer["ipBlock"]["cidr"] for rule in policy["ingress"] for peer in rule["from"] if "ipBlock" in peer]
+        assert found == blocks
+
+
+@helm_only
 def test_agents_stay_out_of_the_loop_where_they_are_told_to() -> None:
     for values in (("--set=traces.agents=false,credit.agents=false", LOOP), (LOOP, "--set=traces.objectives=false,credit.agents=false")):  # fmt: skip
         said = agent_config(*values)
