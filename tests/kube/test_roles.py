@@ -97,6 +97,7 @@ RARE: dict[tuple[str, str, str], str] = {
     ("console", "list", "pods"): "what pods use, where the cluster measures it (metrics.k8s.io)",
     ("traces", "patch", "serviceobjectives"): _PLAIN,
     ("traces", "create", "tokenreviews"): "agents that come with their own tokens: tests/unit/services/traces/test_agents_tokens.py",
+    ("uninstall", "delete", "daemonsets"): _REFUSED,
     ("uninstall", "get", "daemonsets"): _CLEARS,
     ("uninstall", "delete", "leases"): _CLEARS,
     ("uninstall", "delete", "secrets"): _CLEARS,
