@@ -361,6 +361,7 @@ yes
 {{- $_ := set $config "traces" (merge (dict "url" (printf "%s://cotenant-traces.%s.svc:4318" $scheme .Release.Namespace)) $to) -}}
 {{- end -}}
 {{- if and .Values.credit.enabled .Values.credit.agents -}}
+{{- $_ := set $config "state_dir" "/tmp" -}}{{- /* incidents that wait to be reported */ -}}
 {{- $_ := set $config "credit" (merge (dict "url" (printf "%s://cotenant-credit.%s.svc:10265" $scheme .Release.Namespace)) $to) -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $config (deepCopy $node.config)) -}}

@@ -99,6 +99,8 @@ def test_the_loop_of_objectives_closes_by_itself(tmp_path: Path) -> None:
         blocks = [{"ipBlock": {"cidr": each}} for each in ("0.0.0.0/0", "::/0")]
         assert {"ports": [{"port": port}], "from": blocks} in ingress  # agents are in the nodes' network
     mounted = {each["mountPath"]: each["name"] for each in parts(LOOP)["agent"]["volumeMounts"]}
+    writable = {each["mountPath"] for each in parts(LOOP)["agent"]["volumeMounts"] if not each.get("readOnly")}
+    assert str(said.state_dir) in writable  # incidents that wait to be reported
     volumes = {each["name"]: each for each in agent["volumes"]}
     (source,) = volumes[mounted[str(token.parent)]]["projected"]["sources"]
     assert source["serviceAccountToken"]["audience"] == AUDIENCE
@@ -120,6 +122,16 @@ def test_nodes_that_are_named_are_the_only_ones_that_may_send() -> None:
         blocks = [peer["ipBlock"]["cidr"] for rule in ingress for peer in rule["from"] if "ipBlock" in peer]
         assert blocks == ["10.0.0.0/8"]
         assert {"ports": [{"port": port}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]} in ingress
+
+
+@helm_only
+def test_senders_that_are_named_stay_the_only_ones() -> None:
+    """Agents come from addresses of nodes, and any address would be any pod's too."""
+    named = "--set=traces.from[0].podSelector.matchLabels.app=shop"
+    for more, blocks in (((), []), (("--set=networkPolicy.reportCidrs={10.0.0.0/8}",), ["10.0.0.0/8"])):
+        policy = objects(LOOP, named, *more)["NetworkPolicy", "cotenant-system", "cotenant-traces"]["spec"]
+        found = [peer["ipBlock"]["cidr"] for rule in policy["ingress"] for peer in rule["from"] if "ipBlock" in peer]
+        assert found == blocks
 
 
 @helm_only

@@ -78,7 +78,9 @@ async def end_agents(client: Client, agents: Name, within_s: float, say: Say) ->
         say(f"there is no DaemonSet {namespace}/{name}")
     left = await _until_gone(client, namespace, f"app={name}", "", within_s)
     if left:
-        raise Permanent(f"{len(left)} agents still run after {within_s:g} s ({_some(left)}): their knobs may be held")
+        raise Permanent(
+            f"{len(left)} of the agents still run after {within_s:g} s ({_some(left)}): their knobs may be held"
+        )
     say("no agent runs: knobs are as they were before")
 
 

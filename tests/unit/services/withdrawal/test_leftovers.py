@@ -61,7 +61,7 @@ def test_agents_are_deleted_and_waited_for() -> None:
 
 
 def test_an_agent_that_stays_is_named() -> None:
-    with pytest.raises(Permanent, match=r"1 agents still run after 0 s \(agent-x\): their knobs may be held"):
+    with pytest.raises(Permanent, match=r"1 of the agents still run after 0 s \(agent-x\): their knobs may be held"):
         run(
             {"DELETE": [GONE], "GET": [pods("agent-x")]},
             lambda client, say: leftovers.end_agents(client, ("cotenant-node", "cotenant-node"), 0.0, say),
