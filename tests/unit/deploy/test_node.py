@@ -79,7 +79,7 @@ def test_only_the_keeper_writes_and_it_has_no_more_than_it_uses() -> None:
     assert str(arguments(both["keeper"]["args"])["state_dir"]) in mounts(both["keeper"])
     assert both["keeper"]["securityContext"]["capabilities"] == {
         "drop": ["ALL"],
-        "add": ["SYS_RESOURCE"],
+        "add": ["SYS_RESOURCE", "SYS_NICE"],
     }
     assert arguments(both["keeper"]["args"]).get("interface", ()) == ()
     assert both["agent"]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
