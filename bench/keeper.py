@@ -53,8 +53,8 @@ def settings(leases: int, quota_us: int) -> list[SetKnob]:
 
 def here(root: Path, leases: int, repeats: int) -> Iterator[dict[str, Any]]:
     file = LeaseFile(root / "state", "bench")
-    with machine_knobs(root / "tree") as ports:
-        executor = LeaseExecutor(ports, file, AuditTrail(root / "state"), CLOCK, Rules(("be",)))
+    with machine_knobs(root / "tree") as machine:
+        executor = LeaseExecutor(machine.ports, file, AuditTrail(root / "state"), CLOCK, Rules(("be",)))
 
         def act(what: str, times: int, one: Callable[[int], tuple[LeaseAnswer, ...]]) -> dict[str, Any]:
             syncs, taken = file.syncs, []

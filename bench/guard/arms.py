@@ -91,7 +91,7 @@ class Suppression:
 
     def _decide(self, services_m: int) -> None:
         config = self._config
-        allowed_m = allowance_m(_CAPACITY_M, config.threshold_pct, services_m, 0, 0)
+        allowed_m = allowance_m(_CAPACITY_M, config.threshold_percent, services_m, 0, 0)
         next_us = next_quota_us(
             self._quota_us,
             allowed_m,

@@ -225,6 +225,35 @@ def test_killed_and_started_again_on_real_groups_with_a_foreign_writer(
     }
 
 
+def test_a_keeper_writes_again_what_another_process_puts_back(
+    layout: Layout, groups: Groups, top: str, keeper: KeeperProcess
+) -> None:
+    """The kernel reports the write: the keeper needs no renewal to see it."""
+    quota, other = Target(f"{top}/ours", Knob.CPU_MAX), Target(f"{top}/other", Knob.CPU_MAX)
+    for target in (quota, other):
+        groups.make(target.group)
+
+    async def use() -> None:
+        client = KeeperClient(keeper.path)
+        answers = await client.hold([wish(quota.group), wish(other.group)])
+        assert {answer.state for answer in answers} == {LeaseState.HELD}
+        with CgroupKnobs(layout) as knobs:
+            held = knobs.read(quota)
+            knobs.write(other, "30000 100000")  # a value of its own
+            for _ in range(20):
+                knobs.write(quota, "max 100000")
+                await soon("written again", lambda: knobs.read(quota) == held)
+            assert knobs.read(other) == "30000 100000"
+        leases = {lease.target: lease for lease in await client.leases()}
+        assert leases[quota].state is LeaseState.HELD
+        answers = await client.hold([wish(quota.group), wish(other.group)])
+        assert [answer.state for answer in answers] == [LeaseState.HELD, LeaseState.YIELDED]
+        assert "20 times" in answers[0].detail
+        await client.close()
+
+    asyncio.run(use())
+
+
 def test_the_keeper_keeps_few_privileges_and_little_memory(keeper: KeeperProcess) -> None:
     status = dict(
         line.split(":\t", 1)

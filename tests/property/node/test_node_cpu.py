@@ -97,8 +97,10 @@ def histories(draw: st.DrawFn) -> list[NodeState]:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(histories(), st.sampled_from(list(Form)), st.none() | st.integers(0, 100))
-def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs(states, form, least_pct) -> None:
-    config = BestEffortCpuConfig(suppress=SuppressConfig(form=form, least_pct=least_pct))
+def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs(
+    states, form, least_percent
+) -> None:
+    config = BestEffortCpuConfig(suppress=SuppressConfig(form=form, least_percent=least_percent))
     memory = BestEffortCpuMemory()
     for state in states:
         verdict, after = decide(state, config, memory)
@@ -116,15 +118,17 @@ def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_
                 quotas += quota_us
         capacity_m = state.host.capacity_cpu_m
         held = len(holders(state))
-        # one kernel's least for each group may exceed the node's own least, nothing else exceeds the node
-        assert quotas <= max(capacity_m * 100, 1000 * held, 2000)
+        grace_us = 100 * sum(cpu_m for each in after.grace.raised for _, cpu_m in each.paid_by)
+        assert grace_us <= 100 * config.grace.most_m
+        # one kernel's least for each group may exceed the node's own least, nothing else but the grace exceeds the node
+        assert quotas <= max(capacity_m * 100, 1000 * held, 2000) + grace_us
         granted = allowance(state, config.suppress)
-        if granted is not None and least_pct is None and granted.cpu_m > 0:
+        if granted is not None and least_percent is None and granted.cpu_m > 0:
             services = sum(entry.use.cpu_m or 0 for entry in state.services())
-            assert services + granted.cpu_m <= capacity_m * config.suppress.threshold_pct // 100
+            assert services + granted.cpu_m <= capacity_m * config.suppress.threshold_percent // 100
             if form is Form.QUOTA and held and quotas:
                 band_us = capacity_m  # a hundredth of the node
-                assert quotas <= max(granted.cpu_m * 100 + band_us, 1000 * held, 2000)
+                assert quotas <= max(granted.cpu_m * 100 + band_us, 1000 * held, 2000) + grace_us
         assert len(after.guard.burns) <= len(state.pods)
         memory = after
 

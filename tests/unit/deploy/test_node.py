@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from cotenant.cli.main import app
+from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.services.agent.configuration.config import AgentConfig, read_config
 from cotenant.services.keeper.peers import peers_of
 from cotenant.services.keeper.privileges import Capability, needed
@@ -62,8 +63,9 @@ def test_agent_and_keeper_of_the_daemonset_mean_the_same_groups_socket_and_user(
     both = containers()
     keeper, agent = arguments(both["keeper"]["args"]), arguments(both["agent"]["args"])
     said = config(tmp_path)
-    assert keeper["root"] == said.writable
-    assert said.best_effort_group in said.writable
+    assert keeper["kubelet_groups"] == said.kubelet_groups == KubeletGroups.BEST_EFFORT  # each node finds its own
+    assert keeper.get("root", ()) == said.writable == ()
+    assert (said.policies.own_cpus, said.policies.burst) == (None, None)  # the keeper may not write services' groups
     assert (keeper["socket"], keeper["cgroup_root"]) == (said.keeper, said.cgroup_root)
     assert keeper["allow_user"] == (str(both["agent"]["securityContext"]["runAsUser"]),)
     assert agent["config"] == Path("/etc/cotenant/agent.yaml")

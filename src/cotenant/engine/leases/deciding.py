@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from cotenant.engine.leases.idle_weight import IdleWeight
 from cotenant.engine.leases.instructions import Failure, FailureKind, Reading
-from cotenant.engine.leases.round_state import Request, RoundState, foreign, value_of
+from cotenant.engine.leases.round_state import Request, RoundState, foreign, is_put_back, value_of
+from cotenant.engine.leases.table import MAX_PUT_BACKS
 from cotenant.engine.leases.write_order import PlannedWrite, plan_steps
 from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob_values import is_default
 
 _BLIND_AFTER = 3  # failed readings of a knob to restore; after them its original value is written without one
 _RECREATED = "the group was deleted and created again under the same name"
@@ -63,16 +65,41 @@ class Deciding:
         elif _is_recreated(lease, seen):
             state.finish(lease, LeaseState.GONE, _RECREATED, request.reason)
         elif lease.state is not LeaseState.INTENDED and self._pinned.is_foreign(lease, seen):
-            self._pinned.idle_ended(lease)
-            state.finish(lease, LeaseState.YIELDED, foreign(seen, lease), request.reason)
+            self._decide_foreign(request, desired, lease, seen, expires_us)
         elif self._is_renewal(lease, desired):
             self._renew(lease, desired, expires_us, "")
         else:
             self._decide_change(request, lease, desired, expires_us)
 
+    def _decide_foreign(
+        self, request: Request, desired: SetKnob, lease: KnobLease, seen: Reading, expires_us: int
+    ) -> None:
+        """Another process wrote a knob that is held: write it again where that was put back, else yield (once the holder asks)."""
+        put_back = is_put_back(seen, lease)
+        contested = put_back and self._table.put_back(lease.target, self._state.now_us).in_window > MAX_PUT_BACKS
+        if put_back and not contested:
+            self._decide_change(request, lease, desired, expires_us)
+        elif not request.is_check:
+            detail = foreign(seen, lease)
+            if contested:
+                detail = f"another process put back {seen.value!r} more than {MAX_PUT_BACKS} times in a minute"
+            self._pinned.idle_ended(lease)
+            self._state.finish(lease, LeaseState.YIELDED, detail, request.reason)
+
     def _is_renewal(self, lease: KnobLease, desired: SetKnob) -> bool:
         is_held = lease.state is LeaseState.HELD and lease.value == desired.value
+        if is_held and self._was_overtaken(lease):
+            return False
         return is_held and not self._pinned.is_reset(lease.target)
+
+    def _was_overtaken(self, lease: KnobLease) -> bool:
+        """Whether another process put it back between our write and our reading of it. A kernel that takes no such value looks alike: not for ever."""
+        stands = lease.stands
+        if stands is None or stands == lease.value:
+            return False
+        if stands != lease.before and not is_default(lease.target.knob, stands):
+            return False
+        return self._table.put_back(lease.target, self._state.now_us).in_window <= MAX_PUT_BACKS
 
     def _decide_change(self, request: Request, lease: KnobLease, desired: SetKnob, expires_us: int) -> None:
         """Another value for a knob that has a lease."""
@@ -128,9 +155,13 @@ class Deciding:
 
     def _renew(self, lease: KnobLease, desired: SetKnob, expires_us: int, detail: str) -> None:
         self._table.leases[desired.target] = replace(
-            lease, expires_at_us=expires_us, reason=desired.reason, detail=detail
+            lease, expires_at_us=expires_us, reason=desired.reason, detail=detail or self._put_back_before(lease.target)
         )
         self._table.deferred_weights.discard(desired.target)
+
+    def _put_back_before(self, target: Target) -> str:
+        times = self._table.put_backs.get(target)
+        return "" if times is None else put_back_detail(times.total)
 
     # Requests to restore
 
@@ -175,6 +206,11 @@ class Deciding:
         readings = self._state.readings
         planned = [PlannedWrite(each.target, value_of(readings[each.target]), each.before) for each in leases]
         return [(targets[step.index], step.through) for step in plan_steps(planned)]
+
+
+def put_back_detail(times: int) -> str:
+    """The detail of a lease whose knob others put back."""
+    return f"another process put back what stood before {times} times; written again"
 
 
 def _is_recreated(lease: KnobLease, seen: Reading | Failure) -> bool:

@@ -3,8 +3,8 @@
 Problem: a process that writes a knob may die at any instant, the cgroup may vanish, another process may write the same file; and still no
 cgroup may stay throttled by a value without an owner. Choice: the original value is on disk before the knob is written and stays there until
 it is restored. Requests are processed in rounds (`round.py`). The current value is compared with what was read back after the last write, not
-with what was requested, because kernels round; where it differs, another process wrote it, and its value is left alone (YIELDED). A lease
-found in the state file as INTENDED or RESTORING has no recorded read-back, so it is restored unconditionally. Nothing here does I/O: `hold`,
+with what was requested, because kernels round; where it differs, another process wrote it. What it put back (the value from before the lease, or
+the knob's default) is written again, at once where the keeper is told of the write (`check`); a value of its own is left alone (YIELDED). A lease found in the state file as INTENDED or RESTORING has no recorded read-back, so it is restored unconditionally. Nothing here does I/O: `hold`,
 `end`, `end_all`, `tick` and `restart` open a round, `next` returns stages of instructions until the round is over, and the outcome of each
 instruction is reported in between. One round at a time.
 
@@ -50,6 +50,25 @@ class Leases:
             if not each.target.knob.undoable:
                 raise InvalidInput(f"lease of {each.target}", each.value, "a knob that can be restored")
         self._open([Request(each.target, each, each.reason) for each in wanted], now_us, wall_s, who)
+
+    def check(self, targets: Sequence[Target], now_us: int, wall_s: float) -> None:
+        """Look whether another process put these knobs back, and write again those that it did. A value of its own is left to the next renewal."""
+        held = [self._table.leases[target] for target in dict.fromkeys(targets) if target in self._table.leases]
+        requests = [
+            Request(
+                lease.target,
+                SetKnob(lease.target, lease.value, lease.reason, max(1, lease.expires_at_us - now_us)),
+                lease.reason,
+                is_check=True,
+            )
+            for lease in held
+            if lease.state is LeaseState.HELD and lease.expires_at_us > now_us
+        ]
+        self._open(requests, now_us, wall_s, OWN)
+
+    def put_backs(self) -> int:
+        """How often knobs that are held now were put back by another process."""
+        return sum(times.total for times in self._table.put_backs.values())
 
     def end(self, requests: Sequence[GiveBack], now_us: int, wall_s: float, who: str = OWN) -> None:
         """Restore, whatever time is left."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from cotenant.engine.leases.instructions import Failure, FailureKind, Reading
 from cotenant.engine.leases.table import LeaseTable
 from cotenant.model.machine.knob import KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
+from cotenant.model.machine.knob_values import is_default
 from cotenant.model.machine.node_decision import Reason
 
 Bound = Callable[[Target, str, str], str | None]
@@ -26,6 +27,7 @@ class Request:
     target: Target
     desired: SetKnob | None  # None: restore
     reason: Reason
+    is_check: bool = False  # only look whether another process put it back
     answer: LeaseAnswer | None = None
 
 
@@ -115,4 +117,11 @@ def value_of(seen: Reading | Failure | None) -> str | None:
 
 def foreign(seen: Reading, lease: KnobLease) -> str:
     """The detail of a lease that yields."""
-    return f"another process wrote {seen.value!r}; {lease.stands!r} was ours"
+    return f"another process wrote {seen.value!r}, a value of its own; {lease.stands!r} was ours"
+
+
+def is_put_back(seen: Reading, lease: KnobLease) -> bool:
+    """Whether the foreign value is what stood before the lease, or what the knob has where nobody sets it: its writer means no value of its own."""
+    if lease.state is not LeaseState.HELD or lease.stands is None:
+        return False
+    return seen.value == lease.before or is_default(lease.target.knob, seen.value)

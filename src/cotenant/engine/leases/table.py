@@ -25,6 +25,19 @@ class Retry:
     cause: Reason
 
 
+MAX_PUT_BACKS = 600
+PUT_BACK_WINDOW_US = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PutBacks:
+    """How often another process put a held knob back: in all, and in the window that began at `since_us`."""
+
+    total: int
+    in_window: int
+    since_us: int
+
+
 class LeaseTable:
     """Live leases by target."""
 
@@ -33,6 +46,7 @@ class LeaseTable:
         self.leases: dict[Target, KnobLease] = {}
         self.histories: dict[Target, LeaseHistory] = {}
         self.retries: dict[Target, Retry] = {}  # failed restores
+        self.put_backs: dict[Target, PutBacks] = {}
         self.deferred_weights: set[Target] = set()  # released while cpu.idle of their group is held: restored after it
 
     def add(self, lease: KnobLease, wall_s: float) -> None:
@@ -48,7 +62,7 @@ class LeaseTable:
     def close(self, target: Target, state: LeaseState, wall_s: float) -> None:
         """End the lease in this state, and forget it."""
         self.histories[target].transition(state, wall_s)
-        for kept in (self.leases, self.histories, self.retries):
+        for kept in (self.leases, self.histories, self.retries, self.put_backs):
             kept.pop(target, None)
         self.deferred_weights.discard(target)
 
@@ -66,6 +80,14 @@ class LeaseTable:
         backoff_us = round(self._backoff.rest_s(failures) * 1e6)
         self.retries[target] = Retry(failures, now_us + backoff_us, cause)
         return failures
+
+    def put_back(self, target: Target, now_us: int) -> PutBacks:
+        """Count that another process put it back."""
+        before = self.put_backs.get(target, PutBacks(0, 0, now_us))
+        is_new = now_us - before.since_us >= PUT_BACK_WINDOW_US
+        window = (0, now_us) if is_new else (before.in_window, before.since_us)
+        self.put_backs[target] = PutBacks(before.total + 1, window[0] + 1, window[1])
+        return self.put_backs[target]
 
     def due_us(self, target: Target) -> int:
         """When this lease expires or is retried."""
@@ -85,7 +107,7 @@ class LeaseTable:
                 raise Permanent(f"lease of {target}: state and history disagree")
             if lease.state is LeaseState.INTENDED or lease.state in OVER:
                 raise Permanent(f"lease of {target} is {lease.state} between rounds: {'; '.join(history.lines())}")
-        for kept in (self.histories.keys(), self.retries.keys(), self.deferred_weights):
+        for kept in (self.histories.keys(), self.retries.keys(), self.put_backs.keys(), self.deferred_weights):
             if not set(kept) <= self.leases.keys():
                 raise Permanent("the table has entries of a lease that is over")
 

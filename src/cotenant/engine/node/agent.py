@@ -35,6 +35,7 @@ from cotenant.engine.node.settings import AgentSettings, Mode
 from cotenant.engine.node.view import NodeView, check_health
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu, NodeSample
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import EvictPod, Reason
@@ -101,6 +102,10 @@ class Agent:
     def allocatable_seen(self, allocatable: Allocatable | None) -> None:
         """The node's allocatable resources as reported by its cluster; None = not known."""
         self._view.allocatable = allocatable
+
+    def kubelet_seen(self, facts: KubeletFacts) -> None:
+        """What is known of the kubelet and systemd, which write knobs too."""
+        self._view.kubelet = facts
 
     def leases_found(self, leases: Sequence[KnobLease], at_us: int) -> None:
         """All leases of the keeper, listed at the start and after it was unreachable.
@@ -305,7 +310,8 @@ class Agent:
     def evicted(self, uid: str, accepted: bool, detail: str, at_us: int) -> None:
         """The outcome of an eviction request."""
         now = self._clock.at(at_us)
-        requested = self._evictions.answered(uid, accepted, detail, now)
+        rehearsed = self.settings.mode is Mode.DRY_RUN
+        requested = self._evictions.answered(uid, accepted, detail, now, rehearsed=rehearsed)
         if requested is not None and not accepted:
             self._log.note(
                 now, DecisionKind.STAYED, requested.policy, "", Reason("stayed", detail), pod=requested.eviction.key

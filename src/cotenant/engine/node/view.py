@@ -20,6 +20,7 @@ from cotenant.engine.node.rates import NodeRates
 from cotenant.engine.node.replica_signals import ReplicaSignals, judged
 from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import InvalidInput
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodePod, Phase
@@ -45,6 +46,7 @@ class NodeView:
         self._best_effort_group = settings.best_effort_group
         self._cpus: tuple[LogicalCpu, ...] = ()
         self.allocatable: Allocatable | None = None  # as reported by its cluster
+        self.kubelet = KubeletFacts()
 
     def _named(self) -> tuple[str, ...]:
         group = self._settings.best_effort_group
@@ -135,6 +137,7 @@ class NodeView:
             supported=supported,
             blame=rates.blame,
             allocatable=self.allocatable,
+            kubelet=self.kubelet,
         )
 
     def _use(self, pod: NodePod, uses: Mapping[str, GroupUse], now_us: int) -> PodUse:

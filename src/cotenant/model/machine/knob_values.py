@@ -124,6 +124,25 @@ def parse_io_max(text: str) -> tuple[DeviceLimits, ...]:
     return tuple(found[device] for device in sorted(found, key=lambda name: tuple(map(int, name.split(":")))))
 
 
+def is_default(knob: Knob, value: str) -> bool:
+    """Whether a canonical value is the one that a knob has where nobody set it. A CPU set is the parent's when it is empty."""
+    match knob:
+        case Knob.CPU_MAX:
+            return value.startswith(f"{UNLIMITED} ")
+        case Knob.MEMORY_HIGH | Knob.MEMORY_MAX:
+            return value == UNLIMITED
+        case Knob.CPU_WEIGHT:
+            return value == "100"
+        case Knob.IO_WEIGHT:
+            return value == "default 100"
+        case Knob.CPUSET_CPUS | Knob.IO_MAX:
+            return value == ""
+        case Knob.CPU_IDLE | Knob.CPU_BURST | Knob.MEMORY_MIN | Knob.MEMORY_LOW:
+            return value == "0"
+        case _:
+            return False
+
+
 def canonical(knob: Knob, text: str) -> str:
     """The canonical text of a cgroup knob's value. Raises `InvalidInput` where it is invalid."""
     field = str(knob)

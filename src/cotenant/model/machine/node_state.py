@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodePod
@@ -137,6 +138,7 @@ class NodeState:
         None  # which groups ran while others waited, over the interval; None without the eBPF probe
     )
     allocatable: Allocatable | None = None  # as its Node object says
+    kubelet: KubeletFacts = field(default_factory=KubeletFacts)  # what is known of the other writers of knobs
     _by_class: tuple[tuple[PodUse, ...], tuple[PodUse, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.interfaces import Discovery, Keeper, KnobPort, Sensor
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap, LogicalCpu
 from cotenant.model.machine.knob import Knob, KnobLease
@@ -76,7 +77,12 @@ class Components:
     discovery_due: asyncio.Event = field(default_factory=asyncio.Event)  # set when discovery should run before its time
     client: Client | None = None  # API client of the cluster
     pod_groups_changed: Callable[[], bool] = lambda: False  # whether pods' groups did; called twice per period
+    kubelet_roots: Callable[[], Sequence[str]] | None = (
+        None  # read now, blocking; None where they are no source of pods
+    )
+    group_exists: Callable[[str], bool] = lambda group: True
     allocatable: Callable[[], Allocatable | None] = lambda: None  # of the node, as reported by its cluster
+    kubelet: Callable[[], KubeletFacts] = KubeletFacts  # the other writers of knobs
     cache: CacheHardware | None = None  # where this process may partition the cache
     cache_use: Callable[[], tuple[CacheUse, ...]] = tuple
     network: Callable[[NodePod], tuple[int, int] | None] = lambda pod: (

@@ -27,7 +27,9 @@ from cotenant.engine.leases.instructions import (
 )
 from cotenant.engine.leases.leases import Leases
 from cotenant.engine.node.interfaces import KnobIdentity, KnobPort
+from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.kubelet.groups import Level, kind_of
 from cotenant.model.machine.knob import (
     GiveBack,
     Knob,
@@ -109,7 +111,7 @@ class LeaseExecutor:
         self._trail = trail
         self._clock = clock
         self._rules = rules
-        self._engine = engine or Leases(bound=rules.above_original)
+        self._engine = engine or Leases(bound=rules.bound)
         self._identities = {scope: port for scope, port in ports.items() if isinstance(port, KnobIdentity)}
         self._tasks = tasks
         self._followed: tuple[str, ...] = ()
@@ -141,6 +143,17 @@ class LeaseExecutor:
         self._engine.end(requests, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
         self._run_round()
         return self._engine.answers()
+
+    def check(self, groups: frozenset[str]) -> None:
+        """Look at the knobs of groups in which something was written."""
+        targets = [lease.target for lease in self._engine.leases() if lease.target.group in groups]
+        if targets:
+            self._engine.check(targets, self._clock.monotonic_us(), self._clock.wall_s())
+            self._run_round()
+
+    def put_backs(self) -> int:
+        """How often knobs that are held now were put back by another process."""
+        return self._engine.put_backs()
 
     def tick(self) -> None:
         """Restore what has expired, retry what failed, write what is pending to the state file."""
@@ -229,11 +242,8 @@ class LeaseExecutor:
         """Have the tasks of idle groups follow: at once where the groups changed, else no more than twice a second, for new tasks."""
         if self._tasks is None:
             return
-        idle = tuple(
-            lease.target.group
-            for lease in self._engine.leases()
-            if lease.target.knob is Knob.CPU_IDLE and lease.value == "1" and lease.state is LeaseState.HELD
-        )
+        held = [lease for lease in self._engine.leases() if lease.state is LeaseState.HELD]
+        idle = tuple(dict.fromkeys(lease.target.group for lease in held if _gives_way(lease)))
         now_us = self._clock.monotonic_us()
         is_fresh = self._swept_us is not None and 0 <= now_us - self._swept_us < _SWEEP_US
         if idle == self._followed and (not idle or is_fresh):
@@ -326,6 +336,18 @@ class LeaseExecutor:
             recorded.append(change)
             _log.info("%s: %s (%s): %s", change.target, change.result, change.cause.rule, change.detail or change.asked)
         self._trail.write(recorded)
+
+
+def _gives_way(lease: KnobLease) -> bool:
+    """Whether the lease says that its group is best-effort work: in the idle class, or a limit on a kubelet's best-effort class, which cannot be idle."""
+    match lease.target.knob:
+        case Knob.CPU_IDLE:
+            return lease.value == "1"
+        case Knob.CPU_MAX | Knob.CPUSET_CPUS:
+            kind = kind_of(lease.target.group)
+            return kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
+        case _:
+            return False
 
 
 def _with_storable_reason(each: SetKnob) -> SetKnob:

@@ -9,25 +9,31 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
-from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.cgroup.slices import MOST_US, TaskSlices
+from cotenant.drivers.cgroup.watch import KnobWatch
+from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.leasefile import file as leasefile
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.resctrl.knobs import ResctrlKnobs
 from cotenant.drivers.resctrl.tree import ResctrlTree
+from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
 from cotenant.drivers.tc.knobs import TcKnobs
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import KnobLease, LeaseAnswer, LeaseState, Scope
 from cotenant.services.keeper.executor import Clock, LeaseExecutor
 from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.node_facts import NodeFacts
+from cotenant.services.keeper.owned_knobs import OwnedKnobs
 from cotenant.services.keeper.rules import Rules, own_groups
 
 _log = logging.getLogger(__name__)
@@ -57,15 +63,51 @@ def groups_of(pid: int) -> tuple[str, ...]:
     return own_groups(text.splitlines())
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerPaths:
+    """Where the other owners of knobs are asked: the system bus of systemd, and the checkpoint of the kubelet's CPU manager."""
+
+    bus: Path = SOCKET
+    cpu_manager: Path = STATE
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The knobs of this machine, what is known of their other owners, and a watch over them; None where the kernel grants none."""
+
+    ports: Mapping[Scope, KnobPort]
+    facts: Callable[[], KubeletFacts] = KubeletFacts
+    watch: KnobWatch | None = None
+
+
 @contextmanager
-def machine_knobs(cgroup_root: Path | None, resctrl_root: Path | None = None) -> Iterator[Mapping[Scope, KnobPort]]:
-    """The ports of this machine. A machine that lacks cache control or traffic classes reports it when those are used.
+def machine_knobs(
+    cgroup_root: Path | None, resctrl_root: Path | None = None, owners: OwnerPaths | None = None
+) -> Iterator[Machine]:
+    """This machine. One that lacks cache control or traffic classes reports it when those are used.
 
     Raises `Unsupported` where there are no cgroups at `cgroup_root` (None: anywhere).
     """
-    with CgroupKnobs(detect(None if cgroup_root is None else str(cgroup_root))) as cgroups:
+    owners = owners or OwnerPaths()
+    layout = detect(None if cgroup_root is None else str(cgroup_root))
+    with ExitStack() as opened:
+        cgroups = opened.enter_context(CgroupKnobs(layout))
+        systemd = opened.enter_context(closing(SystemdManager(socket=owners.bus)))
+        facts = NodeFacts(layout.version("cpu"), systemd.version, owners.cpu_manager)
+        owned = OwnedKnobs(cgroups, systemd, facts)
         classes = ResctrlKnobs(None if resctrl_root is None else ResctrlTree(str(resctrl_root)))
-        yield {Scope.CGROUP: cgroups, Scope.RESCTRL: classes, Scope.TC: TcKnobs()}
+        watch = _watch(layout)
+        if watch is not None:
+            opened.enter_context(closing(watch))
+        yield Machine({Scope.CGROUP: owned, Scope.RESCTRL: classes, Scope.TC: TcKnobs()}, facts, watch)
+
+
+def _watch(layout: Layout) -> KnobWatch | None:
+    try:
+        return KnobWatch(layout)
+    except OSError as error:
+        _log.warning("what others write is looked for each second instead of at once: inotify: %s", error.strerror)
+        return None
 
 
 @contextmanager
@@ -127,10 +169,10 @@ def put_back(state_dir: Path, cgroup_root: Path | None) -> PutBack:
     """
     if not (state_dir / leasefile.NAME).exists():
         return PutBack((), (), None)
-    with machine_knobs(cgroup_root) as ports:
+    with machine_knobs(cgroup_root) as machine:
         file = LeaseFile(state_dir, boot_id())
         try:
-            executor = LeaseExecutor(ports, file, AuditTrail(state_dir), CLOCK, Rules((), restores_all=True))
+            executor = LeaseExecutor(machine.ports, file, AuditTrail(state_dir), CLOCK, Rules((), restores_all=True))
             return PutBack(executor.restart(file.found.leases), file.found.faults, file.found.aside)
         finally:
             file.close()

@@ -13,7 +13,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
@@ -25,14 +25,36 @@ _T = TypeVar("_T")
 STOPPED = Reason("stopped", "the keeper stops")
 ONE_SHOT_WAIT_S = 0.1  # most have finished or failed by then
 LONGEST_SLEEP_S = 1.0  # also the longest delay of an expiry after a clock jump
+UNWATCHED_S = 1.0  # how often held knobs are looked at where the kernel reports no writes
+SETTLE_S = 0.03
 LAST_TRIES = 8  # rounds at stop for knobs that could not be restored at once
+
+
+class Watch(Protocol):
+    """Tells which groups were written (drivers/cgroup/watch.py)."""
+
+    unwatched: frozenset[str]
+
+    @property
+    def descriptor(self) -> int:
+        """Readable when something was written."""
+        ...
+
+    def follow(self, targets: Iterable[Target]) -> None:
+        """Watch the groups of these knobs."""
+        ...
+
+    def written(self) -> frozenset[str]:
+        """The groups that were written since the last call."""
+        ...
 
 
 class LocalKeeper:
     """Implements engine/node/interfaces.Keeper. `start`, then `run` as a task of its own, then `stop`, which tries `LAST_TRIES` times, `last_rest_s` apart."""
 
-    def __init__(self, executor: LeaseExecutor, last_rest_s: float = 0.25) -> None:
+    def __init__(self, executor: LeaseExecutor, watch: Watch | None = None, last_rest_s: float = 0.25) -> None:
         self._executor = executor
+        self._watch = watch
         self._last_rest_s = last_rest_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._one_shot_thread = ThreadPoolExecutor(1, thread_name_prefix="reclaim")
@@ -48,7 +70,7 @@ class LocalKeeper:
     async def hold(self, wanted: Sequence[SetKnob], requester: Requester = SELF) -> tuple[LeaseAnswer, ...]:
         """As the Protocol. One-shot knobs are written beside the others; INTENDED where that is still under way."""
         lasting = [each for each in wanted if each.target.knob.undoable]
-        held = await self._round(lambda: self._executor.hold(lasting, requester)) if lasting else ()
+        held = await self._round(lambda: self._hold(lasting, requester)) if lasting else ()
         self._changed.set()
         one_shots = [self._start_one_shot(each, requester) for each in wanted if not each.target.knob.undoable]
         if one_shots:
@@ -57,6 +79,11 @@ class LocalKeeper:
         return tuple(
             next(answers) if each.target.knob.undoable else _outcome(each.target, next(outcomes)) for each in wanted
         )
+
+    def _hold(self, wanted: Sequence[SetKnob], requester: Requester) -> tuple[LeaseAnswer, ...]:
+        answers = self._executor.hold(wanted, requester)
+        self._follow()
+        return answers
 
     def _start_one_shot(self, wanted: SetKnob, requester: Requester) -> asyncio.Future[LeaseAnswer]:
         """Start the write of a one-shot knob, unless it is still under way."""
@@ -88,7 +115,50 @@ class LocalKeeper:
         await self._round(self._executor.tick)
 
     async def run(self) -> None:
-        """Restore what expires, until cancelled."""
+        """Restore what expires, and write again what others put back, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._expire_all(), name="expiry")
+            tasks.create_task(self._guard_held(), name="watch")
+
+    async def _guard_held(self) -> None:
+        """Look at the knobs of groups in which something was written; at all of them each second where there is no watch."""
+        while True:
+            await self._written()
+            await asyncio.sleep(SETTLE_S)  # a writer that sets several files is let finish
+            try:
+                await self._round(self._look)
+            except Exception:  # the loop of a process: a defect must not end the watch
+                self.errors += 1
+                _log.exception("looking at held knobs failed")
+
+    async def _written(self) -> None:
+        """Wait until something was written, or a second where that is not reported of every group."""
+        loop = asyncio.get_running_loop()
+        written = asyncio.Event()
+        if self._watch is not None:
+            loop.add_reader(self._watch.descriptor, written.set)
+        try:
+            is_whole = self._watch is not None and not self._watch.unwatched
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if is_whole else UNWATCHED_S):
+                    await written.wait()
+        finally:
+            if self._watch is not None:  # it stays readable until it is read, on the keeper's thread
+                loop.remove_reader(self._watch.descriptor)
+
+    def _look(self) -> None:
+        """On the keeper's thread."""
+        if self._watch is None:
+            self._executor.check(frozenset(lease.target.group for lease in self._executor.leases()))
+            return
+        self._executor.check(self._watch.written() | self._watch.unwatched)
+        self._follow()
+
+    def _follow(self) -> None:
+        if self._watch is not None:
+            self._watch.follow(lease.target for lease in self._executor.leases())
+
+    async def _expire_all(self) -> None:
         while True:
             self._changed.clear()
             try:
@@ -101,6 +171,7 @@ class LocalKeeper:
 
     def _expire(self) -> float | None:
         self._executor.tick()
+        self._follow()
         return self._executor.next_tick_s()
 
     async def _sleep(self, next_tick_s: float | None) -> None:

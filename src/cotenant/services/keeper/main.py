@@ -17,13 +17,17 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.kubelet.cpu_manager import STATE
+from cotenant.drivers.kubelet.roots import KubeletGroups, writable_here
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.leasefile.folder import own_folder
+from cotenant.drivers.systemd.manager import SOCKET
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Scope
@@ -31,6 +35,7 @@ from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
 from cotenant.services.keeper.host import (
     CLOCK,
+    OwnerPaths,
     boot_id,
     checked_slice_ms,
     groups_of_this_process,
@@ -60,6 +65,7 @@ class KeeperArguments:
     roots: tuple[str, ...]
     state_dir: Path
     socket: Path
+    kubelet_groups: KubeletGroups | None = None  # these of this node's kubelet may be written, too
     allow_users: tuple[str, ...] = ()  # names or numbers
     allow_groups: tuple[int, ...] = ()
     socket_group: str = ""  # name or number; "": that of the allowed users
@@ -70,6 +76,8 @@ class KeeperArguments:
     never: tuple[str, ...] = ()
     longest_ttl_s: float = 600.0
     cgroup_root: Path | None = None
+    bus: Path = SOCKET  # of systemd, where there is one
+    cpu_manager: Path = STATE  # the checkpoint of the kubelet's CPU manager
     idle_slice_ms: int = 100  # of tasks in groups that are held idle; 0: the kernel's own
     dry_run: bool = False
     zones: bool = False  # run Control Zones, too
@@ -83,13 +91,15 @@ class KeeperArguments:
 
 def run(request: KeeperArguments) -> int:
     """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
+    request = with_kubelet_groups(request)
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
     give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones, tasks=request.idle_slice_ms > 0))
-    with machine_knobs(request.cgroup_root) as ports:
+    with machine_knobs(request.cgroup_root, owners=OwnerPaths(request.bus, request.cpu_manager)) as machine:
+        rules = replace(rules, facts=machine.facts)
         if request.dry_run:
-            return asyncio.run(_serve_dry(request, ports, rules, peers))
+            return asyncio.run(_serve_dry(request, machine.ports, rules, peers))
         file = LeaseFile(request.state_dir, boot_id())
         try:
             with (
@@ -97,8 +107,8 @@ def run(request: KeeperArguments) -> int:
                 idle_slices(request.cgroup_root, request.idle_slice_ms) as slices,
             ):
                 trail = AuditTrail(request.state_dir)
-                executor = LeaseExecutor(ports, file, trail, CLOCK, rules, tasks=slices)
-                keeper = LocalKeeper(executor)
+                executor = LeaseExecutor(machine.ports, file, trail, CLOCK, rules, tasks=slices)
+                keeper = LocalKeeper(executor, machine.watch)
                 zones = _zones(request, keeper, peers) if request.zones else None
                 return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones))
         finally:
@@ -161,10 +171,18 @@ def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneS
     return ZoneServer(request.zone_socket, zones, peers)
 
 
+def with_kubelet_groups(request: KeeperArguments) -> KeeperArguments:
+    """The arguments with the groups of this node's kubelet among the roots. Raises `Unsupported` where it has none."""
+    if request.kubelet_groups is None:
+        return request
+    layout = detect(None if request.cgroup_root is None else str(request.cgroup_root))
+    return replace(request, roots=(*request.roots, *writable_here(layout, request.kubelet_groups)))
+
+
 def rules_of(request: KeeperArguments) -> Rules:
     """The rules given by the arguments. Raises `InvalidInput`."""
     if not request.roots:
-        raise InvalidInput("--root", "", "one group or more below which knobs may be written")
+        raise InvalidInput("--root", "", "one group or more below which knobs may be written, or --kubelet-groups")
     for root in request.roots:
         if not root.strip("/") or any(part in ("", ".", "..") for part in root.strip("/").split("/")):
             raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")

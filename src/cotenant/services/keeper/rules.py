@@ -11,12 +11,14 @@ whether a group is the right one to throttle. How a path is resolved is the port
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cotenant.drivers.resctrl.tree import is_group_name
 from cotenant.drivers.tc.knobs import MINORS
 from cotenant.model.errors import InvalidInput
+from cotenant.model.kubelet.facts import KubeletFacts
+from cotenant.model.kubelet.ruling import ruling
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
 from cotenant.model.machine.knob_values import canonical, parse_bytes, parse_cpu_max, parse_io_max
 from cotenant.services.keeper.border import exceeds
@@ -49,6 +51,7 @@ class Rules:
     interfaces: frozenset[str] | None = frozenset()  # network interfaces for tc.rate; None: any
     classes: frozenset[str] = frozenset()  # resctrl classes for schemata
     raises_roots: bool = False  # whether a root's own knobs may be set above what stood before
+    facts: Callable[[], KubeletFacts] = KubeletFacts  # what is known of the kubelet and systemd of this node
     restores_all: bool = False  # whether leases that an earlier process left outside of the roots are restored too
     longest_ttl_us: int = 600_000_000
     least_cpu_m: int = 10
@@ -77,10 +80,24 @@ class Rules:
         if request.lasts_us > self.longest_ttl_us:
             most = f"{self.longest_ttl_us} us, the longest that this keeper grants (--longest-ttl-s)"
             return f"a lease of {request.lasts_us} us is longer than {most}"
+        owned = ruling(request.target, self.facts())
+        if owned.is_refused:
+            return f"left to its owner: {owned.reason}"
         return self._value_refusal(request.target.knob, request.value)
 
+    def bound(self, target: Target, value: str, before: str) -> str | None:
+        """Why a knob may not be set to this value where `before` stood; None where it may. Both canonical."""
+        return self.above_original(target, value, before) or self._below_owner(target, value, before)
+
+    def _below_owner(self, target: Target, value: str, before: str) -> str | None:
+        """Why the group's owner would fail at its next write below a smaller value."""
+        owned = ruling(target, self.facts())
+        if owned.raises_only and exceeds(target.knob, before, value):
+            return f"left to its owner, where it had {before or 'no value'!r}: {owned.reason}"
+        return None
+
     def above_original(self, target: Target, value: str, before: str) -> str | None:
-        """Why a root's own knob may not be set to this value where `before` stood; None where it may. Both canonical."""
+        """Why a root's own knob may not be raised to this value."""
         if self.raises_roots or target.knob.scope is not Scope.CGROUP or not self._is_border(target.group):
             return None
         if not exceeds(target.knob, value, before):

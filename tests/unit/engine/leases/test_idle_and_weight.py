@@ -203,7 +203,9 @@ def test_the_weight_comes_back_where_another_process_clears_idle(world: World, h
     assert world.knobs.read(WEIGHT) == "100"
     match how:
         case "renewed":
-            assert world.hold((IDLE, "1")) == [LeaseState.YIELDED]
+            assert world.hold((IDLE, "1")) == [LeaseState.HELD]  # set again
+            assert world.knobs.snapshot() == {IDLE: "1"}
+            assert world.give_back(IDLE) == [LeaseState.RESTORED]
         case "given back":
             assert world.give_back(IDLE) == [LeaseState.RESTORED]
         case "expired":
@@ -228,7 +230,9 @@ def test_a_held_weight_is_held_on_where_another_process_clears_idle(world: World
     answers = dict(
         zip((first, second), [*world.hold((first, values[first])), *world.hold((second, values[second]))], strict=True)
     )
-    assert answers == {IDLE: LeaseState.YIELDED, WEIGHT: LeaseState.HELD}
+    assert answers == {IDLE: LeaseState.HELD, WEIGHT: LeaseState.HELD}
+    assert world.knobs.snapshot() == {IDLE: "1"}
+    assert world.give_back(IDLE) == [LeaseState.RESTORED]
     assert world.knobs.snapshot() == {WEIGHT: "50"}
     assert world.give_back(WEIGHT) == [LeaseState.RESTORED]
     assert world.knobs.snapshot() == {WEIGHT: "500"}

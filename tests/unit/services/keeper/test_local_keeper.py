@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, Scope, SetKn
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.local_keeper import LocalKeeper
+from cotenant.services.keeper.local_keeper import LocalKeeper, Watch
 from cotenant.services.keeper.rules import Requester, Rules
 
 REASON = Reason("test", "because")
@@ -28,7 +29,7 @@ REQUESTER = Requester("uid 7, pid 8", ("be/agent",))
 
 
 class World:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, watch: Watch | None = None) -> None:
         self.folder = folder
         self.now_us = 0
         self.knobs = KeptKnobs(["be/a", "be/agent", "system"])
@@ -36,6 +37,7 @@ class World:
         clock = Clock(lambda: self.now_us, lambda: 1.0)
         self.keeper = LocalKeeper(
             LeaseExecutor({Scope.CGROUP: self.knobs}, self.file, AuditTrail(folder), clock, Rules(("be",))),
+            watch,
             last_rest_s=0,
         )
 
@@ -282,3 +284,48 @@ def test_a_jump_of_the_wall_clock_neither_ends_nor_prolongs_a_lease(tmp_path: Pa
     now["us"] = 100
     executor.tick()
     assert knobs.read(QUOTA) == "max 100000"
+
+
+class Written:
+    """A watch whose groups a test names."""
+
+    def __init__(self) -> None:
+        self.descriptor, self._at = os.pipe()
+        self.followed: frozenset[Target] = frozenset()
+        self.unwatched: frozenset[str] = frozenset()
+        self._groups: set[str] = set()
+
+    def tell(self, group: str) -> None:
+        self._groups.add(group)
+        os.write(self._at, b"x")
+
+    def follow(self, targets: Iterable[Target]) -> None:
+        self.followed = frozenset(targets)
+
+    def written(self) -> frozenset[str]:
+        os.read(self.descriptor, 64)
+        found, self._groups = frozenset(self._groups), set()
+        return found
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_what_another_process_puts_back_is_written_again(is_watched: bool, tmp_path: Path) -> None:
+    """With a watch when it says so, without one within a second."""
+    watch = Written()
+    world = World(tmp_path, watch if is_watched else None)
+
+    async def use() -> None:
+        running = asyncio.create_task(world.keeper.run())
+        assert await world.hold((QUOTA, HALF)) == [LeaseState.HELD]
+        world.knobs.set_outside(QUOTA, "max 100000")
+        if is_watched:
+            watch.tell("be/a")
+        await soon("written again", lambda: world.knobs.read(QUOTA) == HALF)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await world.keeper.stop()
+
+    asyncio.run(use())
+    assert world.knobs.snapshot() == {}
+    assert watch.followed == ({QUOTA} if is_watched else frozenset())
+    world.file.close()

@@ -9,17 +9,21 @@ on the groups that `NodeState.knobs` shows with a list (cgroup v1), parents befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
+from cotenant.model.kubelet.groups import Level, kind_of
+from cotenant.model.kubelet.ruling import ruling
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.knob_values import CpuMax, parse_cpu_max
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_pod import NodePod, Phase
-from cotenant.model.machine.node_state import Alarm, NodeState
+from cotenant.model.machine.node_state import Alarm, NodeState, PodUse
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.amounts import cpu_text
+from cotenant.policy.nodeqos.cpu import startup_grace
 from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US
 from cotenant.policy.nodeqos.cpu.division import Share, divide
 from cotenant.policy.nodeqos.cpu.suppression import (
@@ -47,6 +51,7 @@ class BestEffortCpuConfig:
     suppress: SuppressConfig = field(default_factory=SuppressConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
     idle: bool = True
+    grace: startup_grace.StartupGraceConfig = field(default_factory=startup_grace.StartupGraceConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class BestEffortCpuMemory:
     """The guard's state, and the last desired values: used when a knob was not read, or an interval cannot be evaluated."""
 
     guard: GuardMemory = field(default_factory=GuardMemory)
-    wanted: tuple[SetKnob, ...] = ()
+    wanted: tuple[SetKnob, ...] = ()  # without the grace of starting pods
+    grace: startup_grace.StartupGraceMemory = field(default_factory=startup_grace.StartupGraceMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,10 @@ def decide(
     state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory
 ) -> tuple[Verdict, BestEffortCpuMemory]:
     """The desired values for best-effort groups; alarms in the state cut the budget at once."""
+    state = startup_grace.lowered(state, memory.grace)
     held = holders(state)
     idle = {knob.target.group: knob for knob in memory.wanted if knob.target.knob is Knob.CPU_IDLE}
-    ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and all(each.group in idle for each in held))
+    ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and all(_yields(each, idle) for each in held))
     reasons = [ceiling.reason]
     wanted: list[SetKnob] = []
     if not held:
@@ -92,7 +99,8 @@ def decide(
             limits = _limits(budget, held, state, config, memory, granted is not None, ceiling)
             reasons.append(limits[0].reason if limits else budget.without_limits(state))
             wanted += limits
-    return Verdict(tuple(reasons), tuple(wanted)), BestEffortCpuMemory(guard, tuple(wanted))
+    final, graces, grace = startup_grace.raised(tuple(wanted), state, config.grace, memory.grace)
+    return Verdict((*reasons, *graces), final), BestEffortCpuMemory(guard, tuple(wanted), grace)
 
 
 def pressed(
@@ -121,8 +129,21 @@ def holders(state: NodeState) -> tuple[Holder, ...]:
     for entry in state.best_effort_pods():
         inside = common is not None and is_below(entry.pod.group, common)
         if entry.pod.group and not inside and entry.pod.phase is not Phase.OVER:
-            found[entry.pod.group] = Share(entry.use.cpu_m or 0, max(1, entry.pod.cpu_request_m), _limit_m(entry.pod))
+            found.update(_shares(entry, state))
     return tuple(Holder(group, found[group]) for group in sorted(found))
+
+
+def _shares(entry: PodUse, state: NodeState) -> Iterator[tuple[str, Share]]:
+    """The groups that limit a pod: its own, or its containers' where the runtime could not start a container below a smaller quota (cgroup v1)."""
+    pod = entry.pod
+    if not pod.containers or not ruling(Target(pod.group, Knob.CPU_MAX), state.kubelet).raises_only:
+        yield pod.group, Share(entry.use.cpu_m or 0, max(1, pod.cpu_request_m), _limit_m(pod))
+        return
+    for index, container in enumerate(pod.containers):
+        used_m = entry.containers[index].cpu_m if index < len(entry.containers) else None
+        if container.group:
+            share = Share(used_m or 0, max(1, container.cpu_request_m), container.cpu_limit_m or None)
+            yield container.group, share
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +193,7 @@ def _limits(
 ) -> list[SetKnob]:
     """Cpuset or quota, as configured and supported; the guard's ceiling always as a quota."""
     wants_cpuset = suppressing and config.suppress.form is Form.CPUSET
-    can_cpuset = Knob.CPUSET_CPUS in state.supported and bool(state.cpus)
+    can_cpuset = Knob.CPUSET_CPUS in state.supported and bool(state.cpus) and _may_narrow(held, state)
     can_quota = Knob.CPU_MAX in state.supported
     use_cpuset = can_cpuset and suppressing and (wants_cpuset or not can_quota)
     desired: list[SetKnob] = []
@@ -191,6 +212,12 @@ def _limits(
     return desired
 
 
+def _may_narrow(held: tuple[Holder, ...], state: NodeState) -> bool:
+    """Whether the CPU lists of these groups are left to us: a kubelet's static CPU manager writes lists of its own below them."""
+    rulings = [ruling(Target(holder.group, Knob.CPUSET_CPUS), state.kubelet) for holder in held]
+    return not any(one.is_refused or one.raises_only for one in rulings)
+
+
 def _idle(
     held: tuple[Holder, ...],
     ceiling: Ceiling,
@@ -200,7 +227,19 @@ def _idle(
 ) -> list[SetKnob]:
     if not (config.idle and ceiling.protects and Knob.CPU_IDLE in state.supported):
         return []
-    return [before.get(holder.group) or SetKnob(Target(holder.group, Knob.CPU_IDLE), "1", _IDLE) for holder in held]
+    targets = [Target(holder.group, Knob.CPU_IDLE) for holder in held]
+    return [
+        before.get(target.group) or SetKnob(target, "1", _IDLE)
+        for target in targets
+        if not ruling(target, state.kubelet).is_refused
+    ]
+
+
+def _yields(holder: Holder, idle: Mapping[str, SetKnob]) -> bool:
+    """Whether the group gives way to every service: in the idle class, or with the least weight, which a kubelet keeps on its best-effort group."""
+    kind = kind_of(holder.group)
+    is_least = kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
+    return is_least or holder.group in idle
 
 
 def _quotas(

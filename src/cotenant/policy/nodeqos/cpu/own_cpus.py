@@ -48,6 +48,11 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
     owners = [entry.pod for entry in state.pods if entry.pod.own_cpus and not entry.pod.best_effort]
     if not owners:
         return Verdict((Reason(_RULE, "no pod has own CPUs"),)), OwnCpusMemory()
+    if state.kubelet.is_static:
+        text = (
+            f"the kubelet's static CPU manager gives CPUs on this node: {len(owners)} pods with own CPUs are left to it"
+        )
+        return Verdict((Reason(_RULE, text),)), OwnCpusMemory()
     if Knob.CPUSET_CPUS not in state.supported:
         why = Reason(_RULE, f"{len(owners)} pods have own CPUs, but this machine has no cpuset controller")
         return Verdict((why,)), OwnCpusMemory()

@@ -24,6 +24,7 @@ from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
 from cotenant.services.keeper.host import (
     CLOCK,
+    Machine,
     boot_id,
     groups_of_this_process,
     idle_slices,
@@ -69,10 +70,11 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
         if is_left:
             async with _holding(config):
                 pass  # restores leftovers
-        with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
-            dry = {scope: DryRunKnobs(port) for scope, port in ports.items()}
+        with machine_knobs(config.cgroup_root, config.resctrl_root) as machine:
+            dry = {scope: DryRunKnobs(port) for scope, port in machine.ports.items()}
+            rules = _rules(config, machine)
             async with _running(
-                LocalKeeper(LeaseExecutor(dry, NoStateFile(), _LoggedChanges(), CLOCK, _rules(config)))
+                LocalKeeper(LeaseExecutor(dry, NoStateFile(), _LoggedChanges(), CLOCK, rules))
             ) as keeper:
                 yield keeper
     elif is_left or (single and config.mode is Mode.ACT):
@@ -93,12 +95,13 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
 @asynccontextmanager
 async def _holding(config: AgentConfig) -> AsyncIterator[LocalKeeper]:
     """A keeper of the real knobs in this process, which first restores what an earlier one left."""
-    with machine_knobs(config.cgroup_root, config.resctrl_root) as ports:
+    with machine_knobs(config.cgroup_root, config.resctrl_root) as machine:
         file = LeaseFile(config.state_dir, boot_id())
         try:
             with idle_slices(config.cgroup_root, config.idle_slice_ms) as slices:
-                trail = AuditTrail(config.state_dir)
-                keeper = LocalKeeper(LeaseExecutor(ports, file, trail, CLOCK, _rules(config), tasks=slices))
+                trail, rules = AuditTrail(config.state_dir), _rules(config, machine)
+                executor = LeaseExecutor(machine.ports, file, trail, CLOCK, rules, tasks=slices)
+                keeper = LocalKeeper(executor, machine.watch)
                 await put_back_left(keeper, file.found)
                 async with _running(keeper):
                     yield keeper
@@ -118,7 +121,7 @@ async def _running(keeper: LocalKeeper) -> AsyncIterator[LocalKeeper]:
             _log.error("%s could not be restored; the next start tries again: %s", lease.target, lease.detail)
 
 
-def _rules(config: AgentConfig) -> Rules:
+def _rules(config: AgentConfig, machine: Machine) -> Rules:
     """One process decides and writes, so the configuration is its only bound; a reload may lengthen the leases, and name another uplink."""
     return Rules(
         config.writable,
@@ -126,6 +129,7 @@ def _rules(config: AgentConfig) -> Rules:
         interfaces=None,
         classes=frozenset(CLASSES),
         raises_roots=True,
+        facts=machine.facts,
         restores_all=True,
         longest_ttl_us=LONGEST_TTL_MS * 1000,
     )

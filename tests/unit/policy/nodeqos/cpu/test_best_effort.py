@@ -21,7 +21,7 @@ from cotenant.policy.nodeqos.cpu.best_effort import (
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 
-GROUP = "kubepods/besteffort"
+GROUP = "batch/besteffort"
 QUOTA = BestEffortCpuConfig(suppress=SuppressConfig(form=Form.QUOTA))
 CPUSET = BestEffortCpuConfig()
 

@@ -56,8 +56,17 @@ def is_root(name: str) -> bool:
 
 def best_effort_group(root: str) -> str:
     """The group of all best-effort pods below kubelet's root (a path whose last part `is_root`)."""
+    return _class_group(root, "besteffort")
+
+
+def burstable_group(root: str) -> str:
+    """The group of all burstable pods below kubelet's root."""
+    return _class_group(root, "burstable")
+
+
+def _class_group(root: str, qos: str) -> str:
     name = root.rpartition("/")[2]
-    return f"{root}/besteffort" if name == "kubepods" else f"{root}/{name.removesuffix('.slice')}-besteffort.slice"
+    return f"{root}/{qos}" if name == "kubepods" else f"{root}/{name.removesuffix('.slice')}-{qos}.slice"
 
 
 def read_group(group: str) -> PodGroup | ContainerGroup | None:

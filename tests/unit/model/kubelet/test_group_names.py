@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.node.kubepods import UIDS, container_group, container_id, pod_group
 
-from cotenant.drivers.kubelet.names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
 from cotenant.model.cluster.qos import KubernetesQoS
+from cotenant.model.kubelet.group_names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
 
 UID = UIDS[0]
 UNDERSCORED = UID.replace("-", "_")

@@ -1,0 +1,79 @@
+"""Knobs of cgroups, each held by the means that its owner leaves: through systemd where the group is a unit of its, else by the group's files.
+
+Problem: systemd rewrites the files of its units from their properties; a file written beside it lasts until then. Choice: the owner's table
+(model/kubelet) decides once for each lease, when its original value is read, and the lease's raw value says which it was, so that it is restored the
+same way, also by a later keeper. Where systemd does not know the group or does not answer, the file is written; the keeper's watch then writes again
+what systemd undoes. Limits: a lease keeps its means; one taken while the bus was away goes over to systemd when it is taken anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.systemd.knobs import SystemdKnobs, is_of_systemd
+from cotenant.drivers.systemd.manager import SystemdManager
+from cotenant.model.errors import CotenantError
+from cotenant.model.kubelet.facts import KubeletFacts
+from cotenant.model.kubelet.ruling import Means, ruling
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, Target
+
+_log = logging.getLogger(__name__)
+
+
+class OwnedKnobs:
+    """Implements engine/node/interfaces.KnobPort and KnobIdentity for `Scope.CGROUP`."""
+
+    def __init__(self, files: CgroupKnobs, systemd: SystemdManager, facts: Callable[[], KubeletFacts]) -> None:
+        self._files = files
+        self._systemd = SystemdKnobs(systemd, files)
+        self._facts = facts
+        self._through_systemd: set[Target] = set()  # means of the knobs whose original value was read
+        self._reported: set[str] = set()
+
+    def supported(self, knob: Knob) -> Gap | None:
+        """As the files' driver."""
+        return self._files.supported(knob)
+
+    def read(self, target: Target) -> str:
+        """The current value: what the kernel has, whoever wrote it."""
+        return self._files.read(target)
+
+    def raw(self, target: Target) -> str:
+        """What `restore` needs; decides how the knob is held from now on."""
+        self._through_systemd.discard(target)
+        if target.knob.undoable and ruling(target, self._facts()).means is Means.SYSTEMD:
+            try:
+                raw = self._systemd.raw(target)
+            except CotenantError as error:
+                self._report(f"{target.group} is held by its files, not through systemd: {error}")
+            else:
+                self._through_systemd.add(target)
+                return raw
+        return self._files.raw(target)
+
+    def write(self, target: Target, value: str) -> None:
+        """Set the knob by the means of its lease."""
+        if target in self._through_systemd:
+            self._systemd.write(target, value)
+        else:
+            self._files.write(target, value)
+
+    def restore(self, target: Target, raw: str) -> None:
+        """Write back what `raw` returned, by the means with which it was read."""
+        if is_of_systemd(raw):
+            self._systemd.restore(target, raw)
+        else:
+            self._files.restore(target, raw)
+        self._through_systemd.discard(target)
+
+    def identity(self, target: Target) -> str:
+        """The identity of the group."""
+        return self._files.identity(target)
+
+    def _report(self, line: str) -> None:
+        if line not in self._reported and len(self._reported) < 64:
+            self._reported.add(line)
+            _log.warning("%s", line)

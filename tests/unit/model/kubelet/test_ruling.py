@@ -1,0 +1,130 @@
+"""How knobs may be held beside a kubelet, its runtime and systemd; the cases are what real ones did."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from cotenant.model.cluster.qos import KubernetesQoS
+from cotenant.model.kubelet.facts import STATIC, KubeletFacts
+from cotenant.model.kubelet.groups import Driver, GroupKind, Level, kind_of
+from cotenant.model.kubelet.owners import OWNERS, Effect, Writer
+from cotenant.model.kubelet.ruling import Means, kinds, rows_of, ruling, ruling_of
+from cotenant.model.machine.knob import Knob, Scope, Target
+
+UID = "0a1b2c3d-0000-4000-8000-000000000001"
+SLICE_UID = UID.replace("-", "_")
+FOLDERS = "kubepods/besteffort"
+SLICES = "kubepods.slice/kubepods-besteffort.slice"
+POD, POD_SLICE = f"{FOLDERS}/pod{UID}", f"{SLICES}/kubepods-besteffort-pod{SLICE_UID}.slice"
+CONTAINER, SCOPE = f"{POD}/{'a' * 64}", f"{POD_SLICE}/cri-containerd-{'a' * 64}.scope"
+V1, V2 = KubeletFacts(1), KubeletFacts(2)
+SYSTEMD = KubeletFacts(2, systemd=252)
+
+
+@pytest.mark.parametrize(
+    ("group", "level", "qos", "driver"),
+    [
+        ("kubepods", Level.NODE, None, Driver.CGROUPFS),
+        ("kubepods.slice", Level.NODE, None, Driver.SYSTEMD),
+        (FOLDERS, Level.QOS, KubernetesQoS.BEST_EFFORT, Driver.CGROUPFS),
+        ("kubepods/burstable", Level.QOS, KubernetesQoS.BURSTABLE, Driver.CGROUPFS),
+        (SLICES, Level.QOS, KubernetesQoS.BEST_EFFORT, Driver.SYSTEMD),
+        (POD, Level.POD, KubernetesQoS.BEST_EFFORT, Driver.CGROUPFS),
+        (POD_SLICE, Level.POD, KubernetesQoS.BEST_EFFORT, Driver.SYSTEMD),
+        (f"kubepods/pod{UID}", Level.POD, KubernetesQoS.GUARANTEED, Driver.CGROUPFS),
+        (CONTAINER, Level.CONTAINER, KubernetesQoS.BEST_EFFORT, Driver.CGROUPFS),
+        (SCOPE, Level.CONTAINER, KubernetesQoS.BEST_EFFORT, Driver.SYSTEMD),
+        (f"{SCOPE}/init", Level.INSIDE, KubernetesQoS.BEST_EFFORT, Driver.SYSTEMD),
+        (f"above/{FOLDERS}", Level.QOS, KubernetesQoS.BEST_EFFORT, Driver.CGROUPFS),
+    ],
+)
+def test_groups_of_a_kubelet(group: str, level: Level, qos: KubernetesQoS | None, driver: Driver) -> None:
+    assert kind_of(group) == GroupKind(level, qos, driver)
+
+
+@pytest.mark.parametrize("group", ["", "batch.slice", "system.slice/redis.service", "kubepods/besteffort/other"])
+def test_other_groups_have_no_kind(group: str) -> None:
+    assert kind_of(group) is None
+
+
+@pytest.mark.parametrize("facts", [V1, V2, SYSTEMD])
+@pytest.mark.parametrize("group", [FOLDERS, SLICES, "kubepods", "kubepods/burstable"])
+def test_no_class_of_pods_is_set_idle(group: str, facts: KubeletFacts) -> None:
+    """The kubelet writes its weight, which the kernel then refuses: it could not start."""
+    found = ruling(Target(group, Knob.CPU_IDLE), facts)
+    assert found.is_refused
+    assert "the kubelet writes" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("group", "facts", "means"),
+    [
+        (POD, V1, Means.WRITE),
+        (POD, V2, Means.WRITE),
+        (POD_SLICE, SYSTEMD, Means.SYSTEMD),
+        (POD_SLICE, KubeletFacts(2, systemd=250), Means.WRITE),  # CPUWeight=idle came with 252
+        (CONTAINER, V1, Means.REFUSED),
+        (SCOPE, SYSTEMD, Means.REFUSED),
+        (POD.replace("besteffort", "burstable"), V1, Means.REFUSED),
+        (POD.replace("besteffort", "burstable"), KubeletFacts(1, version=(1, 32)), Means.WRITE),
+    ],
+)
+def test_where_the_idle_class_is_held(group: str, facts: KubeletFacts, means: Means) -> None:
+    assert ruling(Target(group, Knob.CPU_IDLE), facts).means is means
+
+
+@pytest.mark.parametrize("knob", [Knob.CPU_MAX, Knob.CPUSET_CPUS, Knob.MEMORY_HIGH, Knob.MEMORY_MAX])
+def test_limits_of_best_effort_go_through_systemd_where_it_owns_the_group(knob: Knob) -> None:
+    assert ruling(Target(SLICES, knob), SYSTEMD).means is Means.SYSTEMD
+    assert ruling(Target(FOLDERS, knob), V2).means is Means.WRITE
+    beside = ruling(Target(SLICES, knob), V2)  # systemd cannot be reached
+    assert beside.means is Means.WRITE
+    assert "systemd cannot be reached" in beside.reason
+
+
+def test_a_unit_that_is_no_kubelets_goes_through_systemd_too() -> None:
+    assert ruling(Target("batch.slice", Knob.CPU_MAX), SYSTEMD).means is Means.SYSTEMD
+    assert ruling(Target("batch.slice", Knob.CPU_BURST), SYSTEMD).means is Means.WRITE
+    assert ruling(Target("batch.slice", Knob.CPU_MAX), V2).means is Means.WRITE
+    assert ruling(Target("batch", Knob.CPU_MAX), SYSTEMD).means is Means.WRITE
+
+
+def test_a_smaller_quota_above_a_limited_container_only_where_the_kernel_lets_it_start() -> None:
+    pod = Target(POD.replace("besteffort", "burstable"), Knob.CPU_MAX)
+    assert ruling(pod, V1).raises_only
+    assert not ruling(pod, V2).raises_only
+    assert not ruling(Target(POD, Knob.CPU_MAX), V1).raises_only
+
+
+def test_the_static_cpu_manager_keeps_its_lists() -> None:
+    for version in (1, 2):
+        facts = KubeletFacts(version, cpu_manager=STATIC)
+        assert ruling(Target(CONTAINER, Knob.CPUSET_CPUS), facts).is_refused
+    assert ruling(Target(FOLDERS, Knob.CPUSET_CPUS), KubeletFacts(1, cpu_manager=STATIC)).raises_only
+    assert ruling(Target(FOLDERS, Knob.CPUSET_CPUS), KubeletFacts(2, cpu_manager=STATIC)).means is Means.WRITE
+    assert ruling(Target(CONTAINER, Knob.CPUSET_CPUS), KubeletFacts(1, cpu_manager="none")).means is Means.WRITE
+
+
+def test_whatever_is_not_refused_makes_no_write_of_another_fail() -> None:
+    """Against the rows themselves: only a value below what stood before may still do so, and the ruling says so."""
+    versions = [None, (1, 30), (1, 36)]
+    managers = ["", "none", STATIC]
+    for cgroup, version, manager, systemd in product((1, 2), versions, managers, (None, 249, 252)):
+        facts = KubeletFacts(cgroup, version, manager, systemd=systemd)
+        for knob, kind in product((knob for knob in Knob if knob.scope is Scope.CGROUP), kinds()):
+            found = ruling_of(knob, kind, facts)
+            failing = [row for row in rows_of(knob, kind, facts) if row.effect is Effect.FAILS]
+            if not found.is_refused:
+                assert all(row.restricts for row in failing)
+                assert found.raises_only == bool(failing)
+            else:
+                assert found.reason
+
+
+def test_every_row_concerns_some_node() -> None:
+    facts = [KubeletFacts(cgroup, (1, 36), STATIC, memory_qos=True, systemd=252) for cgroup in (1, 2)]
+    seen = {row for one, kind, knob in product(facts, kinds(), Knob) for row in rows_of(knob, kind, one)}
+    assert seen == set(OWNERS)
+    assert {row.writer for row in OWNERS} == set(Writer)
