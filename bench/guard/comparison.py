@@ -36,7 +36,7 @@ class Comparison:
 
     compared: tuple[Arm, ...]
     kinds: tuple[Kind, ...]
-    load: Load = field(default_factory=lambda: Load(rate=2400.0, items=1250, seconds=2.5, settle_s=1))
+    load: Load = field(default_factory=lambda: Load(rate=2400.0, items=1250, seconds=2.2, settle_s=1))
     name: str = "guard-comparison"
     title: str = "The guard beside the published: Redis and four hogs on one core"
     _rounds: dict[int, int] = field(default_factory=dict)  # seeds in order: a round's arms have the same

@@ -78,7 +78,7 @@ class AuditSink(Protocol):
 
 
 class TasksOfGroups(Protocol):
-    """What is set on each task of the groups that are held idle: `drivers/cgroup/slices`."""
+    """What is set on each task of the groups that give way to services: `drivers/cgroup/slices`."""
 
     def follow(self, groups: Sequence[str]) -> int:
         """Set it on tasks of these groups, and undo it in groups of an earlier call. Returns how many tasks changed."""
@@ -348,6 +348,16 @@ def _gives_way(lease: KnobLease) -> bool:
             return kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
         case _:
             return False
+
+
+def _yields(lease: KnobLease) -> bool:
+    """Whether the lease's group gives way to every service: it is held idle, or it is a kubelet's best-effort group, which cannot be, with any knob held."""
+    if lease.state is not LeaseState.HELD:
+        return False
+    if lease.target.knob is Knob.CPU_IDLE:
+        return lease.value == "1"
+    kind = kind_of(lease.target.group) if lease.target.knob.scope is Scope.CGROUP else None
+    return kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
 
 
 def _with_storable_reason(each: SetKnob) -> SetKnob:

@@ -88,6 +88,21 @@ def test_tasks_of_groups_that_are_held_idle_follow_again_for_new_tasks_and_are_l
     assert tasks.calls == [("be/a",), ("be/a",), ()]
 
 
+def test_tasks_of_a_kubelets_best_effort_group_follow_while_anything_is_held_on_it(tmp_path: Path) -> None:
+    tasks, group = Followers(), "kubepods/besteffort"
+    clock = Clock(lambda: 0, lambda: 1.0)
+    knobs = KeptKnobs([group, "kubepods/burstable"])
+    executor = LeaseExecutor(
+        {Scope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("kubepods",)), tasks=tasks
+    )
+    executor.hold([SetKnob(Target("kubepods/burstable", Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
+    assert tasks.calls == []
+    executor.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
+    assert tasks.calls == [(group,)]
+    executor.give_all_back(REASON)
+    assert tasks.calls == [(group,), ()]
+
+
 def test_answers_come_in_the_order_of_the_requests_whatever_was_refused(world: World) -> None:
     async def use() -> list[LeaseState]:
         states = await world.hold(
