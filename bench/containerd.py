@@ -34,6 +34,7 @@ _MAKING = {
     **FIELDS,
     "ImageSpec": {"image": (1, "string")},
     "KeyValue": {"key": (1, "string"), "value": (2, "string")},
+    "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "readonly": (3, "bool")},
     "LinuxSandboxSecurityContext": {"namespace_options": (1, "NamespaceOption")},
     "LinuxPodSandboxConfig": {"cgroup_parent": (1, "string"), "security_context": (2, "LinuxSandboxSecurityContext")},
     "PodSandboxConfig": {
@@ -51,6 +52,7 @@ _MAKING = {
         "image": (2, "ImageSpec"),
         "command": (3, "*string"),
         "envs": (6, "*KeyValue"),
+        "mounts": (7, "*Mount"),
         "labels": (9, "map"),
         "log_path": (11, "string"),
         "linux": (15, "LinuxContainerConfig"),
@@ -126,13 +128,18 @@ class Runtime:
         command: Sequence[str] = SLEEP,
         name: str = "work",
         variables: Mapping[str, str] | None = None,
+        mounts: Mapping[str, str] | None = None,
     ) -> str:
-        """A container of a pod, created and not started: its id."""
+        """A container of a pod, created and not started: its id. `mounts`: paths inside it, of folders of the host."""
         config = {
             "metadata": {"name": name},
             "image": {"image": IMAGE},
             "command": list(command),
             "envs": [{"key": key, "value": value} for key, value in (variables or {}).items()],
+            "mounts": [
+                {"container_path": inside, "host_path": outside, "readonly": True}
+                for inside, outside in (mounts or {}).items()
+            ],
             "labels": {"io.kubernetes.container.name": name},
             "log_path": f"{pod.sandbox}-{name}.log",
             "linux": {"resources": dict(resources)},

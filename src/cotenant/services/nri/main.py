@@ -30,6 +30,7 @@ from cotenant.services.nri.facts import FactsOfNode, GroupsAbove
 from cotenant.services.nri.hook import Hook
 from cotenant.services.nri.metrics import HookMetrics
 from cotenant.services.nri.process import HookProcess
+from cotenant.services.nri.promptness import run_promptly
 from cotenant.services.running import cancelled, stop_on_signals
 
 _log = logging.getLogger(__name__)
@@ -118,6 +119,10 @@ async def _live(config: AgentConfig) -> None:
         stopping = asyncio.create_task(stop.wait(), name="stop")
         gc.collect()
         gc.freeze()  # what is there now stays: a full collection would delay a container's creation
+        if hook_config.realtime and not run_promptly():
+            _log.info(
+                "no real-time priority (it takes CAP_SYS_NICE): on a busy node a creation may wait for this process"
+            )
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()

@@ -27,6 +27,7 @@ class RuntimeHook:
     index: str = "50"  # its place among the runtime's plugins, "00" to "99"
     listen: str = ""  # HOST:PORT or unix:PATH of its own /metrics and /healthz; "" = nowhere
     state_file: Path = STATE_FILE
+    realtime: bool = True  # answer before ordinary work runs, where the process may (CAP_SYS_NICE)
     best_effort: bool = True  # the least weight for best-effort containers without batch CPU
     believed_namespaces: tuple[str, ...] = ()  # whose pods' annotations of CPUs and devices are followed; "*" = all
     cpus: bool = False  # the CPU set of resource-status
