@@ -40,6 +40,7 @@ BEST_EFFORT = {"koordinator.sh/qosClass": "BE"}
 OF_A_CPU = {"cpu_shares": 1024, "cpu_period": 100_000}
 LEAST = {"cpu.shares": "2", "cpu.weight": "1"}
 _COMMAND = (sys.executable, "-c", "import sys; from cotenant.cli.main import main; sys.exit(main())", "nri")
+PARTS = ("weights", "creation", "killed")
 _BY_TURNS = 10
 
 
@@ -296,18 +297,21 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     return found
 
 
-def measure(pods: int, calls: int, busy: int) -> Iterator[dict[str, Any]]:
-    """All parts."""
+def measure(parts: Sequence[str], pods: int, calls: int, busy: int) -> Iterator[dict[str, Any]]:
+    """These parts, in order."""
     with tempfile.TemporaryDirectory(prefix="cotenant-bench-") as name:
         folder = Path(name)
         try:
             with containerd(folder, folder / "nri.sock") as runtime, load(busy):
                 hook = HookProcess(folder, folder / "nri.sock")
                 try:
-                    yield from weights(runtime, hook, pods)
-                    yield from creation(runtime, hook, pods)
-                    yield alone(folder, calls)
-                    yield killed(runtime, hook, pods)
+                    if "weights" in parts:
+                        yield from weights(runtime, hook, pods)
+                    if "creation" in parts:
+                        yield from creation(runtime, hook, pods)
+                        yield alone(folder, calls)
+                    if "killed" in parts:
+                        yield killed(runtime, hook, pods)
                 finally:
                     hook.end()
         finally:
@@ -319,7 +323,8 @@ def main() -> None:
         prog="python -m bench.nri", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--pods", type=int, default=100)
-    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--calls", type=int, default=500)
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be given several times")
     parser.add_argument("--busy", type=int, default=4, help="busy processes beside it")
     parser.add_argument("--watch", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -328,7 +333,7 @@ def main() -> None:
         watch()
         return
     try:
-        rows = list(measure(given.pods, given.calls, given.busy))
+        rows = list(measure(given.part or PARTS, given.pods, given.calls, given.busy))
     except NotHere as error:
         raise SystemExit(str(error)) from None
     show(rows, given.json, (f"{given.busy} busy processes beside it; the weight of best effort is the least.",))
