@@ -91,7 +91,12 @@ def watch() -> None:
     """Look at all containers' groups until standard input closes; then print, by group, the weights seen while a process of the workload ran."""
     tree, name = cpu_tree()
     ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+    def wait() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
     seen: dict[str, set[str]] = {}
     looks = 0
     while not ended.is_set():
