@@ -370,3 +370,15 @@ def test_moves_are_requested_only_of_a_rebalancer_that_acts() -> None:
         assert "--request-moves" in container["args"]
         resources_of = [each["resources"] for each in made["ClusterRole", "", "cotenant-traces"]["rules"]]
         assert ["podmigrationjobs"] in resources_of
+
+
+@helm_only
+def test_the_runtime_hook_is_a_container_of_the_nodes_pod_when_asked_for() -> None:
+    key = next(each for each in objects() if each[0] == "DaemonSet")
+    plain, hooked = (objects(*more)[key]["spec"]["template"]["spec"] for more in ((), ("--set=node.nri.enabled=true",)))
+    assert "nri" not in {each["name"] for each in (*plain["containers"], *plain["volumes"])}
+    (hook,) = (each for each in hooked["containers"] if each["name"] == "nri")
+    app.parse_args(hook["args"], exit_on_error=False)  # the command takes them
+    assert {each["name"] for each in hook["volumeMounts"]} <= {each["name"] for each in hooked["volumes"]}
+    assert hook["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_NICE"]}
+    assert len(hooked["containers"]) == len(plain["containers"]) + 1

@@ -82,6 +82,7 @@ FIXED = (  # changed by a restart only
     "credit",
     "pressure",
     "probe",
+    "runtime_hook",
     "plain_eviction",
 )
 _log = logging.getLogger(__name__)
@@ -485,6 +486,7 @@ class AgentProcess:
             cache=self.cache_use(),
             gaps=self.gaps(),
             sources={source.name: source.said for source in self.sources.sources},
+            cpu_ratio_milli=state.cpu_ratio_milli,
         )
 
     async def leases(self) -> tuple[KnobLease, ...]:

@@ -243,7 +243,7 @@ class LeaseExecutor:
         if self._tasks is None:
             return
         held = [lease for lease in self._engine.leases() if lease.state is LeaseState.HELD]
-        idle = tuple(dict.fromkeys(lease.target.group for lease in held if _gives_way(lease)))
+        idle = tuple(dict.fromkeys(lease.target.group for lease in held if _yields(lease)))
         now_us = self._clock.monotonic_us()
         is_fresh = self._swept_us is not None and 0 <= now_us - self._swept_us < _SWEEP_US
         if idle == self._followed and (not idle or is_fresh):
@@ -336,18 +336,6 @@ class LeaseExecutor:
             recorded.append(change)
             _log.info("%s: %s (%s): %s", change.target, change.result, change.cause.rule, change.detail or change.asked)
         self._trail.write(recorded)
-
-
-def _gives_way(lease: KnobLease) -> bool:
-    """Whether the lease says that its group is best-effort work: in the idle class, or a limit on a kubelet's best-effort class, which cannot be idle."""
-    match lease.target.knob:
-        case Knob.CPU_IDLE:
-            return lease.value == "1"
-        case Knob.CPU_MAX | Knob.CPUSET_CPUS:
-            kind = kind_of(lease.target.group)
-            return kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
-        case _:
-            return False
 
 
 def _yields(lease: KnobLease) -> bool:

@@ -29,6 +29,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.quantities import milli, whole
+from cotenant.services.agent.configuration.runtime_hook import RuntimeHook
 
 _log = logging.getLogger(__name__)
 ZONE_STATES = Path("/run/cotenant/zones")
@@ -72,6 +73,7 @@ class WrittenAmounts:
 
 NO_AMOUNTS = WrittenAmounts()
 EVICTIONS = EvictionLimits()
+USUAL_HOOK = RuntimeHook()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +270,7 @@ class AgentConfig:
     state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process; incidents that wait to be reported
     pressure: Triggers = Triggers()
     probe: Probe = Probe()
+    runtime_hook: RuntimeHook = USUAL_HOOK  # of `cotenant nri`, which reads the same file
 
     def __post_init__(self) -> None:
         if not 0 < len(self.node) <= LONGEST_NAME or not self.node.isprintable():
