@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.drivers.kubelet.declared import DeclaredPod, merged
-from cotenant.drivers.kubelet.names import PodGroup, read_group
 from cotenant.drivers.nri.containers import HookedContainer, HookedPod
 from cotenant.drivers.nri.session import RuntimeVersion
 from cotenant.engine.node.first_values import (
@@ -25,6 +24,7 @@ from cotenant.engine.node.first_values import (
     updated_values,
 )
 from cotenant.model.cluster.qos import KubernetesQoS
+from cotenant.model.kubelet.group_names import PodGroup, read_group
 from cotenant.model.machine.first_values import NOTHING, FirstValues
 from cotenant.model.machine.node_pod import NOT_EXTENDED, NodeContainer, NodePod
 from cotenant.services.nri.facts import GroupsAbove
