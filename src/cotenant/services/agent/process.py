@@ -138,6 +138,7 @@ class AgentProcess:
             gpus=lambda: self.ticker.last.gpus if self.ticker.last is not None else (),
             allocatable=lambda: self.agent.room(),
             monotonic=components.clocks.monotonic,
+            kubelet=components.kubelet,
         )
         self.incidents = (
             IncidentReporter(

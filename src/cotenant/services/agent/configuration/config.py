@@ -177,6 +177,7 @@ class ClusterAccess:
     node_metric: bool = True
     node_metric_period_s: float = 60.0
     node_topology: bool = True  # report this machine's CPUs in its NodeResourceTopology
+    kubelet_configz: bool = False  # ask the kubelet for its configuration; needs the right `get nodes/proxy`
     devices: bool = True  # report this machine's GPUs in its Device object, unless another agent does
     node_slo: bool = False  # take the policies from this node's NodeSLO, which `policies` then changes
     zones: bool = False  # have the keeper (--zones) run the cluster's ControlZones, with this node's pods
