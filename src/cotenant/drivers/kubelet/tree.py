@@ -116,6 +116,16 @@ class KubepodsTree:
         before, self._listed = self._listed, frozenset(listed)
         return self._listed != before
 
+    def roots(self) -> tuple[str, ...]:
+        """The groups of kubelets now; () where there is none, or the tree cannot be read."""
+        with suppress(Transient):
+            return self._find_roots()
+        return ()
+
+    def exists(self, group: str) -> bool:
+        """Whether there is this group now."""
+        return self._first.exists(group)
+
     def best_effort_group(self) -> str | None:
         """The group that holds all best-effort pods, as of the last reading; None where there is none."""
         for root in self._roots:

@@ -86,6 +86,8 @@ class StatePage(msgspec.Struct, frozen=True):
     cache: tuple[CacheUse, ...]  # the classes of the last-level cache, the root's first
     gaps: tuple[Gap, ...]
     sources: dict[str, str]  # source of pods -> what is wrong with it, "" where nothing is
+    remark: str = ""  # conflicts that were found at the start
+    kubelet: str = ""  # who gives CPUs on this node
 
 
 class LeasesPage(msgspec.Struct, frozen=True):
@@ -122,6 +124,10 @@ class Asked(Protocol):
         """Why it does not do its work, empty if it does."""
         ...
 
+    def remark(self) -> str:
+        """What a person should know who asks whether it is ready, empty if nothing."""
+        ...
+
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
         ...
@@ -140,7 +146,7 @@ class Pages:
 
     def __init__(self, asked: Asked, metrics: Callable[[], bytes]) -> None:
         self._asked = asked
-        self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready())
+        self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready(), asked.remark)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -32,6 +32,7 @@ from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
+from cotenant.engine.node.doctor.checks import Finding
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.settings import Mode
@@ -68,6 +69,7 @@ LEAST_USE_M = 10  # milli-CPU; less does not count as work
 LEAST_AGE_S = 0.05  # a younger sample is as good as a new one
 FIXED = (  # changed by a restart only
     "node",
+    "act_despite_conflicts",
     "cgroup_root",
     "resctrl_root",
     "listen",
@@ -89,8 +91,10 @@ _log = logging.getLogger(__name__)
 class AgentProcess:
     """One node's agent. Attributes without underscore are read by metrics and pages."""
 
-    def __init__(self, config: AgentConfig, components: Components) -> None:
+    def __init__(self, config: AgentConfig, components: Components, conflicts: tuple[Finding, ...] = ()) -> None:
+        """`conflicts`: what the check at the start found, with which the agent acts all the same, or for which it only observes."""
         self.config = config
+        self.conflicts = conflicts
         self.components = components
         self.node, self.version, self.mode = config.node, __version__, config.mode.value
         self.metrics = AgentMetrics(self)
@@ -435,6 +439,14 @@ class AgentProcess:
             return f"the keeper cannot be reached: {self.actor.keeper_said}"
         return ""
 
+    def remark(self) -> str:
+        """What a person should know who asks whether it is ready, "" where there is nothing."""
+        if not self.conflicts:
+            return ""
+        does = "acts despite" if self.mode == Mode.ACT else f"mode is {self.mode}, not act, because of"
+        found = "; ".join(each.text for each in self.conflicts)
+        return f"{does} conflicts found at the start ({len(self.conflicts)}): {found}"
+
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
         return StatePage(
@@ -467,6 +479,8 @@ class AgentProcess:
             cache=self.cache_use(),
             gaps=self.gaps(),
             sources={source.name: source.said for source in self.sources.sources},
+            remark=self.remark(),
+            kubelet=self.components.kubelet().sentence,
         )
 
     async def leases(self) -> tuple[KnobLease, ...]:

@@ -242,6 +242,7 @@ class AgentConfig:
 
     node: str = field(default_factory=lambda: os.environ.get(NODE_NAME) or socket.gethostname())
     mode: Mode = Mode.OBSERVE
+    act_despite_conflicts: bool = False  # act also where the doctor finds a conflict; else it starts as observe
     period_ms: int = 1000
     lease_ttl_ms: int = 30_000
     discovery_period_s: float = 10.0
