@@ -3,7 +3,7 @@
     python -m tools.manifests        (`make manifests` does it; needs `helm`, or its path in $HELM)
 
 Problem: manifests and a chart that are both written by hand differ after the next change. Choice: deploy/chart is the source. Every template is rendered with all
-parts switched on (deploy/chart/everything.yaml) into deploy/PART/FILE.yaml, and the kinds into deploy/chart/crds; kustomizations select what is installed. A test
+parts switched on (deploy/chart/everything.yaml) into deploy/PART/FILE.yaml, the kinds into deploy/chart/crds, and the agent's settings into the schema of the values; kustomizations select what is installed. A test
 renders again and compares. Limits: what is chosen by values is fixed here to the defaults; change it by patches of your own kustomization.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml  # type: ignore[import-untyped]
 
 from cotenant.drivers.kube.kinds.custom.definitions import manifests as kinds
+from tools import values_schema
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "deploy/chart"
@@ -60,6 +61,7 @@ def main() -> int:
     if not helm():
         print("helm is needed: put it on the path, or name it in $HELM", file=sys.stderr)
         return 1
+    values_schema.FILE.write_text(values_schema.schema())  # before the rendering, which checks values by it
     for path, text in (rendered() | definitions()).items():
         file = ROOT / "deploy" / path
         file.parent.mkdir(parents=True, exist_ok=True)

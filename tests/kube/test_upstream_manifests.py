@@ -212,7 +212,7 @@ def test_the_config_map_lends_and_renders(kube: Any, configured: None, node: str
     assert slo["spec"]["cpuBurstStrategy"]["policy"] == "auto"
     taken = policies_of(read_node_slo(slo))  # what our agent makes of it
     assert taken.best_effort_cpu is not None
-    assert taken.best_effort_cpu.suppress.threshold_pct == 60
+    assert taken.best_effort_cpu.suppress.threshold_percent == 60
     assert taken.best_effort_cpu.idle
     assert taken.memory is not None
     assert taken.memory.best_effort.throttling_percent == 80

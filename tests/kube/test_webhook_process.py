@@ -161,6 +161,25 @@ def test_with_failure_policy_fail_nothing_is_created_while_it_is_down(
         assert "mutate-pod.cotenant.io" in answer.message
 
 
+def test_a_node_with_a_bad_ratio_can_still_say_that_it_is_dead(kube: Any, kinds: None, namespace: str) -> None:
+    annotations = {"node.koordinator.sh/resource-amplification-ratio": '{"cpu":0.5}'}
+    nodes, name = "/api/v1/nodes", f"ratio-{namespace}"
+    kube.create(nodes, {"metadata": {"name": name, "annotations": annotations}})
+    try:
+        with webhook(kube, namespace, failure_policy="Fail", rules=Rules(amplifies_nodes=True)) as running:
+            for ready in ("True", "Unknown"):
+                conditions = [{"type": "Ready", "status": ready}]
+                status = {"status": {"allocatable": {"cpu": "4"}, "capacity": {"cpu": "4"}, "conditions": conditions}}
+                made = kube.patch(f"{nodes}/{name}/status", status)
+                assert made["status"]["conditions"][0]["status"] == ready
+                assert made["status"]["allocatable"]["cpu"] == "4"
+            running.stop()  # and while no webhook answers, under failurePolicy Fail
+            made = kube.patch(f"{nodes}/{name}/status", {"status": {"allocatable": {"cpu": "3"}}})
+            assert made["status"]["allocatable"]["cpu"] == "3"
+    finally:
+        kube.request("DELETE", f"{nodes}/{name}")
+
+
 def test_a_bundle_that_was_removed_comes_back(kube: Any, kinds: None, namespace: str, pods: str) -> None:
     with webhook(kube, namespace):
         for path in CONFIGURATIONS:

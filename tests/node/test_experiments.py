@@ -261,8 +261,9 @@ def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:
 def test_the_sine_experiment_prints_one_json_object(tmp_path: Path) -> None:
     command = [*SINE, "--period", "5", "--rounds", "1", "--json", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode in (0, 1), done.stderr  # how it judges depends on who else works here
     told = json.loads(done.stdout)
+    # How it judges depends on who else works here.
+    assert done.returncode == {"passed": 0, "failed": 1, "not decided": 3}[told["verdict"]], done.stderr
     assert set(told) >= {"alone", "unregulated", "regulated", "rounds", "discarded"}
     assert told["regulated"]["hog_share_of_idle"] > 0
     assert told["unregulated"]["correlation"] < told["alone"]["correlation"]

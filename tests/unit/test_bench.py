@@ -30,6 +30,7 @@ APART = {
     "machine",
     "move_kinds",
     "moves",
+    "nri",
     "objectives",
     "ray",
     "soak",

@@ -311,3 +311,170 @@ subjects:
     name: {{ .account | default .name }}
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
+
+{{/* The ConfigMap with the authorities that agents trust, in their namespace; "" where they trust the system's. */}}
+{{- define "cotenant.authorities" -}}
+{{- if .Values.node.reports.caConfigMap -}}
+{{ .Values.node.reports.caConfigMap }}
+{{- else if eq .Values.certificates.source "manager" -}}
+cotenant-ca
+{{- end -}}
+{{- end }}
+
+{{/* Whether agents send anything with their own tokens: reports, or to the trace or the credit process. */}}
+{{- define "cotenant.agentSends" -}}
+{{- if or .Values.node.reports.urls (and .Values.traces.enabled .Values.traces.agents .Values.traces.objectives) (and .Values.credit.enabled .Values.credit.agents) -}}
+yes
+{{- end -}}
+{{- end }}
+
+{{/* The group above that of all best-effort pods: all of kubelet's. */}}
+{{- define "cotenant.kubeletRoot" -}}
+{{- $above := dir .Values.node.cgroupRoot -}}
+{{- if eq $above "." }}{{ fail "node.protectServices needs node.cgroupRoot empty, or the group of best-effort pods below the kubelet's, such as kubepods/besteffort" }}{{ end -}}
+{{- $above -}}
+{{- end }}
+
+{{/* The agent's configuration. What node.config says comes before what is here, key by key. */}}
+{{- define "cotenant.agentConfig" -}}
+{{- $node := .Values.node -}}
+{{- $to := dict "token_file" "/var/run/secrets/cotenant/token" -}}
+{{- if and (include "cotenant.authorities" .) (include "cotenant.tls" .) }}{{ $_ := set $to "ca_file" "/etc/cotenant-ca/ca.crt" }}{{ end -}}
+{{- $scheme := include "cotenant.scheme" . | lower -}}
+{{- /* by the pod's service account; the file of the prediction outlives the container, not the pod */ -}}
+{{- $config := dict "mode" $node.mode "cgroup_root" "/host/cgroup" "keeper" "/run/cotenant/keeper.sock" "cluster" (dict "prediction_file" "/tmp/prediction.json") -}}
+{{- if $node.zones }}{{ $_ := set $config.cluster "zones" true }}{{ end -}}
+{{- if not $node.cgroupRoot -}}
+{{- $_ := set $config "kubelet_groups" (ternary "all" "best-effort" $node.protectServices) -}}
+{{- else -}}
+{{- $_ := set $config "writable" (list (ternary (include "cotenant.kubeletRoot" .) $node.cgroupRoot $node.protectServices)) -}}
+{{- $_ := set $config "best_effort_group" $node.cgroupRoot -}}
+{{- end -}}
+{{- if not $node.protectServices -}}
+{{- range $policy := list "own_cpus" "burst" -}}
+{{- if dig "policies" $policy false $node.config }}{{ fail (printf "node.config.policies.%s writes the groups of services: it needs node.protectServices" $policy) }}{{ end -}}
+{{- end -}}
+{{- $_ := set $config "policies" (dict "own_cpus" false "burst" false) -}}
+{{- end -}}
+{{- with $node.reports.urls }}{{ $_ := set $config "reports" (merge (dict "urls" .) $to) }}{{ end -}}
+{{- if and .Values.traces.enabled .Values.traces.agents .Values.traces.objectives -}}
+{{- $_ := set $config "traces" (merge (dict "url" (printf "%s://cotenant-traces.%s.svc:4318" $scheme .Release.Namespace)) $to) -}}
+{{- end -}}
+{{- if and .Values.credit.enabled .Values.credit.agents -}}
+{{- $_ := set $config "state_dir" "/tmp" -}}{{- /* incidents that wait to be reported */ -}}
+{{- $_ := set $config "credit" (merge (dict "url" (printf "%s://cotenant-credit.%s.svc:10265" $scheme .Release.Namespace)) $to) -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $config (deepCopy $node.config)) -}}
+{{- end }}
+
+{{- define "cotenant.priorityClasses" -}}
+koord-prod: {value: 9000, description: services}
+koord-mid: {value: 7000, description: services that tolerate less}
+koord-batch: {value: 5000, description: batch work on what services leave idle}
+koord-free: {value: 3000, description: work without any claim}
+{{- end }}
+
+{{/* Whether an uninstallation has anything to withdraw. */}}
+{{- define "cotenant.uninstalls" -}}
+{{- $parts := list .Values.scheduler .Values.manager .Values.webhook .Values.node .Values.extender .Values.traces .Values.rebalancer .Values.console .Values.credit -}}
+{{- range $parts }}{{ if and $.Values.uninstall.enabled .enabled }}yes{{ end }}{{ end -}}
+{{- if and .Values.uninstall.enabled (include "cotenant.unusedClasses" .) }}yes{{ end -}}
+{{- end }}
+
+{{/* Whether it deletes the priority classes that no pod names. */}}
+{{- define "cotenant.unusedClasses" -}}
+{{- if and .Values.priorityClasses.create (eq .Values.uninstall.priorityClasses "unused") }}yes{{ end -}}
+{{- end }}
+
+{{/* The Leases that replicas made, of all parts: one that is off now may have been on. */}}
+{{- define "cotenant.leases" -}}
+[{{ include "cotenant.schedulerLease" . }}, cotenant-manager, cotenant-webhook, cotenant-rebalancer, cotenant-extended, cotenant-credit]
+{{- end }}
+
+{{- define "cotenant.schedulerLease" -}}
+{{ first .Values.scheduler.names | splitList "=" | first }}-scheduler
+{{- end }}
+
+{{/* The Secrets that processes made. */}}
+{{- define "cotenant.ownSecrets" -}}
+- cotenant-webhook
+{{- if eq .Values.certificates.source "manager" }}
+- cotenant-manager-tls
+{{- range include "cotenant.certified" . | fromYamlArray }}
+- {{ . }}-tls
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of what exists only during an uninstallation. Call with (dict "hook" HOOK "weight" WEIGHT). */}}
+{{- define "cotenant.uninstallHook" -}}
+helm.sh/hook: {{ .hook }}
+helm.sh/hook-weight: {{ .weight | default "0" | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{/* A Role of the uninstallation up to its rules, and its binding before it. Call with (dict "root" $ "hook" "namespace" "suffix"). */}}
+{{- define "cotenant.uninstallRole" -}}
+{{- $name := printf "cotenant-uninstall-%s" .suffix -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}
+  namespace: {{ .namespace }}
+  annotations:
+    {{- include "cotenant.uninstallHook" (dict "hook" .hook) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: cotenant-uninstall
+    namespace: {{ .root.Release.Namespace }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ .namespace }}
+  annotations:
+    {{- include "cotenant.uninstallHook" (dict "hook" .hook) | nindent 4 }}
+{{- end }}
+
+{{/* A Job of the uninstallation up to its arguments. Call with (dict "root" $ "name" "hook" "weight"). */}}
+{{- define "cotenant.uninstallJob" -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "cotenant.labels" .root | nindent 4 }}
+  annotations:
+    {{- include "cotenant.uninstallHook" . | nindent 4 }}
+spec:
+  backoffLimit: 2
+  activeDeadlineSeconds: 300
+  template:
+    metadata:
+      labels:
+        app: cotenant-uninstall
+        {{- include "cotenant.labels" .root | nindent 8 }}
+    spec:
+      serviceAccountName: cotenant-uninstall
+      restartPolicy: Never
+      {{- include "cotenant.placement" .root | nindent 6 }}
+      {{- include "cotenant.pullSecrets" .root | nindent 6 }}
+      securityContext:
+        {{- include "cotenant.podSecurity" .root | nindent 8 }}
+      containers:
+        - name: withdraw
+          image: {{ include "cotenant.image" .root }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          resources:
+            requests: {cpu: 50m, memory: 64Mi}
+            limits: {memory: 256Mi}
+          securityContext:
+            {{- include "cotenant.containerSecurity" .root | nindent 12 }}
+{{- end }}

@@ -32,6 +32,7 @@ from cotenant.cli.lab import commands as lab
 from cotenant.cli.node import commands as node
 from cotenant.cli.node.agent import agent
 from cotenant.cli.node.keeper import keeper
+from cotenant.cli.node.nri import nri
 from cotenant.cli.traces import commands as traces
 from cotenant.cli.traces import objective
 from cotenant.cli.zone import commands as zone
@@ -61,6 +62,7 @@ app.command(extender)
 app.command(keeper)
 app.command(lint)
 app.command(manager)
+app.command(nri)
 app.command(objective.app)
 app.command(profile.app)
 app.command(rebalancer.app)

@@ -42,7 +42,7 @@ def allowance(case: Any) -> Iterator[tuple[str, Any, Any]]:
         pods.append(pod(app["name"], qos, app["cpu_used_m"], host_application=True))
     host = HostUse(given["node_capacity_cpu_m"] // 1000, given["node_cpu_used_m"], 1 << 34, 0)
     seen = state((), *pods, host=host, reserved_cpu_m=given["node_reserved_cpu_m"])
-    config = suppression.SuppressConfig(threshold_pct=given["threshold_pct"], least_pct=given["min_pct"])
+    config = suppression.SuppressConfig(threshold_percent=given["threshold_pct"], least_percent=given["min_pct"])
     got = suppression.allowance(seen, config)
     assert got is not None
     yield "be_allowed_cpu_m", case.expect["be_allowed_cpu_m"], got.cpu_m

@@ -46,7 +46,7 @@ def pool_state(case: Any) -> Iterator[tuple[str, Any, Any]]:
         raw = NodePod(each["name"], "ns", each["name"], "", QoSClass(each["qos"]), containers=containers, labels=labels)
         pods.append(PodUse(raw, GroupUse("", cpu_m=each["used_cpu_m"])))
     seen = node(given["node_cpus"] or 0, given["node_used_cpu_m"], *pods)
-    state, _ = shared_use(seen, BurstConfig(pool_threshold_pct=given["threshold_pct"]), BurstMemory())
+    state, _ = shared_use(seen, BurstConfig(pool_threshold_percent=given["threshold_pct"]), BurstMemory())
     yield "state", case.expect["state"], state.value
 
 
@@ -103,8 +103,8 @@ def config_merge(case: Any) -> Iterator[tuple[str, Any, Any]]:
     pod_config = read_annotation(annotation(given["pod_config"])) if given["pod_config"] else None
     got = merged(node_config, pod_config)
     yield "policy", BurstPolicy(case.expect["policy"]), got.policy
-    yield "cpu_burst_pct", case.expect["cpu_burst_pct"], got.burst_pct
-    yield "cfs_quota_burst_pct", case.expect["cfs_quota_burst_pct"], got.quota_burst_pct
+    yield "cpu_burst_pct", case.expect["cpu_burst_pct"], got.burst_percent
+    yield "cfs_quota_burst_pct", case.expect["cfs_quota_burst_pct"], got.quota_burst_percent
     yield "cfs_quota_burst_period_s", case.expect["cfs_quota_burst_period_s"], got.quota_burst_period_s
 
 

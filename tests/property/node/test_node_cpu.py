@@ -20,8 +20,9 @@ from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig, BestEff
 from cotenant.policy.nodeqos.cpu.division import Share, divide
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig, allowance
 from cotenant.policy.nodeqos.guard.config import GuardConfig
-from cotenant.policy.nodeqos.guard.policy import GuardMemory, GuardMode, judge
+from cotenant.policy.nodeqos.guard.policy import GuardMemory, judge
 from cotenant.policy.nodeqos.guard.step import slack_ppm
+from cotenant.policy.nodeqos.guard.track import GuardMode
 
 PPM = 1_000_000
 CPUS = st.sampled_from([1, 2, 4, 16, 96])
@@ -96,8 +97,10 @@ def histories(draw: st.DrawFn) -> list[NodeState]:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(histories(), st.sampled_from(list(Form)), st.none() | st.integers(0, 100))
-def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs(states, form, least_pct) -> None:
-    config = BestEffortCpuConfig(suppress=SuppressConfig(form=form, least_pct=least_pct))
+def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_theirs(
+    states, form, least_percent
+) -> None:
+    config = BestEffortCpuConfig(suppress=SuppressConfig(form=form, least_percent=least_percent))
     memory = BestEffortCpuMemory()
     for state in states:
         verdict, after = decide(state, config, memory)
@@ -115,15 +118,17 @@ def test_limits_stay_between_floor_and_node_in_canonical_form_and_services_keep_
                 quotas += quota_us
         capacity_m = state.host.capacity_cpu_m
         held = len(holders(state))
-        # one kernel's least for each group may exceed the node's own least, nothing else exceeds the node
-        assert quotas <= max(capacity_m * 100, 1000 * held, 2000)
+        grace_us = 100 * sum(cpu_m for each in after.grace.raised for _, cpu_m in each.paid_by)
+        assert grace_us <= 100 * config.grace.most_m
+        # one kernel's least for each group may exceed the node's own least, nothing else but the grace exceeds the node
+        assert quotas <= max(capacity_m * 100, 1000 * held, 2000) + grace_us
         granted = allowance(state, config.suppress)
-        if granted is not None and least_pct is None and granted.cpu_m > 0:
+        if granted is not None and least_percent is None and granted.cpu_m > 0:
             services = sum(entry.use.cpu_m or 0 for entry in state.services())
-            assert services + granted.cpu_m <= capacity_m * config.suppress.threshold_pct // 100
+            assert services + granted.cpu_m <= capacity_m * config.suppress.threshold_percent // 100
             if form is Form.QUOTA and held and quotas:
                 band_us = capacity_m  # a hundredth of the node
-                assert quotas <= max(granted.cpu_m * 100 + band_us, 1000 * held, 2000)
+                assert quotas <= max(granted.cpu_m * 100 + band_us, 1000 * held, 2000) + grace_us
         assert len(after.guard.burns) <= len(state.pods)
         memory = after
 
@@ -140,7 +145,8 @@ def test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once(states) -> 
         assert 0 < ceiling.cpu_m <= capacity_m
         grown = ceiling.cpu_m - (capacity_m if before is None else min(before, capacity_m))
         if ceiling.mode is not GuardMode.OFF:
-            assert grown <= capacity_m * config.growth_ppm // PPM
+            # The rest is given back at once only where pods without an objective are owed less.
+            assert grown <= capacity_m * config.growth_ppm // PPM or ceiling.cpu_m == owed_floor_m(state, config)
             short = [
                 entry
                 for entry in state.services()
@@ -153,6 +159,40 @@ def test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once(states) -> 
             if short:
                 assert grown <= 0
         memory = after
+
+
+def owed_floor_m(state: NodeState, config: GuardConfig) -> int:
+    """The node less what its pods without an objective are owed, written out."""
+    capacity_m, owed_m = state.host.capacity_cpu_m, 0
+    protected = [e for e in state.services() if e.pod.qos is not QoSClass.NONE or e.pod.objective_p99_us is not None]
+    others = [entry for entry in protected if entry.pod.objective_p99_us is None]
+    alarms = [alarm for alarm in state.alarms if alarm.group or len(others) == len(protected)]
+    for entry in others:
+        if entry.use.cpu_m is None:
+            return 0
+        waited = entry.use.run_delay_ppm if entry.use.run_delay_ppm is not None else entry.use.cpu_stall_ppm or 0
+        waited += sum(alarm.stall_ppm for alarm in alarms if alarm.group == entry.pod.group)
+        owed_m += 2 * max(entry.pod.cpu_request_m, entry.use.cpu_m + waited // 1000)
+    owed_m += sum(2 * (alarm.stall_ppm // 1000) for alarm in alarms if not alarm.group)
+    assert config.bound_ppm == 2 * PPM
+    return max(0, capacity_m - owed_m)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(histories())
+def test_pods_without_an_objective_cost_at_most_their_bound_while_no_objective_is_in_danger(states) -> None:
+    config, memory = GuardConfig(), GuardMemory()
+    for state in states:
+        ceiling, memory = judge(state, config, memory)
+        capacity_m = state.host.capacity_cpu_m
+        if (memory.objectives.ceiling_m or capacity_m) >= capacity_m and not _is_in_danger(memory, state):
+            assert ceiling.cpu_m >= owed_floor_m(state, config)
+        assert sum(term.value for term in ceiling.reason.terms if term.unit == "mCPU") == ceiling.cpu_m
+
+
+def _is_in_danger(memory: GuardMemory, state: NodeState) -> bool:
+    return memory.objectives.restless_us == state.at_us
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tests.unit.deploy.objects import DEPLOY, Identity, Obj, by_identity, containers, resources
-from tools.manifests import CHART, definitions, helm, rendered, template
+from tests.unit.deploy.chart import helm_only, objects
+from tests.unit.deploy.objects import DEPLOY, by_identity, containers, resources
+from tools.manifests import CHART, definitions, rendered, template
 
 from cotenant.cli.main import app
 from cotenant.services.certificates.parts import secret_name, service_hosts
 from cotenant.services.reporting.identity import AUDIENCE
 
-helm_only = pytest.mark.skipif(not helm(), reason="no helm: put it on the path, or name it in $HELM")
 PARTS = {
     "scheduler": "cotenant-scheduler",
     "manager": "cotenant-manager",
@@ -31,11 +30,6 @@ PARTS = {
 }
 OFF_BY_DEFAULT = {"extender": True, "traces": True, "rebalancer": True, "console": True, "credit": True}
 YOURS = "--set=certificates.source=existing"  # without the manager
-
-
-@cache
-def objects(*arguments: str) -> dict[Identity, Obj]:
-    return by_identity([each for each in yaml.load_all(template(*arguments), Loader=yaml.CSafeLoader) if each])
 
 
 def switched(**values: bool) -> tuple[str, ...]:
@@ -59,7 +53,8 @@ def test_the_schema_names_every_value_and_no_other() -> None:
                 "limits",
             }, path
             for name, each in value.items():
-                same(each, schema["properties"][name], f"{path}.{name}")
+                if f"{path}.{name}" != ".node.config":  # the agent's own settings: test_chart_node.py
+                    same(each, schema["properties"][name], f"{path}.{name}")
 
     same(values, schema, "")
 
@@ -90,7 +85,7 @@ def test_a_part_that_is_off_leaves_nothing(part: str) -> None:
 
 @helm_only
 def test_nothing_but_priority_classes_remains_with_all_parts_off() -> None:
-    left = objects(*switched(**dict.fromkeys(PARTS, False)))
+    left = objects(*switched(**dict.fromkeys(PARTS, False)), "--no-hooks")
     assert {kind for kind, _, _ in left} == {"PriorityClass"}
     assert objects(*switched(**dict.fromkeys(PARTS, False)), "--set=priorityClasses.create=false") == {}
 
@@ -136,7 +131,7 @@ def test_kernel_schedulers_on_nodes_are_a_choice_of_their_own() -> None:
         added.append(set(keeper["securityContext"]["capabilities"]["add"]))
         assert keeper["securityContext"]["capabilities"]["drop"] == ["ALL"]
         assert any(each.startswith("--bpf-root=") for each in keeper["args"]) == (made is loading)
-    assert added == [{"SYS_RESOURCE"}, {"SYS_RESOURCE", "BPF", "PERFMON", "SYS_NICE"}]
+    assert added == [{"SYS_RESOURCE", "SYS_NICE"}, {"SYS_RESOURCE", "BPF", "PERFMON", "SYS_NICE"}]
     # what the role of the agent may write is limited to its own node
     policy = loading["ValidatingAdmissionPolicy", "", "cotenant-node"]["spec"]
     assert any(each["resources"] == ["controlzones/status"] for each in policy["matchConstraints"]["resourceRules"])
@@ -272,24 +267,6 @@ def test_certificates_of_the_manager_need_the_manager() -> None:
 
 
 @helm_only
-def test_uninstalling_begins_with_a_job_that_withdraws_what_the_parts_gave() -> None:
-    made = objects()
-    job = made["Job", "cotenant-system", "cotenant-uninstall"]
-    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    _, bound, unused, *_ = app.parse_known_args(container["args"])
-    assert not unused
-    config = "koordinator-system/slo-controller-config"
-    assert (bound.arguments["webhooks"], bound.arguments["config"]) == ("cotenant-webhook", config)
-    assert bound.arguments["within_s"] < job["spec"]["activeDeadlineSeconds"]
-    hooks = [each for each in made.values() if "helm.sh/hook" in each["metadata"].get("annotations", {})]
-    assert {each["metadata"]["name"] for each in hooks} == {"cotenant-uninstall"}
-    stays = objects("--set=uninstall.stopLending=false")["Job", "cotenant-system", "cotenant-uninstall"]
-    assert "--config=" in stays["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert ("Job", "cotenant-system", "cotenant-uninstall") not in objects("--set=uninstall.enabled=false")
-
-
-@helm_only
 @pytest.mark.parametrize("part", ["scheduler", "manager", "rebalancer"])
 def test_a_part_sends_its_traces_to_the_trace_process(part: str) -> None:
     made = objects(
@@ -393,3 +370,15 @@ def test_moves_are_requested_only_of_a_rebalancer_that_acts() -> None:
         assert "--request-moves" in container["args"]
         resources_of = [each["resources"] for each in made["ClusterRole", "", "cotenant-traces"]["rules"]]
         assert ["podmigrationjobs"] in resources_of
+
+
+@helm_only
+def test_the_runtime_hook_is_a_container_of_the_nodes_pod_when_asked_for() -> None:
+    key = next(each for each in objects() if each[0] == "DaemonSet")
+    plain, hooked = (objects(*more)[key]["spec"]["template"]["spec"] for more in ((), ("--set=node.nri.enabled=true",)))
+    assert "nri" not in {each["name"] for each in (*plain["containers"], *plain["volumes"])}
+    (hook,) = (each for each in hooked["containers"] if each["name"] == "nri")
+    app.parse_args(hook["args"], exit_on_error=False)  # the command takes them
+    assert {each["name"] for each in hook["volumeMounts"]} <= {each["name"] for each in hooked["volumes"]}
+    assert hook["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_NICE"]}
+    assert len(hooked["containers"]) == len(plain["containers"]) + 1

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from cotenant.cli.main import app
+from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.services.agent.configuration.config import AgentConfig, read_config
 from cotenant.services.keeper.peers import peers_of
 from cotenant.services.keeper.privileges import Capability, needed
@@ -62,8 +63,9 @@ def test_agent_and_keeper_of_the_daemonset_mean_the_same_groups_socket_and_user(
     both = containers()
     keeper, agent = arguments(both["keeper"]["args"]), arguments(both["agent"]["args"])
     said = config(tmp_path)
-    assert keeper["root"] == said.writable
-    assert said.best_effort_group in said.writable
+    assert keeper["kubelet_groups"] == said.kubelet_groups == KubeletGroups.BEST_EFFORT  # each node finds its own
+    assert keeper.get("root", ()) == said.writable == ()
+    assert (said.policies.own_cpus, said.policies.burst) == (None, None)  # the keeper may not write services' groups
     assert (keeper["socket"], keeper["cgroup_root"]) == (said.keeper, said.cgroup_root)
     assert keeper["allow_user"] == (str(both["agent"]["securityContext"]["runAsUser"]),)
     assert agent["config"] == Path("/etc/cotenant/agent.yaml")
@@ -77,7 +79,7 @@ def test_only_the_keeper_writes_and_it_has_no_more_than_it_uses() -> None:
     assert str(arguments(both["keeper"]["args"])["state_dir"]) in mounts(both["keeper"])
     assert both["keeper"]["securityContext"]["capabilities"] == {
         "drop": ["ALL"],
-        "add": ["SYS_RESOURCE"],
+        "add": ["SYS_RESOURCE", "SYS_NICE"],
     }
     assert arguments(both["keeper"]["args"]).get("interface", ()) == ()
     assert both["agent"]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -99,7 +101,7 @@ def test_the_units_and_the_plain_configuration_fit_together() -> None:
     assert keeper["socket"] == said.keeper
     assert keeper["allow_user"] == (agent_unit["User"],)
     assert (NODE / "cotenant.sysusers.conf").read_text().split("\n")[1].split()[1] == agent_unit["User"]
-    assert keeper_unit["CapabilityBoundingSet"] == "CAP_SYS_RESOURCE"
+    assert keeper_unit["CapabilityBoundingSet"] == "CAP_SYS_RESOURCE CAP_SYS_NICE"
     assert keeper_unit["SupplementaryGroups"] == agent_unit["Group"]
 
 
@@ -115,4 +117,5 @@ def test_a_capability_is_needed_only_where_an_argument_calls_for_it() -> None:
     of_zones = set(Capability) - {Capability.SYS_RESOURCE, Capability.DAC_OVERRIDE, Capability.NET_ADMIN}
     assert {Capability.BPF, Capability.PERFMON, Capability.SYS_ADMIN, Capability.SYS_CHROOT} <= of_zones
     assert needed(interfaces=True) == set(Capability) - of_zones
+    assert needed(interfaces=False, tasks=True) == needed(interfaces=False) | {Capability.SYS_NICE}
     assert needed(interfaces=False, zones=True) == needed(interfaces=False) | of_zones

@@ -103,7 +103,7 @@ PROCESSES = {
         unused=frozenset({Use("get", "", "pods"), Use("create", "scheduling.koordinator.sh", "podmigrationjobs")}),
     ),
     "withdraw": Process(
-        "cotenant.services.withdrawal.withdrawing",
+        "cotenant.cli.cluster.withdraw",
         "uninstall/rbac.yaml",
         paths=frozenset(  # of both kinds, in a loop
             Use("delete", "admissionregistration.k8s.io", f"{each}webhookconfigurations")

@@ -35,6 +35,10 @@ _STATE_DIR = Path("/var/lib/cotenant")
 Rounds = Annotated[int | None, _ROUNDS]
 Out = Annotated[Path | None, _OUT]
 Seed = Annotated[int, _SEED]
+_LIMIT = Parameter(
+    help="Minutes after which no further round begins; default: three times as long as on a quiet machine."
+)
+Limit = Annotated[float | None, _LIMIT]
 
 
 @app.command
@@ -131,15 +135,16 @@ def sine(
     once: Annotated[
         bool, Parameter(negative=(), help="Run each block once, even if other work on the machine disturbed it.")
     ] = False,
+    limit: Limit = None,
 ) -> int:
     """A sine-wave service and batch work on one core: alone, together, together under the agent. About 75 s a round.
 
-    Exit status of every experiment: 0 all checks pass, 1 a check or the run failed, 2 bad input, 130 interrupted.
+    Exit status of every experiment: 0 all checks pass, 1 a check or the run failed, 2 bad input, 3 too disturbed to decide, 130 interrupted.
     """
     from cotenant.cli.node import experiments
 
     period_s = experiments.QUICK_PERIOD_S if quick and period is None else period
-    return experiments.run("sine", rounds, out, seed, json, period_s=period_s, once=once)
+    return experiments.run("sine", rounds, out, seed, json, period_s=period_s, once=once, limit_min=limit)
 
 
 @experiment.command
@@ -195,12 +200,13 @@ def loop(
     out: Out = None,
     seed: Seed = 1,
     once: Annotated[bool, Parameter(negative=(), help="Each block once, whatever else runs on this machine.")] = False,
+    limit: Limit = None,
     json: Json = False,
 ) -> int:
     """The ride service of the examples beside a batch hog: from its spans to the burning objective, the cause and the recovery."""
     from cotenant.cli.node import experiments
 
-    return experiments.run("loop", rounds, out, seed, json, once=once)
+    return experiments.run("loop", rounds, out, seed, json, once=once, limit_min=limit)
 
 
 @experiment.command

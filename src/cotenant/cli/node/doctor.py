@@ -15,6 +15,7 @@ from cotenant.engine.node.settings import AgentSettings, Mode
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.group_names import best_effort_group
 from cotenant.services.agent.configuration.config import AgentConfig, read_config
+from cotenant.services.agent.discovery.node_roots import with_roots_here
 from cotenant.services.nodeview.doctor import look
 
 _UNKNOWN = "not known"
@@ -23,7 +24,7 @@ _UNKNOWN = "not known"
 def doctor(path: Path | None, single: bool, checkpoint: Path, as_json: bool) -> int:
     """Print what was found and the findings. 1 where there is a conflict."""
     try:
-        config = AgentConfig() if path is None else read_config(path)
+        config = with_roots_here(AgentConfig() if path is None else read_config(path))
     except InvalidInput as error:
         raise error.of("--config") from None
     found = asyncio.run(look(config, single=single, probes=True, checkpoint=checkpoint))

@@ -12,10 +12,12 @@ from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments import page, registry
 from cotenant.services.experiments.harness import RAW, BlockProgress, ExperimentSettings
-from cotenant.services.experiments.outcome import Findings
+from cotenant.services.experiments.outcome import Findings, Verdict
 
-NOT_PASSED = 1
+STATUS = {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.NOT_DECIDED: 3}
+_WORDS = {Verdict.PASSED: "pass", Verdict.FAILED: "FAIL", Verdict.NOT_DECIDED: "not decided"}
 LONGEST_PERIOD_S = 3600.0
+LONGEST_LIMIT_MIN = 1440.0
 QUICK_PERIOD_S = 10.0  # of the sine's demand, for a first look
 DEMONSTRATION = "cotenant node experiment sine --quick --rounds 1"
 
@@ -29,14 +31,17 @@ def run(
     *,
     period_s: float | None = None,
     once: bool = False,
+    limit_min: float | None = None,
 ) -> int:
-    """Run one experiment; 0 where every check passes, 1 where one does not. `period_s`: of the sine's demand; `once`: `Settings.once`."""
+    """Run one experiment; the exit status is that of `STATUS`. `period_s`: of the sine's demand; `once`: `ExperimentSettings.once`; `limit_min`: no round begins after so many minutes."""
     if seed < 0:
         raise InvalidInput("--seed", seed, "0 or more")
     if period_s is not None and not 0 < period_s <= LONGEST_PERIOD_S:
         raise InvalidInput("--period", period_s, f"seconds, above 0, at most {LONGEST_PERIOD_S:g}")
-    make = ExperimentSettings.once if once else ExperimentSettings
-    settings = make(rounds if rounds is not None else registry.DEFAULT_ROUNDS[name], seed)
+    count = rounds if rounds is not None else registry.DEFAULT_ROUNDS[name]
+    settings = (
+        ExperimentSettings.once(count, seed) if once else ExperimentSettings(count, seed, most_s=_seconds(limit_min))
+    )
     folder = out or Path("runs") / f"node-{name}"
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("--out", str(folder), "a folder", "a file of that name is in the way")
@@ -45,6 +50,8 @@ def run(
         words += ["--period", f"{period_s:g}"]
     if once:
         words.append("--once")
+    if limit_min is not None:
+        words += ["--limit", f"{limit_min:g}"]
     try:
         with _progress(quiet=json) as report:
             outcome = registry.run(registry.make(name, period_s), settings, folder, " ".join(words), report)
@@ -55,7 +62,15 @@ def run(
         print(registry.encode(outcome))
     else:
         show(outcome, folder)
-    return 0 if outcome.passed else NOT_PASSED
+    return STATUS[outcome.verdict]
+
+
+def _seconds(limit_min: float | None) -> float | None:
+    if limit_min is None:
+        return None
+    if not 0 < limit_min <= LONGEST_LIMIT_MIN:
+        raise InvalidInput("--limit", limit_min, f"minutes, above 0, at most {LONGEST_LIMIT_MIN:g}")
+    return limit_min * 60
 
 
 def run_zone(out: Path | None, json: bool) -> int:
@@ -71,7 +86,7 @@ def run_zone(out: Path | None, json: bool) -> int:
         print(registry.encode(outcome))
     else:
         show(outcome, folder)
-    return 0 if outcome.passed else NOT_PASSED
+    return STATUS[outcome.verdict]
 
 
 def demonstrate(folder: Path, quiet: bool) -> Findings:
@@ -90,12 +105,12 @@ def show(outcome: Findings, folder: Path) -> None:
     rows = []
     for check in outcome.checks:
         value, interval, line = page.shown(check)
-        rows.append((check.what, value, interval or "–", line, "pass" if check.passed else "FAIL"))
+        rows.append((check.what, value, interval or "–", line, _WORDS[check.verdict]))
     print()
     tables.print_words(
         ("check", "measured", "95 % interval", "pass line", ""),
         rows,
-        emphasised=("FAIL",),
+        emphasised=(_WORDS[Verdict.FAILED],),
         right=("measured", "95 % interval", "pass line"),
     )
     print()
@@ -107,8 +122,8 @@ def show(outcome: Findings, folder: Path) -> None:
     )
     for number, why in outcome.discarded:
         tables.print_folded(f"  round {number} left out: {why}")
-    if not outcome.rounds:
-        tables.print_folded("Every round was disturbed: the figures are shown, but are not conclusive.")
+    if outcome.why_not_decided:
+        tables.print_folded(f"Not decided: {outcome.why_not_decided}. Such figures are shown, and prove nothing.")
     tables.print_line(f"report: {folder / registry.REPORT}")
 
 

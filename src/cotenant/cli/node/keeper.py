@@ -6,7 +6,7 @@ Only signatures and help texts are here; what the command does is imported when 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,7 +20,14 @@ def keeper(
         Parameter(
             help="A group whose knobs, and those of all groups below it, may be written; may be given several times."
         ),
-    ],
+    ] = (),
+    kubelet_groups: Annotated[
+        Literal["", "best-effort", "all"],
+        Parameter(
+            help="Groups of this node's kubelet that may be written, whatever its cgroup driver calls them: that of all best-effort pods, or all; default: none.",
+            show_default=False,
+        ),
+    ] = "",
     state_dir: Annotated[
         Path, Parameter(help="Folder of the lease state file, which survives a crash, and of the audit trail.")
     ] = Path("/var/lib/cotenant"),
@@ -66,6 +73,10 @@ def keeper(
         Path,
         Parameter(help="Checkpoint of the kubelet's CPU manager; with its static policy CPU lists are left to it."),
     ] = Path("/var/lib/kubelet/cpu_manager_state"),
+    idle_slice_ms: Annotated[
+        int,
+        Parameter(help="Scheduling slice of tasks in groups that are held idle, milliseconds; 0: the kernel's own."),
+    ] = 100,
     dry_run: Annotated[bool, Parameter(negative=(), help="Answer and record as usual, but write no knob.")] = False,
     zones: Annotated[
         bool,
@@ -91,11 +102,13 @@ def keeper(
 
     Knobs left by an earlier keeper are restored before the first request is served. Exit status: 0 after SIGTERM or Ctrl-C with everything restored, 1 where something could not be restored, 2 bad input.
     """
+    from cotenant.drivers.kubelet.roots import KubeletGroups
     from cotenant.services.keeper import main
 
     return main.run(
         main.KeeperArguments(
             roots=root,
+            kubelet_groups=KubeletGroups(kubelet_groups) if kubelet_groups else None,
             state_dir=state_dir,
             socket=socket,
             allow_users=allow_user,
@@ -110,6 +123,7 @@ def keeper(
             cgroup_root=cgroup_root,
             bus=bus,
             cpu_manager=cpu_manager_state,
+            idle_slice_ms=idle_slice_ms,
             dry_run=dry_run,
             zones=zones,
             zone_socket=zone_socket,

@@ -44,6 +44,12 @@ def serve(
     token_file: Annotated[
         Path | None, Parameter(help="Accept requests with the bearer token in this file only.")
     ] = None,
+    report_account: Annotated[
+        str,
+        Parameter(
+            help="NAMESPACE/NAME of the agents' service account: with its token an agent gets signals and reports actions of its own node; needs --cluster. Default: agents need the token."
+        ),
+    ] = "",
     insecure: Annotated[
         bool, Parameter(negative=(), help="Listen beyond loopback without a token: the network is trusted.")
     ] = False,
@@ -83,6 +89,7 @@ def serve(
             tls_key=tls_key,
             client_ca=client_ca,
             token_file=token_file,
+            report_account=report_account,
             insecure=insecure,
             most_skew_s=most_skew_s,
             objectives=objectives,

@@ -116,6 +116,7 @@ def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
         addresses=declared.addresses or pod.addresses,
         own_cpus=_own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else (),
         extended=extended,
+        is_named=pod.is_named or bool(declared.namespace and declared.name),
     )
 
 

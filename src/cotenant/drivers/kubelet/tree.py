@@ -22,16 +22,15 @@ from dataclasses import dataclass
 from cotenant.drivers.cgroup.files import Tree, parts_of
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.translation import LEAST_SHARES, MOST_SHARES, cpu_max_of, memory_max_of, shares_of
+from cotenant.drivers.kubelet.roots import find_roots
 from cotenant.model.cluster.qos import QoSClass, effective_class, effective_qos, raw_class
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
-from cotenant.model.kubelet.group_names import ContainerGroup, PodGroup, best_effort_group, is_root, read_group
+from cotenant.model.kubelet.group_names import ContainerGroup, PodGroup, best_effort_group, read_group
 from cotenant.model.machine.knob import Knob, KnobLease, Target
 from cotenant.model.machine.knob_values import CpuMax, parse_bytes, parse_cpu_max
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 
-_ROOT_DEPTH = 3  # depth of the search for kubelet's root
 _MOST_WEIGHT = 10_000
-_MOST_ABOVE = 4_000  # groups examined for kubelet's root
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class KubepodsTree:
             return self._read()
 
     def _read(self) -> tuple[NodePod, ...]:
-        self._roots = self._find_roots()
+        self._roots = find_roots(self._children)
         if not self._roots:
             raise Unsupported("pods by their cgroups", "a kubelet's group (kubepods) in the cgroup tree")
         pods: dict[str, PodGroup] = {}
@@ -116,16 +115,6 @@ class KubepodsTree:
         before, self._listed = self._listed, frozenset(listed)
         return self._listed != before
 
-    def roots(self) -> tuple[str, ...]:
-        """The groups of kubelets now; () where there is none, or the tree cannot be read."""
-        with suppress(Transient):
-            return self._find_roots()
-        return ()
-
-    def exists(self, group: str) -> bool:
-        """Whether there is this group now."""
-        return self._first.exists(group)
-
     def best_effort_group(self) -> str | None:
         """The group that holds all best-effort pods, as of the last reading; None where there is none."""
         for root in self._roots:
@@ -133,23 +122,6 @@ class KubepodsTree:
             if self._first.exists(group):
                 return group
         return None
-
-    def _find_roots(self) -> tuple[str, ...]:
-        found: list[str] = []
-        level, looked = [""], 0
-        for _ in range(_ROOT_DEPTH):
-            below: list[str] = []
-            for group in level:
-                for child in self._children(group):
-                    looked += 1
-                    if is_root(child.rpartition("/")[2]):
-                        found.append(child)
-                    else:
-                        below.append(child)
-            if found or looked > _MOST_ABOVE:
-                break
-            level = below
-        return tuple(found)
 
     def _below(self, root: str) -> Iterator[str]:
         """Groups of classes, pods and containers, without those below containers."""
@@ -180,6 +152,7 @@ class KubepodsTree:
             kubernetes_qos=pod.qos,
             priority_class=band,
             containers=tuple(self._container(one, kept) for one in sorted(containers, key=lambda one: one.group)),
+            is_named=False,
         )
 
     def _container(self, one: ContainerGroup, kept: dict[tuple[str, int], _Amounts]) -> NodeContainer:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from cotenant.drivers.systemd.manager import SystemdManager
 from cotenant.drivers.systemd.properties import Property, names_of, properties_of
-from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import Target, Vanished
 
 _MOST_RAW = 128 * 1024
@@ -54,11 +54,17 @@ class SystemdKnobs:
         return json.dumps({"unit": unit, "properties": before, "files": self._files.raw(target)})
 
     def write(self, target: Target, value: str) -> None:
-        """Set the property, then the file."""
+        """Set the property, then the file; where the kernel refuses the value, the property is as before."""
         unit = unit_of(target)
         self._manager.check(unit, target.group)
+        names = names_of(target.knob)
+        before = self._manager.values(unit, names)
         self._manager.set(unit, properties_of(target.knob, value))
-        self._files.write(target, value)
+        try:
+            self._files.write(target, value)
+        except CotenantError:
+            self._manager.set(unit, [_property(name, old) for name, old in zip(names, before, strict=True)])
+            raise
 
     def restore(self, target: Target, raw: str) -> None:
         """Set the properties from before, then the files. Raises `Transient` while systemd cannot be reached."""
@@ -97,12 +103,16 @@ def _parsed(target: Target, raw: str) -> tuple[str, tuple[Property, ...], str]:
     for name in names_of(target.knob):
         match before.get(name):
             case int() as number:
-                properties.append(Property(name, "t", number))
+                properties.append(_property(name, number))
             case str() as digits:
                 try:
-                    properties.append(Property(name, "ay", bytes.fromhex(digits)))
+                    properties.append(_property(name, bytes.fromhex(digits)))
                 except ValueError:
                     raise fault from None
             case _:
                 raise fault
     return str(unit), tuple(properties), files
+
+
+def _property(name: str, value: int | bytes) -> Property:
+    return Property(name, "t" if isinstance(value, int) else "ay", value)

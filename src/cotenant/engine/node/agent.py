@@ -310,7 +310,8 @@ class Agent:
     def evicted(self, uid: str, accepted: bool, detail: str, at_us: int) -> None:
         """The outcome of an eviction request."""
         now = self._clock.at(at_us)
-        requested = self._evictions.answered(uid, accepted, detail, now)
+        rehearsed = self.settings.mode is Mode.DRY_RUN
+        requested = self._evictions.answered(uid, accepted, detail, now, rehearsed=rehearsed)
         if requested is not None and not accepted:
             self._log.note(
                 now, DecisionKind.STAYED, requested.policy, "", Reason("stayed", detail), pod=requested.eviction.key

@@ -2,7 +2,8 @@
 
 Problem: policies request evictions at every tick until the pressure is gone, and a burst of them would empty a node for a peak of seconds. Choice: a
 pod is requested once and is outstanding until it is gone, it is refused, or there is no result for long; limits apply to the last minute and hour, to
-each tenant, and to how many may be outstanding at once. Limits: which pod to evict is the policies' decision; here it is only when.
+each tenant, and to how many may be outstanding at once. They count what was accepted or may yet be: a refusal gives its part back, and is followed by a
+back-off of that pod and, after many, of all. A pod that no source has named is not requested: nobody could be asked to evict it. Limits: which pod to evict is the policies' decision; here it is only when.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cotenant.model.machine.verdict import Verdict
 
 MINUTE_US = 60 * SECOND_US
 HOUR_US = 60 * MINUTE_US
+NOT_NAMED = "a source that names it: only its group is known"
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class EvictionRequest:
     eviction: EvictPod
     policy: str
     at_us: int
+    tenant: str
     accepted: bool = False  # by the API server or kubelet
     retry_at_us: int | None = None  # refused: not requested again before
     backoff_us: int = 0
@@ -52,15 +55,16 @@ class Evictions:
         self._limits = limits
         self._counts = counts
         self._asked: dict[str, EvictionRequest] = {}  # by UID
-        self._history: deque[tuple[int, str]] = deque()  # time, tenant; of the last hour
-        self._paced: dict[str, str] = {}  # UIDs that wait for a limit, and for which
+        self._history: deque[tuple[int, str]] = deque()  # time, tenant; of the last hour, without those refused
+        self._refused: deque[int] = deque()  # times of the last minute's refusals
+        self._paced: dict[str, str] = {}  # UIDs that wait, and for what
 
     def asked(self) -> Mapping[str, EvictionRequest]:
         """Requests of pods that are still here, by UID."""
         return self._asked
 
     def paced(self) -> Mapping[str, str]:
-        """Pods whose eviction waits, by UID, with the limit it waits for."""
+        """Pods whose eviction waits, by UID, with what it waits for."""
         return self._paced
 
     def choose(
@@ -79,12 +83,15 @@ class Evictions:
             pod = pods.get(uid)
             if pod is None or pod.phase is not Phase.RUNNING or not self._may_ask(uid, now_us):
                 continue
-            limit = self._limit(tenant_of(pod), now_us)
-            if limit:
-                paced[uid] = limit
+            # A verdict from before the pod was named judged a class that was not known.
+            named = pod.is_named and eviction.key == pod.key
+            waits_for = self._limit(tenant_of(pod), now_us) if named else NOT_NAMED
+            if waits_for:
+                paced[uid] = waits_for
                 continue
             before = self._asked.get(uid)
-            self._asked[uid] = EvictionRequest(eviction, policy, now_us, backoff_us=before.backoff_us if before else 0)
+            backoff_us = before.backoff_us if before else 0
+            self._asked[uid] = EvictionRequest(eviction, policy, now_us, tenant_of(pod), backoff_us=backoff_us)
             self._history.append((now_us, tenant_of(pod)))
             self._counts.evictions_asked += 1
             chosen.append((policy, eviction))
@@ -92,8 +99,10 @@ class Evictions:
         self._paced = paced
         return tuple(chosen)
 
-    def answered(self, uid: str, accepted: bool, detail: str, now_us: int) -> EvictionRequest | None:
-        """Record the outcome of a request; None where none was made."""
+    def answered(
+        self, uid: str, accepted: bool, detail: str, now_us: int, *, rehearsed: bool = False
+    ) -> EvictionRequest | None:
+        """Record the outcome of a request; None where none was made. `rehearsed`: refused only because nothing is to happen, so that the limits count it."""
         asked = self._asked.get(uid)
         if asked is None or not asked.outstanding:
             self._counts.stray_answers += 1
@@ -103,7 +112,13 @@ class Evictions:
             self._counts.evictions_accepted += 1
         else:
             self._counts.evictions_refused += 1
-            asked.backoff_us = min(self._limits.leave_us, max(self._limits.retry_us, 2 * asked.backoff_us))
+            if not rehearsed:
+                counted = (asked.at_us, asked.tenant)
+                if counted in self._history:  # not with an answer after more than an hour
+                    self._history.remove(counted)
+                self._refused.append(now_us)
+            longest_us = max(self._limits.retry_us, self._limits.retry_most_us)
+            asked.backoff_us = min(longest_us, max(self._limits.retry_us, 2 * asked.backoff_us))
             asked.retry_at_us = now_us + asked.backoff_us
         return asked
 
@@ -114,6 +129,8 @@ class Evictions:
     def _limit(self, tenant: str, now_us: int) -> str:
         """The limit that is reached, "" where none is."""
         limits = self._limits
+        if len(self._refused) >= limits.refused_per_minute:
+            return f"{limits.refused_per_minute} refused within a minute"
         if sum(asked.outstanding for asked in self._asked.values()) >= limits.outstanding:
             return f"{limits.outstanding} outstanding"
         if len(self._history) >= limits.per_hour:
@@ -133,6 +150,8 @@ class Evictions:
                 asked.retry_at_us = now_us  # no result: may be requested again
         while self._history and now_us - self._history[0][0] >= HOUR_US:
             self._history.popleft()
+        while self._refused and now_us - self._refused[0] >= MINUTE_US:
+            self._refused.popleft()
 
     def validate(self, now_us: int) -> None:
         """Check the limits. Raises `Permanent`."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cotenant.engine.node.decision_log import DecisionLog, HeldKnob, NodeExplanation, sentences
-from cotenant.engine.node.evictions import Evictions
+from cotenant.engine.node.evictions import NOT_NAMED, Evictions
 from cotenant.engine.node.knobs.plan import within
 from cotenant.engine.node.view import NodeView
 from cotenant.model.machine.knob import Target
@@ -75,5 +75,8 @@ def _eviction_reason(pod: NodePod | None, evictions: Evictions) -> Reason | None
     if asked is not None:
         outcome = "accepted" if asked.accepted else "refused" if not asked.outstanding else "no answer yet"
         return replace(asked.eviction.reason, text=f"eviction requested ({outcome}): {asked.eviction.reason.text}")
-    limit = evictions.paced().get(pod.uid)
-    return None if limit is None else Reason("paced", f"its eviction waits for a limit: {limit}")
+    waits_for = evictions.paced().get(pod.uid)
+    if waits_for is None:
+        return None
+    what = waits_for if waits_for == NOT_NAMED else f"a limit: {waits_for}"
+    return Reason("paced", f"its eviction waits for {what}")

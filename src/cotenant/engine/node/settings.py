@@ -28,21 +28,23 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvictionLimits:
-    """How many pods may be evicted, whatever the policies want. A tenant is `NodePod.tenant`, else the namespace."""
+    """How many pods may be evicted, whatever the policies want: requests that were refused do not count. A tenant is `NodePod.tenant`, else the namespace."""
 
     per_minute: int = 2
     per_hour: int = 20
     per_tenant_per_hour: int = 5
     outstanding: int = 2  # requested and still running
+    refused_per_minute: int = 10  # after so many refusals within a minute nothing is requested
     answer_us: int = 60 * SECOND_US  # without an answer for this long: may be requested again
     leave_us: int = 600 * SECOND_US  # accepted and still running after this long: may be requested again
-    retry_us: int = 20 * SECOND_US  # after a refusal; doubles up to `leave_us`
+    retry_us: int = 20 * SECOND_US  # after a refusal; doubles up to `retry_most_us`
+    retry_most_us: int = 160 * SECOND_US  # so that an API server that was away is asked soon after it is back
 
     def __post_init__(self) -> None:
-        for name in ("per_minute", "per_hour", "per_tenant_per_hour", "outstanding"):
+        for name in ("per_minute", "per_hour", "per_tenant_per_hour", "outstanding", "refused_per_minute"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"evictions.{name}", getattr(self, name), "0 or more")
-        for name in ("answer_us", "leave_us", "retry_us"):
+        for name in ("answer_us", "leave_us", "retry_us", "retry_most_us"):
             if getattr(self, name) <= 0:
                 raise InvalidInput(f"evictions.{name}", getattr(self, name), "a time above 0")
 

@@ -63,9 +63,9 @@ class StepResult:
     drive: Drive | None
 
 
-def policies(threshold_pct: int, idle: bool = True, guard: GuardConfig | None = None) -> PolicySettings:
+def policies(threshold_percent: int, idle: bool = True, guard: GuardConfig | None = None) -> PolicySettings:
     """Best-effort CPU by quota only. Koordinator's threshold is meant for many CPUs; on a single CPU it would leave the hog almost nothing."""
-    suppress = SuppressConfig(form=Form.QUOTA, threshold_pct=threshold_pct)
+    suppress = SuppressConfig(form=Form.QUOTA, threshold_percent=threshold_percent)
     return PolicySettings(best_effort_cpu=BestEffortCpuConfig(suppress, guard or GuardConfig(), idle))
 
 

@@ -88,6 +88,14 @@ OWNERS: tuple[OwnerRow, ...] = (
         Effect.LOST,
     ),
     OwnerRow(
+        _CPUSET | frozenset({Knob.MEMORY_MAX}),
+        frozenset({Level.NODE}),
+        Writer.KUBELET,
+        "at its start",
+        "the node's CPUs, and the memory for all pods",
+        Effect.LOST,
+    ),
+    OwnerRow(
         _IDLE,
         frozenset({Level.NODE}),
         Writer.KUBELET,

@@ -73,6 +73,9 @@ class NodePod:
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
+    is_named: bool = (
+        True  # False: known by its cgroup alone, so neither its name nor its class is certain; never evicted
+    )
 
     @property
     def key(self) -> str:

@@ -142,7 +142,7 @@ def evictions(caps: Caps, pods: Sequence[PodUse], now_us: int, settings: Interfe
     desired = []
     for entry in pods:
         count = counts.get(entry.pod.uid, 0)
-        if count >= settings.offences and entry.pod.phase is Phase.RUNNING:
+        if count >= settings.offences and entry.pod.phase is Phase.RUNNING and entry.pod.is_named:
             text = f"{entry.pod.key} was capped {count} times in {settings.offence_window_us // 60_000_000} min, and each cap helped its victim"
             reason = Reason(RULE, text, (Term("caps that helped", count), Term("limit", settings.offences)))
             desired.append(

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
 from math import ceil
 
+from cotenant.model.cpus.amplification import MOST_RATIO
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import CPU_NAME, MEMORY_NAME
+from cotenant.model.json_object import json_object
+from cotenant.model.resources import CPU_NAME, MAX_AMOUNT, MEMORY_NAME
 
 AMPLIFIED = (CPU_NAME, MEMORY_NAME)
 HIGHEST_NORMALIZATION = Decimal(5)
@@ -39,7 +41,7 @@ def amplify(
     """A node status on its way to the store: what is to be stored.
 
     `allocatable` is as written, `raw` as stored before (None or empty = not amplified so far), `by_kubelet` whether the kubelet wrote, so that the amounts are raw.
-    Raises `InvalidInput` for a ratio below 1.
+    Raises `InvalidInput` for a ratio below 1 and for an amount that no machine has.
     """
     stored = {} if by_kubelet else {name: amount for name, amount in (raw or {}).items() if name in AMPLIFIED}
     found = {name: stored.get(name, allocatable[name]) for name in AMPLIFIED if name in allocatable}
@@ -49,7 +51,28 @@ def amplify(
         if not ratio >= 1:
             raise InvalidInput(f"amplification ratio of {name}", ratio, "1 or more")
     wanted = {name: int(Decimal(amount) * _ratio(ratios.get(name, 1.0))) for name, amount in found.items()}
+    for name, amount in wanted.items():
+        if amount >= MAX_AMOUNT:
+            raise InvalidInput(f"amplified {name}", amount, f"less than {MAX_AMOUNT}", "no machine has that much")
     return Amplified({**allocatable, **wanted}, found)
+
+
+def usable_ratios(field: str, text: str) -> tuple[dict[str, float], tuple[str, ...]]:
+    """The ratios of an annotation that can be used, and a sentence for each that cannot. `field` names the annotation."""
+    try:
+        given = json_object(field, text, "a JSON object of ratios by resource")
+    except InvalidInput as error:
+        return {}, (str(error),)
+    usable: dict[str, float] = {}
+    wrong = []
+    for name in AMPLIFIED:
+        ratio = given.get(name, 1.0)
+        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 1 <= ratio <= MOST_RATIO:
+            shown = f'"{ratio}"' if isinstance(ratio, str) else ratio
+            wrong.append(str(InvalidInput(f"{field}: {name}", shown, f"a number from 1 to {MOST_RATIO:g}")))
+        elif name in given:
+            usable[name] = float(ratio)
+    return usable, tuple(wrong)
 
 
 def kubelet_changed(old: Mapping[str, int] | None, new: Mapping[str, int] | None) -> bool:

@@ -77,6 +77,10 @@ class Components:
     discovery_due: asyncio.Event = field(default_factory=asyncio.Event)  # set when discovery should run before its time
     client: Client | None = None  # API client of the cluster
     pod_groups_changed: Callable[[], bool] = lambda: False  # whether pods' groups did; called twice per period
+    kubelet_roots: Callable[[], Sequence[str]] | None = (
+        None  # read now, blocking; None where they are no source of pods
+    )
+    group_exists: Callable[[str], bool] = lambda group: True
     allocatable: Callable[[], Allocatable | None] = lambda: None  # of the node, as reported by its cluster
     kubelet: Callable[[], KubeletFacts] = KubeletFacts  # the other writers of knobs
     cache: CacheHardware | None = None  # where this process may partition the cache

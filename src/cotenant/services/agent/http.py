@@ -86,6 +86,7 @@ class StatePage(msgspec.Struct, frozen=True):
     cache: tuple[CacheUse, ...]  # the classes of the last-level cache, the root's first
     gaps: tuple[Gap, ...]
     sources: dict[str, str]  # source of pods -> what is wrong with it, "" where nothing is
+    cpu_ratio_milli: int = 1000  # the CPU normalization ratio that quotas are divided by, thousandths
     remark: str = ""  # conflicts that were found at the start
     kubelet: str = ""  # who gives CPUs on this node
 

@@ -24,6 +24,7 @@ from cotenant.engine.node.decision_log import DecisionKind, HeldKnob
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
 from cotenant.services.agent.configuration.config import AgentConfig, read_config
+from cotenant.services.agent.discovery.node_roots import with_roots_here
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.self_check import checked
@@ -62,7 +63,7 @@ class OnceView(msgspec.Struct, frozen=True):
 
 
 def configure(request: AgentArguments, node_slo: Mapping[str, object] | None = None) -> AgentConfig:
-    """The configuration with the command line's overrides; `node_slo` is the spec of the node's NodeSLO. Raises `InvalidInput`."""
+    """The configuration with the command line's overrides and kubelet's groups; `node_slo` is the spec of the node's NodeSLO. Raises `InvalidInput`."""
     try:
         config = AgentConfig() if request.config is None else read_config(request.config, node_slo)
     except InvalidInput as error:
@@ -73,7 +74,7 @@ def configure(request: AgentArguments, node_slo: Mapping[str, object] | None = N
         config = replace(config, mode=Mode(request.mode))
     if request.once:
         config = replace(config, mode=Mode.OBSERVE)  # holding something for one second would do more harm than good
-    return config
+    return with_roots_here(config)
 
 
 def run(request: AgentArguments) -> int:

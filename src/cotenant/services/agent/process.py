@@ -45,6 +45,7 @@ from cotenant.services.agent import latency
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import Components
 from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent.discovery.node_roots import RootCheck, with_roots
 from cotenant.services.agent.discovery.sources import Source, Sources, plain
 from cotenant.services.agent.http import Pages, PodPage, StatePage
 from cotenant.services.agent.loop.actor import Actor
@@ -83,6 +84,7 @@ FIXED = (  # changed by a restart only
     "credit",
     "pressure",
     "probe",
+    "runtime_hook",
     "plain_eviction",
 )
 _log = logging.getLogger(__name__)
@@ -156,6 +158,7 @@ class AgentProcess:
             if config.credit.url and components.post_incident is not None
             else None
         )
+        self.roots = RootCheck(components.group_exists)
         self.traffic = Traffic("agent")
         self.metrics.registry.register(self.traffic)
         self.pages = Pages(self, self.metrics.page)
@@ -289,6 +292,22 @@ class AgentProcess:
         best_effort = sorted({pod.group for pod in self.pods if pod.best_effort and pod.group})
         for receive in self.components.groups_seen:
             receive(services, best_effort)
+        await self._look_for_roots()
+
+    async def _look_for_roots(self) -> None:
+        """Take kubelet's groups that appeared after the start, and say what is missing."""
+        find, roots = self.components.kubelet_roots, None
+        if find is not None:
+            try:
+                roots = await asyncio.to_thread(find)
+            except CotenantError as error:
+                roots = ()
+                _log.debug("kubelet's groups cannot be looked for: %s", error)
+        found = with_roots(self.config, roots or ())
+        if found != self.config:
+            _log.info("kubelet's groups are there now: %s", ", ".join(found.writable))
+            await self.reload(lambda: found)
+        self.roots.look(self.config, roots, self.monotonic())
 
     def discover_soon(self) -> None:
         """Have discovery run before its time."""
@@ -414,7 +433,8 @@ class AgentProcess:
 
     def gaps(self) -> tuple[Gap, ...]:
         """What cannot be measured or done here."""
-        return (*self.components.gaps, *(self.ticker.last.gaps if self.ticker.last is not None else ()))
+        missing = (Gap("groups to act on", self.roots.said),) if self.roots.said else ()
+        return (*self.components.gaps, *missing, *(self.ticker.last.gaps if self.ticker.last is not None else ()))
 
     def _new_agent(self) -> Agent:
         agent = Agent(replace(self.config.settings(), policies=self.policies()), self.config.node)
@@ -437,7 +457,7 @@ class AgentProcess:
             return "nothing has been measured yet"
         if self.actor.keeper_up is False:
             return f"the keeper cannot be reached: {self.actor.keeper_said}"
-        return ""
+        return self.roots.said
 
     def remark(self) -> str:
         """What a person should know who asks whether it is ready, "" where there is nothing."""
@@ -479,6 +499,7 @@ class AgentProcess:
             cache=self.cache_use(),
             gaps=self.gaps(),
             sources={source.name: source.said for source in self.sources.sources},
+            cpu_ratio_milli=state.cpu_ratio_milli,
             remark=self.remark(),
             kubelet=self.components.kubelet().sentence,
         )

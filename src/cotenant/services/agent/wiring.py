@@ -23,6 +23,7 @@ from cotenant.drivers.cgroup.layout import Layout, detect
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import Cycles, NodeSensor, RunDelays
 from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.network import container_network
 from cotenant.drivers.proc.topology import read_topology
@@ -78,6 +79,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         if kubelet.asks:
             background["kubelet"] = kubelet.run
         classes = open_classes(config, layout, stack, single=single)
+        tree_groups = stack.enter_context(Groups(layout))
         yield Components(
             sensor=NodeSensor(
                 groups,
@@ -107,7 +109,9 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             kubelet=kubelet,
             cache=classes.hardware,
             cache_use=classes.cache.use if classes.cache is not None else tuple,
-            network=_networks(stack.enter_context(Groups(layout))),
+            network=_networks(tree_groups),
+            kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
+            group_exists=tree_groups.exists,
             placers=tuple(each for each in (classes.cache, classes.uplink) if each is not None),
             gaps=classes.gaps,
             cpus=read_topology(),
@@ -312,6 +316,11 @@ def _sources(
         pods = ClusterPods(client, config.node, groups, discovery_due.set)
         return {"cluster": pods, **found}, {"pods of the cluster": pods.run}, tree
     return {**found, "runtime" if asked.runtime else "kubepods": groups}, {}, tree
+
+
+def _asks_for_kubelet(config: AgentConfig) -> bool:
+    """Whether a node without a kubelet's groups is one on which nothing can be found."""
+    return config.sources.kubepods or config.cluster is not None or config.kubelet_groups is not None
 
 
 def _evictor(config: AgentConfig, layout: Layout, stack: AsyncExitStack, client: Client | None) -> Evictions:

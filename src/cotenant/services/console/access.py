@@ -80,6 +80,10 @@ class OneTimeToken:
         self._path = path
         self.token = "" if path is not None else new_token()
 
+    def withdraw(self) -> None:
+        """Accept none, where it was made here: nobody may be shown it."""
+        self.token = ""
+
     def use(self, given: str) -> bool:
         """Whether this is the token; it is used up by that."""
         expected = self.token

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
-from cotenant.drivers.kube.client.access import load_access
+from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_access
 from cotenant.model.errors import InvalidInput
 from cotenant.services.console.access import OneTimeToken, ProxyLogin
 from cotenant.services.console.agents import check_pattern
@@ -121,6 +121,7 @@ def run(asked: ConsoleArguments) -> int:
     log_to_stderr(asked.log_level, asked.log_format)
     options = options_of(asked)
     access = load_access(asked.kubeconfig, asked.context)
+    keep_link_out_of_logs(options, access)
     raise_descriptors()
     listening = bind(options.listen)
 
@@ -135,6 +136,20 @@ def run(asked: ConsoleArguments) -> int:
 
     run_until_signal(main)
     return 0
+
+
+def keep_link_out_of_logs(options: ConsoleOptions, access: Access) -> None:
+    """In a pod what is printed is its log, which others read: no link is made there. Raises `InvalidInput` where nobody could log in."""
+    if options.login is None or access.source != str(SERVICE_ACCOUNT):
+        return
+    if options.login.token and options.token is None and not options.kubernetes_login and options.proxy is None:
+        raise InvalidInput(
+            "--kubernetes-login, --token-file, --proxy-header, --login-file",
+            "none",
+            "one of them in a pod",
+            "a printed link would stand in its log",
+        )
+    options.login.withdraw()
 
 
 def link(url: str, token: str) -> str:

@@ -1,7 +1,7 @@
 """The HTML report of an experiment: checks, table, plots; one self-contained file.
 
 Problem: results must be viewable, shareable and reproducible. Choice: a page of the house (lab/report/document.py); the command that reproduces it is at the top,
-every check beside its pass line, failures as visibly as passes. Limits: a curve is drawn as it was measured, point by point.
+every check beside its pass line, failures as visibly as passes, and what is not decided as neither. Limits: a curve is drawn as it was measured, point by point.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cotenant.lab.report.document import Heading, Section, document, drawn, side
 from cotenant.lab.report.document import command as copied
 from cotenant.lab.report.figures import Axis, Chart, Figure, Line, logarithmic, over
 from cotenant.lab.report.wide import plain_table
-from cotenant.services.experiments.outcome import Check, Curve, Findings, Picture, machine
+from cotenant.services.experiments.outcome import Check, Curve, Findings, Picture, Verdict, machine
 
 
 def write(path: Path, outcome: Findings, command: str) -> None:
@@ -45,8 +45,10 @@ def part(outcome: Findings, command: str) -> tuple[Section, list[Figure]]:
 def conditions(outcome: Findings) -> str:
     """What counted, and on which machine, in a sentence."""
     where = machine()
+    verdict = outcome.verdict.value.capitalize()
+    why = f" ({outcome.why_not_decided})" if outcome.verdict is Verdict.NOT_DECIDED else ""
     return (
-        f"{'Passed' if outcome.passed else 'Not passed'}: rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}, blocks run again: {outcome.repeated}. "
+        f"{verdict}{why}: rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}, blocks run again: {outcome.repeated}. "
         f"Linux {where['kernel']}, {where['cpus']} CPUs. Others used at most {outcome.worst_foreign:.1%} of the plant's core in a block, "
         f"the hypervisor stole at most {outcome.worst_steal:.1%}."
     )
@@ -65,13 +67,16 @@ def _line(check: Check) -> str:
     return f"{'≥' if check.at_least else '≤'} {check.bound:g}{check.unit}"
 
 
+_CLASSES = {Verdict.PASSED: "", Verdict.FAILED: " failed", Verdict.NOT_DECIDED: " undecided"}
+_WORDS = {Verdict.PASSED: "passes", Verdict.FAILED: "does not pass", Verdict.NOT_DECIDED: "not decided"}
+
+
 def _card(check: Check) -> str:
     value, interval, line = shown(check)
-    verdict = "passes" if check.passed else "does not pass"
     ends = f", 95 % interval {interval}" if interval else ""
     return (
-        f'<div class="check{"" if check.passed else " failed"}"><b>{value}</b>{escape(check.what)}'
-        f"<span><em>{verdict}</em>: {line}{ends}</span></div>"
+        f'<div class="check{_CLASSES[check.verdict]}"><b>{value}</b>{escape(check.what)}'
+        f"<span><em>{_WORDS[check.verdict]}</em>: {line}{ends}</span></div>"
     )
 
 

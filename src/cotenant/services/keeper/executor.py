@@ -27,9 +27,12 @@ from cotenant.engine.leases.instructions import (
 )
 from cotenant.engine.leases.leases import Leases
 from cotenant.engine.node.interfaces import KnobIdentity, KnobPort
+from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.kubelet.groups import Level, kind_of
 from cotenant.model.machine.knob import (
     GiveBack,
+    Knob,
     KnobChange,
     KnobLease,
     LeaseAnswer,
@@ -46,6 +49,7 @@ _log = logging.getLogger(__name__)
 _FULL_DISK_RETRY_S = 5.0
 _MOST_REFUSED = 4096
 _MOST_ASKED = 256  # characters of a refused value in the audit trail
+_SWEEP_US = 500_000
 _BY_HAND = "it is restored by a start that allows it, or by `cotenant node knobs --restore`"
 
 
@@ -73,6 +77,14 @@ class AuditSink(Protocol):
         ...
 
 
+class TasksOfGroups(Protocol):
+    """What is set on each task of the groups that give way to services: `drivers/cgroup/slices`."""
+
+    def follow(self, groups: Sequence[str]) -> int:
+        """Set it on tasks of these groups, and undo it in groups of an earlier call. Returns how many tasks changed."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """The monotonic clock and the wall clock."""
@@ -92,6 +104,7 @@ class LeaseExecutor:
         clock: Clock,
         rules: Rules,
         engine: Leases | None = None,
+        tasks: TasksOfGroups | None = None,
     ) -> None:
         self._ports = ports
         self._memory = memory
@@ -100,6 +113,9 @@ class LeaseExecutor:
         self.rules = rules
         self._engine = engine or Leases(bound=rules.bound)
         self._identities = {scope: port for scope, port in ports.items() if isinstance(port, KnobIdentity)}
+        self._tasks = tasks
+        self._followed: tuple[str, ...] = ()
+        self._swept_us: int | None = None
         self._pending = False
         self._refused: dict[Target, tuple[str, str, str]] = {}  # the last refusal recorded
 
@@ -220,6 +236,23 @@ class LeaseExecutor:
                 else:
                     self._execute(instruction)
             self._write(changes)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Have the tasks of idle groups follow: at once where the groups changed, else no more than twice a second, for new tasks."""
+        if self._tasks is None:
+            return
+        held = [lease for lease in self._engine.leases() if lease.state is LeaseState.HELD]
+        idle = tuple(dict.fromkeys(lease.target.group for lease in held if _yields(lease)))
+        now_us = self._clock.monotonic_us()
+        is_fresh = self._swept_us is not None and 0 <= now_us - self._swept_us < _SWEEP_US
+        if idle == self._followed and (not idle or is_fresh):
+            return
+        self._followed, self._swept_us = idle, now_us
+        try:
+            self._tasks.follow(idle)
+        except Exception as error:  # it must not end a round either
+            _log.error("the tasks of idle groups could not be set", exc_info=error)
 
     def _execute(self, instruction: ReadCurrent | Persist | Drop | Write | Restore | ReadBack) -> None:
         match instruction:
@@ -303,6 +336,16 @@ class LeaseExecutor:
             recorded.append(change)
             _log.info("%s: %s (%s): %s", change.target, change.result, change.cause.rule, change.detail or change.asked)
         self._trail.write(recorded)
+
+
+def _yields(lease: KnobLease) -> bool:
+    """Whether the lease's group gives way to every service: it is held idle, or it is a kubelet's best-effort group, which cannot be, with any knob held."""
+    if lease.state is not LeaseState.HELD:
+        return False
+    if lease.target.knob is Knob.CPU_IDLE:
+        return lease.value == "1"
+    kind = kind_of(lease.target.group) if lease.target.knob.scope is Scope.CGROUP else None
+    return kind is not None and kind.level is Level.QOS and kind.qos is KubernetesQoS.BEST_EFFORT
 
 
 def _with_storable_reason(each: SetKnob) -> SetKnob:

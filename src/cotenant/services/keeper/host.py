@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.slices import MOST_US, TaskSlices
 from cotenant.drivers.cgroup.watch import KnobWatch
 from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.leasefile import file as leasefile
@@ -107,6 +108,25 @@ def _watch(layout: Layout) -> KnobWatch | None:
     except OSError as error:
         _log.warning("what others write is looked for each second instead of at once: inotify: %s", error.strerror)
         return None
+
+
+@contextmanager
+def idle_slices(cgroup_root: Path | None, slice_ms: int) -> Iterator[TaskSlices | None]:
+    """What gives tasks of idle groups a slice of so many milliseconds; None for 0, or where the machine cannot, which is logged."""
+    if slice_ms == 0:
+        yield None
+        return
+    with closing(TaskSlices(detect(None if cgroup_root is None else str(cgroup_root)), slice_ms * 1000)) as slices:
+        if slices.gap is not None:
+            _log.info("%s: needs %s", slices.gap.what, slices.gap.needs)
+        yield None if slices.gap is not None else slices
+
+
+def checked_slice_ms(field: str, slice_ms: int) -> int:
+    """The value. Raises `InvalidInput`."""
+    if not 0 <= slice_ms <= MOST_US // 1000:
+        raise InvalidInput(field, slice_ms, f"0 to {MOST_US // 1000} milliseconds", "0 leaves the kernel's own")
+    return slice_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.kubelet.cpu_manager import STATE
+from cotenant.drivers.kubelet.roots import KubeletGroups, writable_here
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.leasefile.folder import own_folder
@@ -35,7 +37,9 @@ from cotenant.services.keeper.host import (
     CLOCK,
     OwnerPaths,
     boot_id,
+    checked_slice_ms,
     groups_of_this_process,
+    idle_slices,
     machine_knobs,
     put_back_left,
 )
@@ -61,6 +65,7 @@ class KeeperArguments:
     roots: tuple[str, ...]
     state_dir: Path
     socket: Path
+    kubelet_groups: KubeletGroups | None = None  # these of this node's kubelet may be written, too
     allow_users: tuple[str, ...] = ()  # names or numbers
     allow_groups: tuple[int, ...] = ()
     socket_group: str = ""  # name or number; "": that of the allowed users
@@ -73,6 +78,7 @@ class KeeperArguments:
     cgroup_root: Path | None = None
     bus: Path = SOCKET  # of systemd, where there is one
     cpu_manager: Path = STATE  # the checkpoint of the kubelet's CPU manager
+    idle_slice_ms: int = 100  # of tasks in groups that are held idle; 0: the kernel's own
     dry_run: bool = False
     zones: bool = False  # run Control Zones, too
     zone_socket: Path = Path("/run/cotenant/zones.sock")
@@ -85,18 +91,23 @@ class KeeperArguments:
 
 def run(request: KeeperArguments) -> int:
     """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
+    request = with_kubelet_groups(request)
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level, request.log_format)
     join_group(peers.socket_group)
-    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones))
+    give_up(needed(interfaces=bool(rules.interfaces), zones=request.zones, tasks=request.idle_slice_ms > 0))
     with machine_knobs(request.cgroup_root, owners=OwnerPaths(request.bus, request.cpu_manager)) as machine:
         rules = replace(rules, facts=machine.facts)
         if request.dry_run:
             return asyncio.run(_serve_dry(request, machine.ports, rules, peers))
         file = LeaseFile(request.state_dir, boot_id())
         try:
-            executor = LeaseExecutor(machine.ports, file, AuditTrail(request.state_dir), CLOCK, rules)
-            with pressure_triggers(request.cgroup_root) as triggers:
+            with (
+                pressure_triggers(request.cgroup_root) as triggers,
+                idle_slices(request.cgroup_root, request.idle_slice_ms) as slices,
+            ):
+                trail = AuditTrail(request.state_dir)
+                executor = LeaseExecutor(machine.ports, file, trail, CLOCK, rules, tasks=slices)
                 keeper = LocalKeeper(executor, machine.watch)
                 zones = _zones(request, keeper, peers) if request.zones else None
                 return asyncio.run(serve(keeper, file.found, request.socket, peers, triggers, zones))
@@ -160,13 +171,22 @@ def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneS
     return ZoneServer(request.zone_socket, zones, peers)
 
 
+def with_kubelet_groups(request: KeeperArguments) -> KeeperArguments:
+    """The arguments with the groups of this node's kubelet among the roots. Raises `Unsupported` where it has none."""
+    if request.kubelet_groups is None:
+        return request
+    layout = detect(None if request.cgroup_root is None else str(request.cgroup_root))
+    return replace(request, roots=(*request.roots, *writable_here(layout, request.kubelet_groups)))
+
+
 def rules_of(request: KeeperArguments) -> Rules:
     """The rules given by the arguments. Raises `InvalidInput`."""
     if not request.roots:
-        raise InvalidInput("--root", "", "one group or more below which knobs may be written")
+        raise InvalidInput("--root", "", "one group or more below which knobs may be written, or --kubelet-groups")
     for root in request.roots:
         if not root.strip("/") or any(part in ("", ".", "..") for part in root.strip("/").split("/")):
             raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")
+    checked_slice_ms("--idle-slice-ms", request.idle_slice_ms)
     if not 1 <= request.longest_ttl_s <= 86_400:
         raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
     if request.zones and request.dry_run:

@@ -37,7 +37,7 @@ class Capability(IntEnum):
     SETPCAP = 8
     MKNOD = 27
     SETFCAP = 31
-    SYS_NICE = 23  # zones: real-time threads for the milliseconds of a switch
+    SYS_NICE = 23  # slices of best-effort tasks; zones: real-time threads for the milliseconds of a switch
     SYS_ADMIN = 21  # zones: the read-only mount of a guest's root; kernel schedulers, on kernels without the next two
     PERFMON = 38  # zones: tracing of waits
     BPF = 39  # zones: kernel schedulers
@@ -46,12 +46,12 @@ class Capability(IntEnum):
 _OF_ZONES = frozenset(Capability) - {Capability.DAC_OVERRIDE, Capability.NET_ADMIN, Capability.SYS_RESOURCE}
 
 
-def needed(*, interfaces: bool, zones: bool = False) -> frozenset[Capability]:
-    """The capabilities that the arguments call for."""
+def needed(*, interfaces: bool, zones: bool = False, tasks: bool = False) -> frozenset[Capability]:
+    """The capabilities that the arguments call for. `tasks`: slices of other users' tasks are set."""
     unneeded = (frozenset() if interfaces else frozenset({Capability.NET_ADMIN})) | (
         frozenset() if zones else _OF_ZONES
     )
-    return frozenset(Capability) - unneeded
+    return frozenset(Capability) - unneeded | (frozenset({Capability.SYS_NICE}) if tasks else frozenset())
 
 
 def join_group(group: int | None) -> None:

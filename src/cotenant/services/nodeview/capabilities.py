@@ -15,6 +15,8 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.ebpf.runqueue import RunQueue
+from cotenant.drivers.nri.state_file import PATH as HOOK_STATE
+from cotenant.drivers.nri.state_file import read_state
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.knob import Knob, Scope
 
@@ -35,9 +37,9 @@ class Capability:
         return not self.needs
 
 
-def capabilities(layout: Layout) -> tuple[Capability, ...]:
-    """All capabilities, in display order."""
-    return (*_measured(layout), *_written(layout))
+def capabilities(layout: Layout, hook: Path = HOOK_STATE) -> tuple[Capability, ...]:
+    """All capabilities, in display order. `hook`: the state file of this node's runtime hook."""
+    return (*_measured(layout), *_written(layout), _first_values(hook))
 
 
 def _measured(layout: Layout) -> list[Capability]:
@@ -79,6 +81,21 @@ def run_queue(layout: Layout) -> Capability:
     except Unsupported as error:
         return Capability(MEASURE, what, error.needs)
     return Capability(MEASURE, what)
+
+
+def _first_values(hook: Path) -> Capability:
+    """Whether new containers start with our values, or get them from the agent's next decision."""
+    what = "first values of new containers, by a runtime hook"
+    state = read_state(hook)
+    if state is None:
+        needs = "`cotenant nri` beside a runtime with NRI; without it new containers are limited within one period"
+    elif not state.runtime:
+        needs = "a runtime that accepts the hook, which runs; until then new containers are limited within one period"
+    elif not state.acts:
+        needs = f"mode act, for the hook that {state.runtime} has"
+    else:
+        needs = ""
+    return Capability(WRITE, what, needs)
 
 
 def _written(layout: Layout) -> list[Capability]:

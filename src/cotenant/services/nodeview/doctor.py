@@ -17,10 +17,12 @@ from urllib.parse import quote
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import Layout, detect
+from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.cgroup.watch import KnobWatch
 from cotenant.drivers.kubelet.configuration import config_of_configz
 from cotenant.drivers.kubelet.cpu_manager import STATE
-from cotenant.drivers.kubelet.tree import KubepodsTree
+from cotenant.drivers.kubelet.roots import roots_here
+from cotenant.drivers.nri.state_file import read_state
 from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.model.errors import CotenantError
@@ -36,7 +38,6 @@ if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
 
 ANSWER_S = 3.0  # of the keeper, and of the cluster
 PRESSURE = Path("/proc/pressure/cpu")
-NRI = Path("/var/run/nri/nri.sock")
 _SYS_RESOURCE = 24
 _KOORDLETS = "koord-app=koordlet"
 
@@ -53,14 +54,13 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
     layout = detect(str(config.cgroup_root))
     with closing(SystemdManager(socket=SOCKET)) as systemd:
         kubelet = NodeFacts(layout.version("cpu"), systemd.version, checkpoint)()
-    with closing(KubepodsTree(layout)) as tree:
-        roots = tree.roots()
-        absent = tuple(group for group in config.writable if not tree.exists(group))
+    with closing(Groups(layout)) as groups:
+        absent = tuple(group for group in config.writable if not groups.exists(group))
     has_pressure = PRESSURE.exists() and layout.unified is not None
     return NodeFound(
         cgroups=layout.kind.value,
         kubelet=kubelet,
-        roots=roots,
+        roots=roots_here(layout),
         absent=absent,
         unsupported=tuple(_unsupported(layout)),
         writers=other_writers(config, single=single),
@@ -68,7 +68,7 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
         pressure="" if has_pressure else "a kernel with pressure stall information (psi=1) and a cgroup v2 tree",
         short_windows="" if not single or not has_pressure or _has_capability() else "CAP_SYS_RESOURCE",
         run_queue=_run_queue(layout) if probes else "",
-        runtime_hook="" if NRI.exists() else f"a container runtime with NRI, whose socket is {NRI}",
+        runtime_hook=_runtime_hook(config),
     )
 
 
@@ -101,6 +101,18 @@ def _run_queue(layout: Layout) -> str:
     from cotenant.services.nodeview.capabilities import run_queue
 
     return run_queue(layout).needs
+
+
+def _runtime_hook(config: AgentConfig) -> str:
+    state = read_state(config.runtime_hook.state_file)
+    if state is not None and state.runtime:
+        return "" if state.acts else f"mode act for the hook that {state.runtime} has"
+    socket = config.runtime_hook.socket
+    return (
+        "`cotenant nri`"
+        if socket.exists()
+        else f"a container runtime with NRI, whose socket is {socket}, and `cotenant nri`"
+    )
 
 
 async def _with_keeper(found: NodeFound, config: AgentConfig) -> NodeFound:

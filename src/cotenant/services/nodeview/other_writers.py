@@ -15,6 +15,7 @@ from cotenant.engine.node.doctor.found import OtherWriter
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError
 from cotenant.services.agent.configuration.config import AgentConfig, read_config
+from cotenant.services.agent.discovery.node_roots import with_roots_here
 
 _MOST_BYTES = 1 << 16
 _USUAL_ROOT, _USUAL_SOCKET = "/sys/fs/cgroup", "/run/cotenant/keeper.sock"
@@ -64,7 +65,7 @@ def _of_cotenant(command: Sequence[str], which: str) -> list[str] | None:
 def _writable(arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...]:
     """The groups that another agent writes; () where it does not, or its configuration cannot be read here."""
     try:
-        theirs = read_config(Path(_value(arguments, "--config", "")))
+        theirs = with_roots_here(read_config(Path(_value(arguments, "--config", ""))))
     except CotenantError:
         return ()
     mode = _value(arguments, "--mode", theirs.mode.value)

@@ -9,7 +9,8 @@
     GET  /healthz /readyz /metrics
 
 Problem: an exporter must learn whether to send again. Choice: 400 for what cannot be read, 413 beyond the limit, 429 with Retry-After where there is no room;
-partial success where single spans were bad. Limits: with a token every path but the health pages needs it.
+partial success where single spans were bad. With a token every path but the health pages needs it; an agent may come with the token of its own pod instead, which is good for signals, actions and stories of its own node
+(`nodes`). Limits: senders of spans share one token.
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP".
 """
@@ -52,11 +53,13 @@ from cotenant.services.traces.signal_streams import MOST_STREAMS, SignalStreams
 from cotenant.services.traces.story_board import StoryBoard
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
+    from cotenant.services.reporting.identity import TokenNodes
     from cotenant.services.traces.move_requests import MoveRequests
 
 EXPORT = "/v1/traces"
 LATENCY = "/api/v1/latency"
 _POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
+_OF_AGENTS = (SIGNALS, ACTIONS, STORIES)
 LIMITS = replace(DEFAULTS, body_bytes=MOST_BYTES, body_within_s=30.0)
 
 
@@ -75,6 +78,7 @@ class Application:
         self.board = board or ObjectiveBoard(engine.objectives, clock)
         self.streams = SignalStreams(engine.objectives, clock)
         self.moves: MoveRequests | None = None  # where moves are requested
+        self.nodes: TokenNodes | None = None  # where agents come with tokens of their own
         self.stories = StoryBoard(clock)
         self._pages = TracePages(engine, clock, self.board, self.stories)
         self._health = HealthPages(metrics.page)
@@ -88,9 +92,9 @@ class Application:
         """Answer one request."""
         path, method = scope["path"], scope["method"]
         answer = self._health.answer(method, path)
+        sender = None  # the only node that it may speak for; None = any
         if answer is None and not self._is_allowed(scope):
-            words = "expected the header Authorization: Bearer TOKEN\n"
-            answer = Answer(401, words.encode(), TEXT, ((b"www-authenticate", b"Bearer"),))
+            sender, answer = await self._node_of(path, scope)
         if answer is None and path == EXPORT:
             try:
                 answer = await self._export(scope, receive)
@@ -101,7 +105,7 @@ class Application:
             self._metrics.answered("http", str(answer.status))
         elif answer is None and path in _POSTED and not (path == STORIES and method == "GET"):
             try:
-                answer = await self._posted(path, scope, receive, send)
+                answer = await self._posted(path, scope, receive, send, sender)
             except Refused as refused:
                 answer = refused.answer
             except Gone:
@@ -112,19 +116,23 @@ class Application:
             answer = self._pages.answer(path, scope["query_string"].decode("latin-1")) if method == "GET" else not_get()
         await send_answer(send, answer or Answer(404, b"not found; spans go to POST /v1/traces\n", TEXT))
 
-    async def _posted(self, path: str, scope: Scope, receive: Receive, send: Send) -> Answer | None:
+    async def _posted(self, path: str, scope: Scope, receive: Receive, send: Send, sender: str | None) -> Answer | None:
         """The answer; None where it was streamed."""
         if scope["method"] != "POST":
             return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         try:
             if path == SIGNALS:
                 asked = decode_subscription(await read_body(scope, receive, signals.MOST_BYTES))
+                if sender not in (None, asked.node):
+                    return _not_its_own(sender)
                 if len(self.streams) >= MOST_STREAMS:
                     return Answer(503, b"too many streams\n", TEXT)
                 await self.streams.serve(asked, receive, send)
                 return None
             if path == ACTIONS:
                 action = decode_action(await read_body(scope, receive, signals.MOST_BYTES))
+                if sender not in (None, action.node):
+                    return _not_its_own(sender)
                 if not self.board.acted(action):
                     return _error(404, f"no objective {action.objective}")
                 if action.action == MOVE_ACTION:
@@ -133,7 +141,10 @@ class Application:
                     self.moves.ask(action)
                 return Answer(204)
             if path == STORIES:
-                self.stories.add(stories.decode(await read_body(scope, receive, stories.MOST_BYTES)))
+                story = stories.decode(await read_body(scope, receive, stories.MOST_BYTES))
+                if sender not in (None, story.node):
+                    return _not_its_own(sender)
+                self.stories.add(story)
                 return Answer(204)
             report = latency.read(await read_body(scope, receive, latency.MOST_BYTES))
             health = report.health(None)
@@ -146,6 +157,19 @@ class Application:
 
     def _is_allowed(self, scope: Scope) -> bool:
         return self._token is None or self._token.accepts(header(scope, b"authorization"), self._clock())
+
+    async def _node_of(self, path: str, scope: Scope) -> tuple[str | None, Answer | None]:
+        """The node whose agent asks, or the refusal."""
+        if self.nodes is not None and path in _OF_AGENTS and scope["method"] == "POST":
+            try:
+                node = await self.nodes.node_of(header(scope, b"authorization"))
+            except Transient as error:
+                after = ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),)
+                return None, Answer(503, f"{error}\n".encode(), TEXT, after)
+            if node:
+                return node, None
+        words = "expected the header Authorization: Bearer TOKEN\n"
+        return None, Answer(401, words.encode(), TEXT, ((b"www-authenticate", b"Bearer"),))
 
     async def _export(self, scope: Scope, receive: Receive) -> Answer:
         if scope["method"] != "POST":
@@ -170,6 +194,10 @@ class Application:
             after = ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),)
             return Answer(429, failure(Code.UNAVAILABLE, str(error), kind), kind.encode(), after)
         return Answer(200, success(receipt.rejected, receipt.problem, kind), kind.encode())
+
+
+def _not_its_own(sender: str | None) -> Answer:
+    return _error(403, f"the token is that of node {sender!r}")
 
 
 def _error(status: int, error: str) -> Answer:

@@ -57,6 +57,7 @@ class TraceSettings:
     tls_key: Path | None = None
     client_ca: Path | None = None
     token_file: Path | None = None
+    report_account: str = ""  # NAMESPACE/NAME of the agents' service account; "" = no review of tokens
     insecure: bool = False
     most_skew_s: float = 10.0
     objectives: Path | None = None  # a file of ServiceObjectives
@@ -103,6 +104,13 @@ def check(settings: TraceSettings) -> Checked:
         raise InvalidInput("--grpc", settings.grpc, "HOST:PORT")
     if settings.request_moves and not (settings.cluster or settings.kubeconfig or settings.context):
         raise InvalidInput("--request-moves", "given", "--cluster or --kubeconfig beside it")
+    if settings.report_account:
+        from cotenant.services.reporting.identity import parse_account
+
+        parse_account(settings.report_account)
+        if not (settings.cluster or settings.kubeconfig or settings.context):
+            hint = "the API server says whose a token is"
+            raise InvalidInput("--report-account", settings.report_account, "--cluster or --kubeconfig beside it", hint)
     if not 0 <= settings.most_skew_s <= 3600:
         raise InvalidInput("--most-skew-s", settings.most_skew_s, "0 to 3600 seconds; 0 turns the correction off")
     jaeger_udp = Address.parse("--jaeger-udp", settings.jaeger_udp) if settings.jaeger_udp else None
@@ -152,6 +160,10 @@ async def serve(
             for tracked in engine.objectives:
                 saved.restore(tracked)
         cluster = await _cluster(settings, stack, board, saved)
+        if cluster is not None and settings.report_account:
+            from cotenant.services.reporting.identity import TokenNodes, parse_account
+
+            app.nodes = TokenNodes(cluster.client, parse_account(settings.report_account), time.monotonic)
         if cluster is not None and settings.request_moves:
             from cotenant.services.traces.move_requests import MoveRequests
 

@@ -4,7 +4,8 @@
     GET  /healthz /livez /readyz /metrics   200 while it runs; 200 once it can judge; Prometheus text
 
 Problem: what goes wrong here must not look like a verdict. Choice: a body that is no review is 400, a failure of ours or of the API server 500: both are failed calls to an API server, and
-the webhook's failurePolicy decides. So is a review before the first lists have arrived, since it would miss profiles. They are counted and logged. Limits: one review at a time.
+the webhook's failurePolicy decides. So is a review before the first lists have arrived, since it would miss profiles. They are counted and logged. A write of a status is let through instead,
+whatever policy a configuration has, and what was ignored in it is logged once. Limits: one review at a time.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from cotenant.drivers.http.messages import (
 from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
 from cotenant.model.errors import InvalidInput
 from cotenant.services.webhook.metrics import WebhookMetrics
-from cotenant.services.webhook.review import Outcome, read_review, write_review
+from cotenant.services.webhook.review import Outcome, ReviewRequest, read_review, write_review
 from cotenant.services.webhook.reviewer import Reviewer
 
+_MOST_SAID = 1024
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +43,7 @@ class Application:
         self._paths = frozenset(reviewer.paths)
         self._metrics = metrics
         self._health = health
+        self._said: set[str] = set()  # what was ignored in writes of a status
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -64,13 +67,14 @@ class Application:
         if kind not in (b"", b"application/json"):
             return Answer(415, b"expected application/json\n", TEXT)
         body = await read_body(scope, receive)
-        if wrong := self._health.unready():
+        wrong, is_status = self._health.unready(), path in self._reviewer.status_paths
+        if wrong and not is_status:
             self._metrics.reviewed(path, "unready", 0.0)
             return Answer(503, f"not ready: {wrong}\n".encode(), TEXT)
         begun_s = perf_counter()
         try:
             request = read_review(body)
-            outcome = await self._reviewer.review(path, request)
+            outcome = await (self._status(path, request) if is_status else self._reviewer.review(path, request))
             answer = Answer(200, write_review(request.uid, outcome))
             self._metrics.reviewed(path, _verdict(outcome), perf_counter() - begun_s)
         except InvalidInput as error:
@@ -81,6 +85,21 @@ class Application:
             self._metrics.reviewed(path, "failed", perf_counter() - begun_s)
             return Answer(500, f"cotenant webhook failed: {type(error).__name__}: {error}\n".encode(), TEXT)
         return answer
+
+    async def _status(self, path: str, request: ReviewRequest) -> Outcome:
+        """The answer to a write of a status, which is let through as it is where it cannot be judged."""
+        try:
+            outcome = await self._reviewer.review(path, request)
+        except Exception as error:  # a refused status would leave a dead node Ready
+            _log.exception("%s failed", path)
+            outcome = Outcome(warnings=(f"cotenant webhook failed: {type(error).__name__}: {error}",))
+        for text in outcome.warnings:
+            if text not in self._said:
+                if len(self._said) >= _MOST_SAID:
+                    self._said.clear()
+                self._said.add(text)
+                _log.warning("%s", text)
+        return outcome
 
 
 def _verdict(outcome: Outcome) -> str:

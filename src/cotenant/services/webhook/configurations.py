@@ -1,8 +1,8 @@
 """The webhook configurations that make an API server call us.
 
 Problem: a webhook that is registered too broadly stops a cluster when it is down. Choice: one function makes both configurations; deploy/webhook has its result, and `--register` writes it.
-failurePolicy is Ignore unless told otherwise; kube-system and the webhook's own namespace are exempt in any case; only the operations that the rules are about. Limits: a mutating webhook that
-adds containers after us is not followed up (reinvocationPolicy Never): a second run would append label suffixes twice.
+failurePolicy is Ignore unless told otherwise, and always Ignore for writes of a status: a node must not look alive because nobody answers; kube-system and the webhook's own namespace are
+exempt in any case; only the operations that the rules are about. Limits: a mutating webhook that adds containers after us is not followed up (reinvocationPolicy Never): a second run would append label suffixes twice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def configurations(
                     }
                 ],
                 "namespaceSelector": {"matchExpressions": [_besides(rules.exempt)]},
-                "failurePolicy": failure_policy,
+                "failurePolicy": "Ignore" if plural.endswith("/status") else failure_policy,
                 "matchPolicy": "Equivalent",
                 "sideEffects": "None",
                 "timeoutSeconds": TIMEOUT_S,

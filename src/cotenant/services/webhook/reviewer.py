@@ -8,7 +8,8 @@
     /mutate-node-status    amplification                                      UPDATE of nodes/status
 
 Problem: a webhook stands in the way of every pod of a cluster, its own included. Choice: whatever is not about the path's resource, its operations or one of its namespaces is allowed as it is; an
-object that cannot be read is refused with 400 and its field; everything else is a patch or a refusal with all broken rules. Limits: an answer is made in the event loop, a pod at a time;
+object that cannot be read is refused with 400 and its field; everything else is a patch or a refusal with all broken rules. A write of a status is never refused, whatever is wrong with it: the
+sentence becomes a warning to the writer. Limits: an answer is made in the event loop, a pod at a time;
 only the rules of quotas ask the API server, whether a quota has pods.
 
 Source: Koordinator, pkg/webhook; Kubernetes, "Dynamic Admission Control".
@@ -101,6 +102,11 @@ class Reviewer:
         """The paths that are answered."""
         return tuple(self._paths)
 
+    @property
+    def status_paths(self) -> frozenset[str]:
+        """Those whose reviews are of writes of a status: they are never refused."""
+        return frozenset(name for name, path in self._paths.items() if path.subresource == "status")
+
     async def review(self, path: str, request: ReviewRequest) -> Outcome:
         """The answer to a request at one of `paths`. Raises `CotenantError` where the API server could not be asked."""
         found = self._paths[path]
@@ -112,11 +118,17 @@ class Reviewer:
             or (request.namespace or "") in self._rules.exempt
         ):
             return ALLOWED
+        outcome = await self._answer(found, request)
+        if path in self.status_paths and not outcome.is_allowed:
+            return Outcome(warnings=(*outcome.warnings, outcome.message))
+        return outcome
+
+    async def _answer(self, path: _Path, request: ReviewRequest) -> Outcome:
         body = request.old_object if request.operation == "DELETE" else request.object
         if not isinstance(body, dict):
-            return Outcome(False, code=400, message=f"the request has no {resource.resource} object")
+            return Outcome(False, code=400, message=f"the request has no {request.resource.resource} object")
         try:
-            return await found.answer(request)
+            return await path.answer(request)
         except InvalidInput as error:
             return Outcome(False, code=400, message=str(error))
 
@@ -220,7 +232,8 @@ class Reviewer:
         name = str(mapping(node, "metadata").get("name") or request.name or "")
         old = request.old_object if isinstance(request.old_object, dict) else None
         made = amplified_node(node, old, by_own_kubelet=request.user_info.username == f"system:node:{name}")
-        return ALLOWED if made is node else Outcome(patch=difference(node, made))
+        patch = () if made.node is node else difference(node, made.node)
+        return Outcome(patch=patch, warnings=tuple(f"node {name}: {each}" for each in made.ignored))
 
     def _draw(self, namespace: str, obj: Document) -> Draw:
         if self._rules.draws_by_pod:

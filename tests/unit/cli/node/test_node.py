@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,60 @@ def test_verdicts_fit_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFi
     assert rows["correlation"].rstrip().endswith("FAIL")
     assert "not measured" in rows["probe"]
     assert "round 1 left out: others used" in out
+
+
+UNDECIDED = "1 of 9 rounds in 12 min were undisturbed, fewer than the 2 needed; most often (8): others used 31% of it"
+
+
+def not_decided(found: Findings) -> tuple[Check, ...]:
+    return tuple(replace(check, why_not_decided=UNDECIDED) for check in found.checks)
+
+
+def test_what_is_not_decided_is_neither_a_pass_nor_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    undecided = outcome(rounds=1, checks=not_decided(outcome()))
+    experiments.show(undecided, tmp_path)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 100
+    assert out.count("not decided") == 3
+    assert "FAIL" not in out
+    assert "Not decided: 1 of 9 rounds" in " ".join(out.split())
+    printed = json.loads(registry.encode(undecided))
+    assert (printed["verdict"], printed["passed"], printed["why_not_decided"]) == ("not decided", False, UNDECIDED)
+    assert {(each["verdict"], each["passed"]) for each in printed["checks"]} == {("not decided", None)}
+    page.write(tmp_path / "report.html", undecided, "cotenant node experiment trial")
+    text = (tmp_path / "report.html").read_text()
+    assert text.count('class="check undecided"') == text.count("<em>not decided</em>") == 3
+    assert UNDECIDED in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"checks": (Check("a", 1.0, 1.0),)}, 0),
+        ({}, 1),
+        ({"checks": (Check("a", 1.0, 1.0), Check("b", 1.0, 1.0, why_not_decided=UNDECIDED))}, 3),
+        ({"checks": (Check("a", 2.0, 1.0), Check("b", 1.0, 1.0, why_not_decided=UNDECIDED))}, 1),
+        ({"rounds": 0, "checks": ()}, 3),
+    ],
+)
+def test_the_exit_status_tells_the_three_apart(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, object],
+    status: int,
+) -> None:
+    monkeypatch.setattr(registry, "run", lambda *_: outcome(**changes))
+    assert main(["node", "experiment", "loop", "--json", "--out", str(tmp_path), "--limit", "5"]) == status
+    assert json.loads(capsys.readouterr().out)["experiment"] == "trial"
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "9999"])
+def test_a_limit_out_of_range_is_refused(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "experiment", "sine", "--limit", limit]) == 2
+    assert "--limit" in only_line(capsys)
 
 
 def test_the_object_has_no_number_that_json_lacks() -> None:

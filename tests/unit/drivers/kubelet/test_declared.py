@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.drivers.kubelet.declared import RESOURCE_STATUS, DeclaredContainer, DeclaredPod, join, objective_us
@@ -54,6 +56,22 @@ def test_runtime_and_api_together_and_the_later_wins() -> None:
 
 def test_a_pod_without_a_group_is_left_out_and_an_undeclared_one_stays() -> None:
     assert join([FOUND], [DeclaredPod("other", "shop", "cart")]) == (FOUND,)
+
+
+@pytest.mark.parametrize(
+    ("declared", "named"),
+    [
+        (DeclaredPod("u", "shop", "cart"), True),
+        (DeclaredPod("u", "", "cart"), False),
+        (DeclaredPod("u", "shop"), False),
+        (DeclaredPod("other", "shop", "cart"), False),
+    ],
+)
+def test_a_pod_of_the_tree_is_named_by_namespace_and_name(declared: DeclaredPod, named: bool) -> None:
+    found = replace(FOUND, namespace="", name="u", is_named=False)
+    (pod,) = join([found], [declared])
+    assert pod.is_named is named
+    assert join([replace(pod, is_named=True)], [DeclaredPod("u")])[0].is_named  # an earlier source named it
 
 
 def test_malformed_labels_and_annotations_count_as_absent() -> None:

@@ -40,6 +40,7 @@ def test_classes_containers_and_limits(tmp_path: Path, version: int, systemd: bo
         (UIDS[1], QoSClass.LS, KubernetesQoS.BURSTABLE),
         (UIDS[2], QoSClass.BE, KubernetesQoS.BEST_EFFORT),
     ]
+    assert not any(pod.is_named for pod in pods)
     (container,) = pods[1].containers
     assert container.group == container_group(pods[1].group, 1, systemd)
     assert (container.cpu_limit_m, container.memory_limit_bytes) == (1500, 1 << 20)

@@ -81,6 +81,13 @@ def test_a_value_is_set_as_property_and_file_and_both_are_restored(bus: FakeBus,
     assert knobs._files.read(QUOTA) == "max 100000"  # type: ignore[attr-defined]
 
 
+def test_where_the_kernel_refuses_the_value_the_property_is_as_before(bus: FakeBus, knobs: SystemdKnobs) -> None:
+    knobs._files.fail("write", QUOTA, InvalidInput("cpu.max", "1", "more"))  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInput):
+        knobs.write(QUOTA, "50000 100000")
+    assert bus.properties[UNIT]["CPUQuotaPerSecUSec"] == UNSET
+
+
 def test_a_unit_of_another_group_is_not_taken_for_it(bus: FakeBus, knobs: SystemdKnobs) -> None:
     bus.groups[UNIT] = "user.slice/kubepods-besteffort.slice"
     with pytest.raises(Vanished):

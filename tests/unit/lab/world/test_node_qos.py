@@ -4,7 +4,7 @@ import pytest
 from cotenant.lab.world.config import WorldConfig
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.guard.config import GuardConfig
-from cotenant.policy.nodeqos.guard.policy import GuardMode
+from cotenant.policy.nodeqos.guard.track import GuardMode
 
 BATCH = [{"cores": 60.0, "pressure": 0.9, "duration_s": 4000.0}]
 # slowed by batch at its budget it misses its objective, alone it is far from it

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
-from cotenant.services.console.main import ConsoleArguments, link, options_of
+from cotenant.services.console.main import ConsoleArguments, keep_link_out_of_logs, link, options_of
 from cotenant.services.scheduler.explain.client import DEFAULT_URL, URL_FILE
 
 
@@ -55,3 +57,31 @@ def test_a_trusted_network_may_be_said() -> None:
 
 def test_the_link_carries_the_token() -> None:
     assert link("http://127.0.0.1:1", "a-b_c") == "http://127.0.0.1:1/login?token=a-b_c"
+
+
+def access(source: str) -> Access:
+    return Access("https://api:6443", FixedCredential(Credential("")), source=source)
+
+
+def test_a_pod_prints_no_link_into_its_log() -> None:
+    """Who may read logs may not thereby log in."""
+    options = options_of(ConsoleArguments(kubernetes_login=True))
+    assert options.login is not None
+    keep_link_out_of_logs(options, access("a-kubeconfig"))
+    token = options.login.token
+    assert token
+    keep_link_out_of_logs(options, access(str(SERVICE_ACCOUNT)))
+    assert options.login.token == ""
+    assert not options.login.use(token)
+    assert not options.login.use("")
+    with pytest.raises(InvalidInput, match="one of them in a pod"):
+        keep_link_out_of_logs(options_of(ConsoleArguments()), access(str(SERVICE_ACCOUNT)))
+
+
+def test_a_link_of_a_file_is_accepted_in_a_pod(tmp_path: Path) -> None:
+    file = tmp_path / "login"
+    file.write_text("a-token-of-one-viewer\n")
+    options = options_of(ConsoleArguments(login_file=file))
+    assert options.login is not None
+    keep_link_out_of_logs(options, access(str(SERVICE_ACCOUNT)))
+    assert options.login.use("a-token-of-one-viewer")

@@ -11,7 +11,7 @@ import pytest
 from cotenant.model.errors import InvalidInput
 from cotenant.services.experiments import harness
 from cotenant.services.experiments.harness import BlockProgress, ExperimentSettings, Judgement, Record, Round
-from cotenant.services.experiments.outcome import Check
+from cotenant.services.experiments.outcome import Check, Verdict
 from cotenant.services.experiments.site.site import Conditions, Site
 
 
@@ -21,9 +21,12 @@ class Calm(Site):
     def __init__(self, *foreign: float, stolen: float = 0.0) -> None:  # no groups, no cores
         self._foreign = list(foreign) or [0.0]
         self._stolen = stolen
+        self.waited_s: list[float] = []
+        self.now_s = 0.0  # each block takes two seconds of it
 
     def wait_for_quiet(self, most_foreign: float, timeout_s: float) -> None:
-        return
+        self.waited_s.append(timeout_s)
+        self.now_s += 2.0
 
     @contextmanager
     def measured_conditions(self) -> Iterator[Callable[[], Conditions]]:
@@ -68,7 +71,7 @@ def run(
         yield site
 
     steps: list[BlockProgress] = []
-    return harness.run(experiment, settings, folder, steps.append, opened), steps
+    return harness.run(experiment, settings, folder, steps.append, opened, lambda: site.now_s), steps
 
 
 def test_every_round_runs_every_arm_once_in_drawn_order_with_one_seed(tmp_path: Path) -> None:
@@ -128,10 +131,110 @@ def test_a_block_disturbed_by_its_own_measure_is_repeated_and_its_round_left_out
 def test_no_more_rounds_are_added_than_allowed(tmp_path: Path) -> None:
     outcome, steps = run(tmp_path, Counting(), Calm(0.9), ExperimentSettings(3, more_rounds=2))
     assert (outcome.rounds, len(outcome.discarded)) == (0, 5)
-    assert not outcome.passed  # nothing counted: nothing is proved, whatever the checks say
+    assert outcome.verdict is Verdict.NOT_DECIDED  # nothing counted: nothing is proved, whatever the checks say
     assert outcome.checks[0].passed
     assert outcome.to_object()["discarded"] == 5
     assert steps[0] == BlockProgress(0, 9, steps[0].arm, 18.0)
+
+
+def test_on_a_busy_machine_rounds_are_run_until_enough_count(tmp_path: Path) -> None:
+    busy = [0.0, 0.9, 0.9, 0.0] * 5  # five rounds, each with a block that is disturbed twice
+    outcome, _ = run(tmp_path, Counting(), Calm(*busy, 0.0), ExperimentSettings(3))
+    assert (outcome.rounds, len(outcome.discarded)) == (3, 5)
+    assert outcome.verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(
+    ("quiet_blocks", "counted", "verdict"),
+    [(0, 0, Verdict.NOT_DECIDED), (3, 1, Verdict.NOT_DECIDED), (6, 2, Verdict.PASSED), (99, 4, Verdict.PASSED)],
+)
+def test_a_verdict_needs_half_of_the_rounds(tmp_path: Path, quiet_blocks: int, counted: int, verdict: Verdict) -> None:
+    site = Calm(*[0.0] * quiet_blocks, 0.31)
+    outcome, _ = run(tmp_path, Counting(), site, ExperimentSettings(4, tries=1))
+    assert (outcome.rounds, outcome.verdict) == (counted, verdict)
+    told = outcome.to_object()
+    assert (told["verdict"], told["passed"]) == (verdict.value, verdict is Verdict.PASSED)
+    (check,) = told["checks"]
+    decided = verdict is not Verdict.NOT_DECIDED
+    assert (check["verdict"], check["passed"]) == (verdict.value, True if decided else None)
+    assert bool(told["why_not_decided"]) is not decided
+
+
+def test_why_it_is_not_decided_is_one_sentence(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path, Counting(restless="b"), Calm(0.0), ExperimentSettings(2, tries=1, more_rounds=1))
+    assert outcome.why_not_decided == (
+        "0 of 3 rounds in 0 min were undisturbed, fewer than the 1 needed; most often (3): no calm during b"
+    )
+    outcome, _ = run(tmp_path, Counting({0: "its own test, 5 of 7"}), Calm(), ExperimentSettings.once(1))
+    assert outcome.why_not_decided.endswith("most often (1): its own test, 5 of 7")
+
+
+def test_a_failed_check_of_rounds_that_count_fails(tmp_path: Path) -> None:
+    class Failing(Counting):
+        def judge(self, rounds: Sequence[Round]) -> Judgement:
+            return Judgement({}, [Check("a", 1.0, 2.0, at_least=True), Check("b", 1.0, 2.0)])
+
+    outcome, _ = run(tmp_path, Failing(), Calm(), ExperimentSettings(1))
+    verdicts = [outcome.verdict, *(check.verdict for check in outcome.checks)]
+    assert verdicts == [Verdict.FAILED, Verdict.FAILED, Verdict.PASSED]
+    outcome, _ = run(tmp_path, Failing(), Calm(0.5), ExperimentSettings.once(1))
+    assert {outcome.verdict, *(check.verdict for check in outcome.checks)} == {Verdict.NOT_DECIDED}
+
+
+def test_a_check_rests_on_its_own_arms(tmp_path: Path) -> None:
+    class Parts(Counting):
+        def judge(self, rounds: Sequence[Round]) -> Judgement:
+            least = len(rounds)
+            by_arm = [Check(arm, least, 4, at_least=True, arms=(arm,)) for arm in self.arms]
+            return Judgement(
+                {}, [*by_arm, Check("all", least, 4, at_least=True), Check("a, c", least, 4, arms=("a", "c"))]
+            )
+
+    outcome, _ = run(tmp_path, Parts(restless="b"), Calm(), ExperimentSettings(4, tries=1, more_rounds=0))
+    verdicts = {check.what: check.verdict for check in outcome.checks}
+    assert outcome.rounds == 0
+    assert verdicts == {
+        "a": Verdict.PASSED,
+        "b": Verdict.NOT_DECIDED,
+        "c": Verdict.PASSED,
+        "all": Verdict.NOT_DECIDED,
+        "a, c": Verdict.PASSED,
+    }
+    assert outcome.verdict is Verdict.NOT_DECIDED
+    assert outcome.why_not_decided.endswith("most often (4): no calm during b")
+
+
+def test_idle_time_that_others_may_use_is_no_disturbance() -> None:
+    settings = ExperimentSettings(1)
+    assert "others used 60%" in settings.disturbed(Conditions(1.0, 0.6, 0.0, None))
+    assert settings.disturbed(Conditions(1.0, 0.6, 0.0, None, may_be_used_idle=True)) == ""
+    assert "hypervisor" in settings.disturbed(Conditions(1.0, 0.6, 0.4, None, may_be_used_idle=True))
+
+
+@pytest.mark.parametrize(("most_s", "rounds"), [(None, 3), (60.0, 5), (13.0, 2), (0.1, 1)])
+def test_no_round_and_no_second_try_begins_after_the_limit(tmp_path: Path, most_s: float | None, rounds: int) -> None:
+    site = Calm(0.9)
+    settings = ExperimentSettings(2, most_s=most_s, tries=2)
+    outcome, _ = run(tmp_path, Counting(), site, settings)
+    assert len(outcome.discarded) == rounds
+    assert outcome.repeated == {None: 9, 60.0: 15, 13.0: 3, 0.1: 0}[most_s]
+    assert outcome.verdict is Verdict.NOT_DECIDED
+
+
+def test_a_block_waits_for_quiet_as_long_as_it_would_take(tmp_path: Path) -> None:
+    for block_s, settings, waits_s in (
+        (2.0, ExperimentSettings(1), 20.0),
+        (75.0, ExperimentSettings(1), 75.0),
+        (75.0, ExperimentSettings.once(1), 2.0),
+    ):
+        site = Calm()
+        run(tmp_path, Counting(block_s=block_s), site, settings)
+        assert set(site.waited_s) == {waits_s}
+
+
+def test_a_limit_of_no_time_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="--limit"):
+        ExperimentSettings(1, most_s=0.0)
 
 
 @pytest.mark.parametrize("rounds", [0, -1, 1001])

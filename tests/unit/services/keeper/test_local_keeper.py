@@ -53,6 +53,56 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.file.close()
 
 
+class Followers:
+    """Records which groups' tasks were to follow."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+
+    def follow(self, groups: Sequence[str]) -> int:
+        self.calls.append(tuple(groups))
+        if len(self.calls) == 1:
+            raise OSError("a group vanished")
+        return 0
+
+
+def test_tasks_of_groups_that_are_held_idle_follow_again_for_new_tasks_and_are_let_go_with_the_lease(
+    tmp_path: Path,
+) -> None:
+    tasks, now_us = Followers(), 0
+    knobs, clock = KeptKnobs(["be/a"]), Clock(lambda: now_us, lambda: 1.0)
+    executor = LeaseExecutor(
+        {Scope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("be",)), tasks=tasks
+    )
+    idle = SetKnob(Target("be/a", Knob.CPU_IDLE), "1", REASON, 10_000_000)
+    executor.hold([SetKnob(QUOTA, HALF, REASON, 10_000_000)], REQUESTER)
+    assert tasks.calls == []  # nothing is idle
+    assert executor.hold([idle], REQUESTER)[0].state is LeaseState.HELD  # although following failed
+    executor.hold([idle], REQUESTER)
+    assert tasks.calls == [("be/a",)]  # the same groups, and no time has passed
+    now_us = 600_000
+    executor.hold([idle], REQUESTER)
+    assert tasks.calls == [("be/a",)] * 2
+    executor.give_all_back(REASON)
+    executor.tick()
+    assert tasks.calls == [("be/a",), ("be/a",), ()]
+
+
+def test_tasks_of_a_kubelets_best_effort_group_follow_while_anything_is_held_on_it(tmp_path: Path) -> None:
+    tasks, group = Followers(), "kubepods/besteffort"
+    clock = Clock(lambda: 0, lambda: 1.0)
+    knobs = KeptKnobs([group, "kubepods/burstable"])
+    executor = LeaseExecutor(
+        {Scope.CGROUP: knobs}, NoStateFile(), AuditTrail(tmp_path), clock, Rules(("kubepods",)), tasks=tasks
+    )
+    executor.hold([SetKnob(Target("kubepods/burstable", Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
+    assert tasks.calls == []
+    executor.hold([SetKnob(Target(group, Knob.CPU_MAX), HALF, REASON, 10_000_000)], REQUESTER)
+    assert tasks.calls == [(group,)]
+    executor.give_all_back(REASON)
+    assert tasks.calls == [(group,), ()]
+
+
 def test_answers_come_in_the_order_of_the_requests_whatever_was_refused(world: World) -> None:
     async def use() -> list[LeaseState]:
         states = await world.hold(

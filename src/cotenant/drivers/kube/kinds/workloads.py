@@ -40,6 +40,7 @@ class WorkloadObject(ApiStruct, frozen=True):
 
 
 REPLICA_SETS = Kind("ReplicaSet", "apps", "v1", "replicasets", True, WorkloadObject)
+DAEMON_SETS = Kind("DaemonSet", "apps", "v1", "daemonsets", True, WorkloadObject)  # for their deletion
 STATEFUL_SETS = Kind("StatefulSet", "apps", "v1", "statefulsets", True, WorkloadObject)
 REPLICATION_CONTROLLERS = Kind("ReplicationController", "", "v1", "replicationcontrollers", True, WorkloadObject)
 JOBS = Kind("Job", "batch", "v1", "jobs", True, WorkloadObject)

@@ -83,7 +83,8 @@ def _groups(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
     if strange and found.roots:
         text = f"`writable` names {_paths(strange)}, which no kubelet here has; its groups are {_paths(found.roots)}"
         severity = Severity.CONFLICT if len(strange) == len(settings.roots) else Severity.WARNING
-        yield Finding(severity, "groups", text, f"name {_paths(best_effort)} for best-effort work")
+        to_do = f"name {_paths(best_effort)} for best-effort work, or set kubelet_groups: best-effort"
+        yield Finding(severity, "groups", text, to_do)
     for each in found.absent:
         if each not in strange or not found.roots:
             yield Finding(Severity.NOTE, "groups", f"/{each} does not exist (yet): it is waited for")

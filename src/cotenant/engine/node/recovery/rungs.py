@@ -45,14 +45,14 @@ def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> 
         return False
     if rung is Rung.MOVE:
         # Requests travel with the reports for objectives, and the process that asks for the move checks the objective.
-        return bool(incident.objective) and not entry.pod.host_application
+        return bool(incident.objective) and not entry.pod.host_application and entry.pod.is_named
     if not entry.pod.best_effort:
         return False
     if rung is Rung.TIGHTEN:
         group = facts.state.best_effort_group
         return bool(group) and entry.pod.group.startswith(f"{group}/")
     if rung is Rung.EVICT:
-        return not entry.pod.host_application
+        return not entry.pod.host_application and entry.pod.is_named
     return bool(entry.pod.group)
 
 

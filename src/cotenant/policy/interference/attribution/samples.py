@@ -157,7 +157,7 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
     for signal, plain in _WITHOUT_OBJECTIVE.items():
         level = victim_level_ppm(plain, entry)
         if signal in settings.signals and level is not None:
-            levels[signal] = level
+            levels[signal] = 0 if signal is Signal.RUN_DELAY and _hardly_waited(entry, settings) else level
     health, objective_us = entry.health, entry.pod.objective_p99_us
     rate = burn = None
     window_us = age_us = 0
@@ -182,3 +182,8 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
         window_us,
         age_us,
     )
+
+
+def _hardly_waited(entry: PodUse, settings: AttributionSettings) -> bool:
+    """Whether its waiting is long only relative to next to no use, while nobody said how fast it has to be."""
+    return entry.pod.objective_p99_us is None and (entry.use.run_delay_ppm or 0) < settings.min_waited_ppm

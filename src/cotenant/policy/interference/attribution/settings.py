@@ -72,6 +72,7 @@ class AttributionSettings:
     own_time_ppm: int = (
         500_000  # least share of the excess latency that is its own time, else a service that it calls is the cause
     )
+    min_waited_ppm: int = 20_000  # of elapsed time: a service without an objective that waited less did not wait
     least_waiting_ppm: int = 50_000  # excess waiting per CPU time below which blame shows nothing
     least_rise_ppm: int = 200_000  # growth of a suspect's activity, where its blame alone is not conclusive
     most_absent_ppm: int = 300_000  # ... and share of the bad samples in which it may have been inactive

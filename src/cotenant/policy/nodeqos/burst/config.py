@@ -31,24 +31,24 @@ class BurstConfig:
     """The node's settings. Raises `InvalidInput`."""
 
     policy: BurstPolicy = BurstPolicy.NONE
-    burst_pct: int = 1000  # of the limit: how much unused quota may be kept
-    quota_burst_pct: int = 300  # of the limit: the maximum quota
+    burst_percent: int = 1000  # of the limit: how much unused quota may be kept
+    quota_burst_percent: int = 300  # of the limit: the maximum quota
     quota_burst_period_s: int = -1  # how long a container may run at the maximum quota; -1 = no limit
-    pool_threshold_pct: int = 50  # of the shared CPUs in use: above it quotas are lowered
+    pool_threshold_percent: int = 50  # of the shared CPUs in use: above it quotas are lowered
     period_us: int = 100_000  # of the quotas
     ratio_milli: int = (
         1000  # CPU normalisation: speed of this machine, in thousandths of the reference; quotas are divided by it
     )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.burst_pct <= 10_000:
-            raise InvalidInput("cpuBurstPercent", self.burst_pct, "0 to 10000")
-        if self.quota_burst_pct < 0:
-            raise InvalidInput("cfsQuotaBurstPercent", self.quota_burst_pct, "0 or more")
+        if not 0 <= self.burst_percent <= 10_000:
+            raise InvalidInput("cpuBurstPercent", self.burst_percent, "0 to 10000")
+        if self.quota_burst_percent < 0:
+            raise InvalidInput("cfsQuotaBurstPercent", self.quota_burst_percent, "0 or more")
         if self.quota_burst_period_s < -1:
             raise InvalidInput("cfsQuotaBurstPeriodSeconds", self.quota_burst_period_s, "-1 or more")
-        if not 0 <= self.pool_threshold_pct <= 100:
-            raise InvalidInput("sharePoolThresholdPercent", self.pool_threshold_pct, "0 to 100")
+        if not 0 <= self.pool_threshold_percent <= 100:
+            raise InvalidInput("sharePoolThresholdPercent", self.pool_threshold_percent, "0 to 100")
         if not 1000 <= self.period_us <= 1_000_000:
             raise InvalidInput("period_us", self.period_us, "1000 to 1000000 microseconds")
         if not 100 <= self.ratio_milli <= 10_000:
@@ -60,8 +60,8 @@ class PodBurst:
     """A pod's own settings; None = the node's."""
 
     policy: BurstPolicy | None = None
-    burst_pct: int | None = None
-    quota_burst_pct: int | None = None
+    burst_percent: int | None = None
+    quota_burst_percent: int | None = None
     quota_burst_period_s: int | None = None
 
 
@@ -83,8 +83,8 @@ def read_annotation(text: str | None) -> PodBurst | None:
         raise InvalidInput(f"{ANNOTATION} policy", policy, "one of " + ", ".join(BurstPolicy))
     return PodBurst(
         policy=None if policy is None else BurstPolicy(policy),
-        burst_pct=_integer(data.get("cpuBurstPercent"), "cpuBurstPercent"),
-        quota_burst_pct=_integer(data.get("cfsQuotaBurstPercent"), "cfsQuotaBurstPercent"),
+        burst_percent=_integer(data.get("cpuBurstPercent"), "cpuBurstPercent"),
+        quota_burst_percent=_integer(data.get("cfsQuotaBurstPercent"), "cfsQuotaBurstPercent"),
         quota_burst_period_s=_integer(data.get("cfsQuotaBurstPeriodSeconds"), "cfsQuotaBurstPeriodSeconds"),
     )
 

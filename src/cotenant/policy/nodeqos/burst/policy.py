@@ -120,16 +120,16 @@ def reads(state: NodeState) -> tuple[Target, ...]:
     return tuple(Target(group, Knob.CPU_MAX) for group in sorted(groups) if group) if supported else ()
 
 
-def pool_state(total_m: int, used_m: int | None, threshold_pct: int) -> PoolState:
+def pool_state(total_m: int, used_m: int | None, threshold_percent: int) -> PoolState:
     """Load of the shared CPUs; a pool without CPUs counts as overloaded."""
     if used_m is None:
         return PoolState.UNKNOWN
     if total_m <= 0:
         return PoolState.OVERLOAD
     # used / total against threshold and 0.9 x threshold, in ten-thousandths, without division
-    if used_m * 10_000 >= threshold_pct * 100 * total_m:
+    if used_m * 10_000 >= threshold_percent * 100 * total_m:
         return PoolState.OVERLOAD
-    return PoolState.COOLING if used_m * 10_000 >= threshold_pct * COOLING_FROM_PCT * total_m else PoolState.IDLE
+    return PoolState.COOLING if used_m * 10_000 >= threshold_percent * COOLING_FROM_PCT * total_m else PoolState.IDLE
 
 
 def shared_use(
@@ -153,14 +153,14 @@ def shared_use(
     while len(recent) > 1 and sum(interval for interval, _ in recent) > POOL_US:
         recent = recent[1:]
     mean_m = sum(interval * used for interval, used in recent) // sum(interval for interval, _ in recent)
-    return pool_state(total_m, mean_m, config.pool_threshold_pct), recent
+    return pool_state(total_m, mean_m, config.pool_threshold_percent), recent
 
 
 def static_burst_us(limit_m: int, config: BurstConfig) -> int:
     """Unused quota that a container with this limit may keep, microseconds; 0 without a limit or where the policy does not allow it."""
     if config.policy not in (BurstPolicy.STATIC, BurstPolicy.AUTO):
         return 0
-    return limit_m * config.burst_pct * config.period_us // 100_000
+    return limit_m * config.burst_percent * config.period_us // 100_000
 
 
 def plan(entry: PodUse, state: NodeState, node: BurstConfig, memory: BurstMemory, pool: PoolState) -> PodPlan:
@@ -209,7 +209,7 @@ def _container(
     return ContainerPlan(
         container,
         base_us,
-        next_quota_us(base_us, base_us if current_us is None else current_us, move, config.quota_burst_pct),
+        next_quota_us(base_us, base_us if current_us is None else current_us, move, config.quota_burst_percent),
         static_burst_us(container.cpu_limit_m, config),
         move,
         bucket,
@@ -252,10 +252,10 @@ def _tokens(
     """The container's bucket after this interval, and whether it may run above its limit. Unknown use counts as exactly the limit."""
     if config.quota_burst_period_s < 0:
         return None, True
-    if config.quota_burst_pct < 100:
+    if config.quota_burst_percent < 100:
         return None, False
     key = f"{pod.uid}/{container.name}/{container.container_id}"
-    capacity = capacity_of(config.quota_burst_period_s, config.quota_burst_pct)
+    capacity = capacity_of(config.quota_burst_period_s, config.quota_burst_percent)
     bucket = next((each for each in memory.buckets if each.key == key and each.capacity == capacity), None)
     if bucket is None:
         bucket = Bucket(key, capacity, first(capacity, key), state.at_us)

@@ -17,9 +17,9 @@ UNLIMITED_US = -1  # a quota that is not set
 PPM = 1_000_000
 
 
-def allowance_m(capacity_m: int, threshold_pct: int, services_m: int, system_m: int, reserved_m: int) -> int:
+def allowance_m(capacity_m: int, threshold_percent: int, services_m: int, system_m: int, reserved_m: int) -> int:
     """Milli-CPU left for best-effort work below the threshold; negative where other use is above it."""
-    return capacity_m * threshold_pct // 100 - services_m - max(system_m, reserved_m)
+    return capacity_m * threshold_percent // 100 - services_m - max(system_m, reserved_m)
 
 
 def system_m(node_m: int, pods_m: int) -> int:

@@ -23,6 +23,7 @@ from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import Alarm, NodeState, PodUse
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.nodeqos.amounts import cpu_text
+from cotenant.policy.nodeqos.cpu import startup_grace
 from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US
 from cotenant.policy.nodeqos.cpu.division import Share, divide
 from cotenant.policy.nodeqos.cpu.suppression import (
@@ -50,6 +51,7 @@ class BestEffortCpuConfig:
     suppress: SuppressConfig = field(default_factory=SuppressConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
     idle: bool = True
+    grace: startup_grace.StartupGraceConfig = field(default_factory=startup_grace.StartupGraceConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class BestEffortCpuMemory:
     """The guard's state, and the last desired values: used when a knob was not read, or an interval cannot be evaluated."""
 
     guard: GuardMemory = field(default_factory=GuardMemory)
-    wanted: tuple[SetKnob, ...] = ()
+    wanted: tuple[SetKnob, ...] = ()  # without the grace of starting pods
+    grace: startup_grace.StartupGraceMemory = field(default_factory=startup_grace.StartupGraceMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ def decide(
     state: NodeState, config: BestEffortCpuConfig, memory: BestEffortCpuMemory
 ) -> tuple[Verdict, BestEffortCpuMemory]:
     """The desired values for best-effort groups; alarms in the state cut the budget at once."""
+    state = startup_grace.lowered(state, memory.grace)
     held = holders(state)
     idle = {knob.target.group: knob for knob in memory.wanted if knob.target.knob is Knob.CPU_IDLE}
     ceiling, guard = judge(state, config.guard, memory.guard, bool(held) and all(_yields(each, idle) for each in held))
@@ -95,7 +99,8 @@ def decide(
             limits = _limits(budget, held, state, config, memory, granted is not None, ceiling)
             reasons.append(limits[0].reason if limits else budget.without_limits(state))
             wanted += limits
-    return Verdict(tuple(reasons), tuple(wanted)), BestEffortCpuMemory(guard, tuple(wanted))
+    final, graces, grace = startup_grace.raised(tuple(wanted), state, config.grace, memory.grace)
+    return Verdict((*reasons, *graces), final), BestEffortCpuMemory(guard, tuple(wanted), grace)
 
 
 def pressed(

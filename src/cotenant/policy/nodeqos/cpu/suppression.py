@@ -38,8 +38,8 @@ class SuppressConfig:
     """Koordinator's settings and constants. Raises `InvalidInput`."""
 
     enabled: bool = True
-    threshold_pct: int = 65  # of the node, best-effort work included: above it best-effort work is suppressed
-    least_pct: int | None = None  # of the node, always available to best-effort work; None = no floor
+    threshold_percent: int = 65  # of the node, best-effort work included: above it best-effort work is suppressed
+    least_percent: int | None = None  # of the node, always available to best-effort work; None = no floor
     form: Form = Form.CPUSET
     least_cpus: int = 2  # of a cpuset
     least_quota_us: int = 2000  # per period of 100 ms; in proportion for other periods
@@ -48,10 +48,10 @@ class SuppressConfig:
     growth_ppm: int = 100_000  # of the node per step
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold_pct <= 100:
-            raise InvalidInput("cpuSuppressThresholdPercent", self.threshold_pct, "1 to 100")
-        if self.least_pct is not None and not 0 <= self.least_pct <= 100:
-            raise InvalidInput("cpuSuppressMinPercent", self.least_pct, "0 to 100, or unset")
+        if not 0 < self.threshold_percent <= 100:
+            raise InvalidInput("cpuSuppressThresholdPercent", self.threshold_percent, "1 to 100")
+        if self.least_percent is not None and not 0 <= self.least_percent <= 100:
+            raise InvalidInput("cpuSuppressMinPercent", self.least_percent, "0 to 100, or unset")
         if self.least_cpus < 1:
             raise InvalidInput("least_cpus", self.least_cpus, "1 or more")
         if not 1000 <= self.period_us <= 1_000_000:
@@ -86,17 +86,17 @@ def allowance(state: NodeState, config: SuppressConfig) -> Allowance | None:
     services = sum(entry.use.cpu_m or 0 for entry in state.services())
     system = system_m(state.host.cpu_m, services + best_effort_use_m(state))
     capacity = state.host.capacity_cpu_m
-    left = allowance_m(capacity, config.threshold_pct, services, system, state.reserved_cpu_m)
+    left = allowance_m(capacity, config.threshold_percent, services, system, state.reserved_cpu_m)
     taken = max(system, state.reserved_cpu_m)
     kept = "system" if system >= state.reserved_cpu_m else "reserved"
-    share = capacity * config.threshold_pct // 100
+    share = capacity * config.threshold_percent // 100
     terms = [Term("threshold", share, "mCPU"), Term("services", -services, "mCPU"), Term(kept, -taken, "mCPU")]
-    text = f"{cpu_text(state.host.cpus * 1000)} x {config.threshold_pct} % - {cpu_text(services)} services - {cpu_text(taken)} {kept}"
+    text = f"{cpu_text(state.host.cpus * 1000)} x {config.threshold_percent} % - {cpu_text(services)} services - {cpu_text(taken)} {kept}"
     granted = left
-    if config.least_pct is not None and left < capacity * config.least_pct // 100:
-        granted = capacity * config.least_pct // 100
+    if config.least_percent is not None and left < capacity * config.least_percent // 100:
+        granted = capacity * config.least_percent // 100
         terms.append(Term("raised to the floor", granted - left, "mCPU"))
-        text += f" = {cpu_text(left)}, raised to the floor of {config.least_pct} %"
+        text += f" = {cpu_text(left)}, raised to the floor of {config.least_percent} %"
     return Allowance(granted, Reason("cpu-suppress", f"budget {cpu_text(granted)} CPU = {text}", tuple(terms)))
 
 

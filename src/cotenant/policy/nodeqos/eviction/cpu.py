@@ -35,7 +35,15 @@ from cotenant.policy.nodeqos.eviction.goals import (
 )
 from cotenant.policy.nodeqos.eviction.leaving import NONE_LEAVING, PATIENCE_US, Leaving
 from cotenant.policy.nodeqos.eviction.satisfaction import Satisfaction, SatisfactionOf, SatisfactionTrigger
-from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, candidate, choose, requested_by_pool, shortfalls
+from cotenant.policy.nodeqos.eviction.victims import (
+    Candidate,
+    Choice,
+    candidate,
+    choose,
+    not_named,
+    requested_by_pool,
+    shortfalls,
+)
 from cotenant.policy.nodeqos.wording import cpu, seconds
 
 RULE = "evict-cpu"
@@ -105,7 +113,7 @@ def decide(state: NodeState, config: CpuEvictionConfig, memory: CpuEvictionMemor
     choice = choose(goals, candidates, config.strict_order, overdue)
     if choice.victims:
         memory = CpuEvictionMemory(memory.samples, state.at_us, memory.leaving)
-    return _verdict(goals, choice, quiet), memory
+    return _verdict(goals, choice, [*quiet, *not_named(RULE, state.pods)]), memory
 
 
 def reads(state: NodeState) -> tuple[Target, ...]:
@@ -143,7 +151,8 @@ def _sample(state: NodeState, config: CpuEvictionConfig) -> CpuSample | None:
         limit = best_effort_limit(state)
     seen = None
     if used is not None and limit is not None:
-        seen = Satisfaction(used, sum(entry.pod.cpu_request_m for entry in pods), limit)
+        # A pod that is not named may be of another class: its request is none that best effort is owed.
+        seen = Satisfaction(used, sum(entry.pod.cpu_request_m for entry in pods if entry.pod.is_named), limit)
     return CpuSample(state.at_us, state.interval_us, state.host.cpu_m, seen)
 
 

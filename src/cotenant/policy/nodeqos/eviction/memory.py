@@ -29,7 +29,15 @@ from cotenant.policy.nodeqos.eviction.goals import (
     used_goal,
 )
 from cotenant.policy.nodeqos.eviction.leaving import NONE_LEAVING, PATIENCE_US, Leaving
-from cotenant.policy.nodeqos.eviction.victims import Candidate, Choice, candidate, choose, requested_by_pool, shortfalls
+from cotenant.policy.nodeqos.eviction.victims import (
+    Candidate,
+    Choice,
+    candidate,
+    choose,
+    not_named,
+    requested_by_pool,
+    shortfalls,
+)
 from cotenant.policy.nodeqos.wording import size
 
 RULE = "evict-memory"
@@ -80,7 +88,7 @@ def decide(
     choice = choose(goals, candidates, config.strict_order, overdue)
     if choice.victims:
         memory = MemoryEvictionMemory(state.at_us, memory.leaving)
-    return _verdict(goals, choice, quiet), memory
+    return _verdict(goals, choice, [*quiet, *not_named(RULE, state.pods)]), memory
 
 
 def used_bytes(use: GroupUse) -> int | None:

@@ -6,7 +6,8 @@ reached; what a victim frees counts towards every goal, and so does what termina
 priority, then the largest; in general: eviction priority, priority, sub-priority, then the largest. A pod that frees nothing of what is short is
 skipped; `strict_order` evicts it too, as Koordinator does, so that a pod never outlives one of higher priority.
 
-Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates. A shortfall that cannot be met is reported
+Limits: greedy in order, so fewer pods may have sufficed. Programs outside Kubernetes are never candidates, nor are pods that no source has named yet: their class
+and priority are guesses, and nobody could be asked to evict them. A shortfall that cannot be met is reported
 (`Choice.short`).
 
 Source: Koordinator, pkg/koordlet/qosmanager/plugins/util (order and accounting; its unit error in the memory path is not repeated).
@@ -24,6 +25,7 @@ from cotenant.model.cluster.labels import SUB_PRIORITY
 from cotenant.model.cluster.qos import effective_class
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_pod import NodePod, Phase
+from cotenant.model.machine.node_state import PodUse
 from cotenant.policy.nodeqos.eviction.goals import POOL, Currency, Goal, Trigger
 from cotenant.policy.nodeqos.wording import cpu, size
 
@@ -86,9 +88,18 @@ def shortfalls(choice: Choice, unit: str) -> tuple[Reason, ...]:
     )
 
 
+def not_named(rule: str, pods: Iterable[PodUse]) -> tuple[Reason, ...]:
+    """The reason for leaving out pods that are known by their cgroups alone; none where there are none."""
+    count = sum(not entry.pod.is_named and entry.pod.phase is not Phase.OVER for entry in pods)
+    if not count:
+        return ()
+    text = f"pods known by their groups alone: {count}; neither counted nor evicted until a source names them"
+    return (Reason(rule, text, (Term("pods not named", count, ""),)),)
+
+
 def candidate(pod: NodePod, requested: int, used: int | None) -> Candidate | None:
-    """A pod as a candidate; None where it has ended or is a host application."""
-    if pod.phase is Phase.OVER or pod.host_application:
+    """A pod as a candidate; None where it has ended, is a host application or is not named yet."""
+    if pod.phase is Phase.OVER or pod.host_application or not pod.is_named:
         return None
     band = effective_class(pod.priority_class, pod.qos)
     priority = pod.priority or band.default_priority

@@ -1,7 +1,7 @@
 """The guard's settings.
 
 Problem: the required slack and the reaction times must be readable and validated in one place. Choice: one frozen value; figures from papers are
-the defaults. Limits: the thresholds for run delay and pressure are our own.
+the defaults. Limits: the thresholds for run delay and pressure, and the bound of pods without an objective, are our own.
 
 The lab's compiled guard takes its figures from here.
 
@@ -33,6 +33,11 @@ class GuardConfig:
     delay_hold_ppm: int = 50_000  # time waited for a CPU per CPU time used: no growth
     delay_cut_ppm: int = 200_000  # ... cut
     least_use_m: int = 50  # lower bound of a pod's use in the run-delay ratio
+    wait_hold_ppm: int = 20_000  # of elapsed time: a pod without an objective that waits less is no victim
+    wait_cut_ppm: int = 50_000  # ... and one that waits less causes no cut
+    bound_ppm: int = (
+        2_000_000  # of its request, or of what it ran and waited: the most CPU that a pod without an objective costs
+    )
     stall_hold_ppm: int = 100_000  # PSI cpu "some" of the pod: no growth
     stall_cut_ppm: int = 300_000  # ... cut
     throttled_ppm: int = 100_000  # of its own CFS periods: above it, waiting is attributed to its own limit
@@ -60,6 +65,7 @@ class GuardConfig:
         for lower, upper in (
             ("cut_below_ppm", "grow_from_ppm"),
             ("delay_hold_ppm", "delay_cut_ppm"),
+            ("wait_hold_ppm", "wait_cut_ppm"),
             ("stall_hold_ppm", "stall_cut_ppm"),
         ):
             if getattr(self, lower) > getattr(self, upper):

@@ -1,57 +1,54 @@
-"""The guard: a ceiling on best-effort CPU that protects the services' objectives, regardless of free CPU.
+"""The guard: a ceiling on best-effort CPU that protects the services, regardless of free CPU.
 
 Problem: a node may have free CPU while its services miss their objectives. Choice: the state machine of `step.py` over the signal of the worst-off
 protected pod: cut at once and by half, disabled when an objective stays missed, growing by a tenth of the node every two seconds only
-after ten seconds of calm. Its only clock is the state's. Limits: CPU only; which best-effort pod is the cause is determined by policy/interference.
+after ten seconds of calm. Pods without an objective have a track of their own (`track.py`): whatever they suffer, they do not push best-effort work below the
+node less their bound (`bound.py`), and where the ceiling stands below that it rises at once, unless an objective is in danger. Its only clock is the state's.
+Limits: CPU only; which best-effort pod is the cause is determined by policy/interference.
 
 Source: Lo et al., Heracles, ISCA'15, top-level controller. Its switch at 85 % load is omitted: the allowance of `cpu/suppression.py` does that.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.nodeqos.amounts import cpu_text, percent_text
-from cotenant.policy.nodeqos.cpu.suppression import best_effort_use_m, is_below
+from cotenant.policy.nodeqos.amounts import cpu_text
+from cotenant.policy.nodeqos.cpu.suppression import best_effort_use_m
 from cotenant.policy.nodeqos.guard import step as guard_step
+from cotenant.policy.nodeqos.guard.alarms import Alarms
+from cotenant.policy.nodeqos.guard.bound import Owed, owed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.signals import (
     Burn,
     PodSignal,
     best_effort_blame,
+    has_objective,
     pod_signal,
     protected,
     updated_burn,
 )
-
-
-class GuardMode(IntEnum):
-    """Modes of the guard."""
-
-    OFF = guard_step.OFF  # no pod to protect, or switched off
-    GROW = guard_step.GROW
-    HOLD = guard_step.HOLD
-    CUT = guard_step.CUT
-    DISABLED = guard_step.DISABLED
+from cotenant.policy.nodeqos.guard.track import GuardMode, Step, Track, advance, since
 
 
 @dataclass(frozen=True, slots=True)
 class GuardMemory:
     """State of the guard between calls; bounded by the number of protected pods."""
 
-    mode: GuardMode = GuardMode.OFF
-    ceiling_m: int | None = None  # None: not evaluated yet
-    restless_us: int | None = None  # when trouble was last seen
-    grown_us: int | None = None  # when the ceiling last grew
-    cut_us: int | None = None  # when it was last cut
-    missed_us: int | None = None  # since when an objective has been missed
-    cool_until_us: int = 0
+    objectives: Track = field(default_factory=Track)  # of pods with an objective
+    others: Track = field(default_factory=Track)
     judged_us: int | None = None
     stolen_us: int | None = None  # when CPU time was last stolen by the hypervisor
     burns: tuple[Burn, ...] = ()
+
+    @property
+    def ceiling_m(self) -> int | None:
+        """The last ceiling; None: not evaluated yet."""
+        known = [each.ceiling_m for each in (self.objectives, self.others) if each.ceiling_m is not None]
+        return min(known, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,72 +78,70 @@ def judge(
 
     burns = _burns(pods, state, config, memory)
     stolen_us = now_us if (state.host.steal_ppm or 0) >= config.stolen_ppm else memory.stolen_us
-    stolen = stolen_us is not None and _since(stolen_us, now_us, 0) <= config.stolen_for_us
-    blame_shares = best_effort_blame(state, pods)
-    signals = [
-        pod_signal(
-            entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, blame_shares.get(entry.pod.group), stolen
+    stolen = stolen_us is not None and since(stolen_us, now_us, 0) <= config.stolen_for_us
+    blame = best_effort_blame(state, pods)
+    signals = {
+        entry.pod.uid: pod_signal(
+            entry, burns.get(entry.pod.uid) or Burn(entry.pod.uid), config, blame.get(entry.pod.group), stolen
         )
         for entry in pods
-    ]
-    worst = _with_alarms(max(signals, key=lambda each: each.severity), pods, state, config, yielding)
+    }
+    alarms = Alarms.of(state, pods, config, yielding)
     used_m = best_effort_use_m(state)
     # The use measured before an alarm does not describe the present.
     innocent = not state.alarms and used_m * PPM < config.innocent_ppm * capacity_m
-    if worst.severity > guard_step.CLOSE and innocent:
-        text = f"{worst.text}; best-effort work uses {cpu_text(used_m)} CPU and is not the cause"
-        worst = replace(worst, severity=guard_step.CLOSE, text=text)
 
-    missed_us = _first(memory.missed_us, now_us) if worst.severity == guard_step.MISSED else None
-    restless_us = now_us if worst.severity > guard_step.CALM else memory.restless_us
-    mode = GuardMode(
-        guard_step.next_mode(
-            memory.mode,
-            worst.severity,
-            _since(missed_us, now_us, 0),
-            config.miss_limit_us,
-            _since(restless_us, now_us, config.calm_us),
-            config.calm_us,
-            memory.cool_until_us - now_us,
+    def worst_of(found: Sequence[PodSignal]) -> PodSignal:
+        worst = max(found, key=lambda each: each.severity)
+        if worst.severity <= guard_step.CLOSE or not innocent:
+            return worst
+        text = f"{worst.text}; best-effort work uses {cpu_text(used_m)} CPU and is not the cause"
+        return replace(worst, severity=guard_step.CLOSE, text=text)
+
+    judged = tuple(entry for entry in pods if has_objective(entry))
+    others = tuple(entry for entry in pods if not has_objective(entry))
+    steps: list[tuple[Step, Owed | None]] = []
+    objectives, rest, in_danger = Track(), Track(), False
+    left = memory.objectives.ceiling_m is not None and memory.objectives.ceiling_m < capacity_m
+    if judged or left:
+        # What was cut for a pod that is gone grows back like any other.
+        gone = PodSignal("", guard_step.CALM, "usage only", "no pod with an objective is left")
+        worst = worst_of(alarms.over(judged, signals, with_machine=True)) if judged else gone
+        in_danger = worst.severity > guard_step.CALM
+        step = advance(memory.objectives, worst, now_us, used_m, capacity_m, config)
+        objectives = step.after
+        steps.append((step, None))
+    if others:
+        found = alarms.over(others, signals, with_machine=not judged)
+        pressed = [entry for entry, each in zip(others, found, strict=False) if each.severity > guard_step.CLOSE]
+        if not judged and alarms.machine is not None:
+            pressed = list(others)
+        bound = owed(pressed or others, config, blame, alarms.stalls(with_machine=not judged))
+        every = owed(others, config, blame, alarms.stalls(with_machine=not judged))
+        step = advance(
+            memory.others,
+            worst_of(found),
+            now_us,
+            used_m,
+            capacity_m,
+            config,
+            bound.lowest_m(capacity_m),
+            grows=not in_danger,
         )
-    )
-    before_m = capacity_m if memory.ceiling_m is None else min(memory.ceiling_m, capacity_m)
-    # A signal measured before the last cut does not show its effect.
-    awaits_effect = mode is GuardMode.CUT and memory.cut_us is not None and now_us - worst.age_us <= memory.cut_us
-    grows = mode is GuardMode.GROW and _since(memory.grown_us, now_us, config.grow_every_us) >= config.grow_every_us
-    ceiling_m = guard_step.next_ceiling_m(
-        GuardMode.HOLD if awaits_effect else mode,
-        before_m,
-        used_m,
-        capacity_m,
-        min(config.least_cpu_m, capacity_m * config.least_ppm // PPM),
-        config.disabled_cpu_m,
-        config.cut_ppm,
-        capacity_m * config.growth_ppm // PPM if grows else 0,
-    )
-    cooling = mode is GuardMode.DISABLED and (
-        memory.mode is not GuardMode.DISABLED or worst.severity == guard_step.MISSED
-    )
-    after = GuardMemory(
-        mode=mode,
-        ceiling_m=ceiling_m,
-        restless_us=restless_us,
-        grown_us=now_us if ceiling_m > before_m else memory.grown_us,
-        cut_us=now_us if mode in (GuardMode.CUT, GuardMode.DISABLED) and not awaits_effect else memory.cut_us,
-        missed_us=missed_us,
-        cool_until_us=now_us + config.cool_down_us if cooling else memory.cool_until_us,
-        judged_us=now_us,
-        stolen_us=stolen_us,
-        burns=tuple(burns.values()),
-    )
-    reason = _reason(mode, before_m, ceiling_m, worst, awaits_effect, after.cool_until_us - now_us)
-    return Ceiling(ceiling_m, mode, True, reason), after
+        if not in_danger:
+            step = step.raised_to(every.lowest_m(capacity_m), now_us)
+        rest = step.after
+        steps.append((step, bound))
+    binding, owing = min(steps, key=lambda each: (each[0].ceiling_m, -each[0].after.mode))
+    after = GuardMemory(objectives, rest, now_us, stolen_us, tuple(burns.values()))
+    reason = _reason(binding, owing, capacity_m, now_us)
+    return Ceiling(binding.ceiling_m, binding.after.mode, True, reason), after
 
 
 def _burns(pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, memory: GuardMemory) -> dict[str, Burn]:
     """The averages of the current pods with an objective."""
     before = {burn.uid: burn for burn in memory.burns}
-    elapsed_us = _since(memory.judged_us, state.at_us, state.interval_us)
+    elapsed_us = since(memory.judged_us, state.at_us, state.interval_us)
     return {
         entry.pod.uid: updated_burn(before.get(entry.pod.uid) or Burn(entry.pod.uid), entry.health, elapsed_us, config)
         for entry in pods
@@ -154,48 +149,27 @@ def _burns(pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, memo
     }
 
 
-def _with_alarms(
-    worst: PodSignal, pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, yielding: bool
-) -> PodSignal:
-    for alarm in state.alarms:
-        severity = guard_step.CLOSE if yielding and alarm.stall_ppm < config.stall_cut_ppm else guard_step.PRESSED
-        pod_key = next(
-            (entry.pod.key for entry in pods if entry.pod.group and is_below(alarm.group, entry.pod.group)), ""
-        )
-        if alarm.what == "cpu" and worst.severity < severity and (pod_key or not alarm.group):
-            text = (
-                f"{pod_key or 'the machine'} was stalled on CPU for {percent_text(alarm.stall_ppm)} of the alarm window"
-            )
-            worst = PodSignal(pod_key, severity, "alarm", text)
-    return worst
-
-
-def _first(since_us: int | None, now_us: int) -> int:
-    return now_us if since_us is None else min(since_us, now_us)
-
-
-def _since(then_us: int | None, now_us: int, unknown_us: int) -> int:
-    """Elapsed time; 0 where the clock went back."""
-    return unknown_us if then_us is None else max(0, now_us - then_us)
-
-
-def _reason(
-    mode: GuardMode, before_m: int, ceiling_m: int, worst: PodSignal, awaits_effect: bool, cooling_us: int
-) -> Reason:
+def _reason(step: Step, owing: Owed | None, capacity_m: int, now_us: int) -> Reason:
+    mode, worst, ceiling_m = step.after.mode, step.worst, step.ceiling_m
     cause = f"{worst.text} [{worst.signal}]"
     now = f"{cpu_text(ceiling_m)} CPU"
     match mode:
-        case GuardMode.CUT if awaits_effect:
+        case GuardMode.CUT if step.awaits_effect:
             text = f"guard waits for the effect of its cut to {now}: {cause}"
         case GuardMode.CUT:
             text = f"guard cuts best-effort work to {now}: {cause}"
         case GuardMode.DISABLED:
+            cooling_us = step.after.cool_until_us - now_us
             text = f"guard limits best-effort work to {now} for at least {max(0, cooling_us) // 1_000_000} s: {cause}"
         case GuardMode.GROW:
             text = f"guard allows {now}: {cause}"
         case _:
             text = f"guard holds at {now}: {cause}"
-    terms = [Term("ceiling before", before_m, "mCPU")]
-    if ceiling_m != before_m:
-        terms.append(Term("growth" if ceiling_m > before_m else "cut", ceiling_m - before_m, "mCPU"))
+    if owing is not None and owing.cpu_m is not None and ceiling_m < capacity_m:
+        if ceiling_m >= owing.lowest_m(capacity_m):
+            text += f"; without an objective, at most {cpu_text(owing.cpu_m)} CPU are taken"
+        return Reason("cpu-guard", text, (*owing.terms(capacity_m, ceiling_m), *worst.terms))
+    terms = [Term("ceiling before", step.before_m, "mCPU")]
+    if ceiling_m != step.before_m:
+        terms.append(Term("growth" if ceiling_m > step.before_m else "cut", ceiling_m - step.before_m, "mCPU"))
     return Reason("cpu-guard", text, (*terms, *worst.terms))

@@ -2,7 +2,7 @@
 
 Problem: few services report latency, windows are small or stale, and a machine may lack any counter. Choice: for each pod the first available signal
 in the order latency, run delay, PSI; the reason names it. Where latency is known, waiting alone never cuts best-effort work, it only stops its
-growth. Where the probe recorded which groups ran meanwhile, only waiting behind best-effort work counts. Pods throttled by their own quota, and
+growth. A pod without an objective is a victim only where it waits for long in absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile, only waiting behind best-effort work counts. Pods throttled by their own quota, and
 nodes where best-effort work hardly runs, are not attributed to it. Limits: without the probe, a service that saturates its own threads shows run
 delay that no other pod causes; best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the hypervisor a moment
 ago, latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
@@ -24,7 +24,7 @@ from cotenant.model.machine.node_decision import Term
 from cotenant.model.machine.node_pod import Phase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse, ServiceHealth
 from cotenant.model.machine.run_queue import NoCulprit
-from cotenant.policy.nodeqos.amounts import percent_text
+from cotenant.policy.nodeqos.amounts import cpu_text, percent_text
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.nodeqos.guard.step import CALM, CLOSE, PRESSED, severity_of_slack, slack_ppm
 
@@ -64,6 +64,11 @@ def protected(state: NodeState) -> tuple[PodUse, ...]:
         if (entry.pod.qos in _PROTECTED or entry.pod.objective_p99_us is not None or _measured(entry))
         and entry.pod.phase is not Phase.OVER
     )
+
+
+def has_objective(entry: PodUse) -> bool:
+    """Whether someone said how fast it has to be: an objective of its own, or one over spans, silent ones included."""
+    return entry.pod.objective_p99_us is not None or _measured(entry) or any(signal.guard for signal in entry.signals)
 
 
 def _measured(entry: PodUse) -> bool:
@@ -211,7 +216,14 @@ def _run_delay(entry: PodUse, config: GuardConfig, blame_ppm: int | None) -> Pod
         ratio = ratio * blame_ppm // PPM
         text += f", {percent_text(blame_ppm)} of that behind best-effort work"
     severity = _level(ratio, config.delay_hold_ppm, config.delay_cut_ppm)
-    return PodSignal(entry.pod.key, severity, "run delay", text, 0, (Term("run delay per CPU time", ratio, "ppm"),))
+    terms = [Term("run delay per CPU time", ratio, "ppm")]
+    if not has_objective(entry):
+        # Relative to next to no use, any wait is long; nobody said that it matters.
+        waited = delay if blame_ppm is None else delay * blame_ppm // PPM
+        severity = min(severity, _level(waited, config.wait_hold_ppm, config.wait_cut_ppm))
+        text += f", {cpu_text(waited)} ms a second"
+        terms.append(Term("run delay per second", waited, "us"))
+    return PodSignal(entry.pod.key, severity, "run delay", text, 0, tuple(terms))
 
 
 def _pressure(entry: PodUse, config: GuardConfig) -> PodSignal | None:

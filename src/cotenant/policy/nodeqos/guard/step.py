@@ -64,3 +64,12 @@ def next_ceiling_m(
     if mode == GROW:
         return min(capacity_m, ceiling_m + growth_m)
     return min(capacity_m, ceiling_m)
+
+
+def bound_m(request_m: int, used_m: int, waited_ppm: int, bound_ppm: int) -> int:
+    """The most CPU that a pod without an objective may cost best-effort work, milli-CPU.
+
+    `waited_ppm`: time that its tasks waited for a CPU, per elapsed time. What it ran and what it waited is what it would have used alone; twice
+    that (`bound_ppm`) leaves the CPU that is freed for it half idle.
+    """
+    return max(request_m, used_m + waited_ppm // 1000) * bound_ppm // PPM

@@ -46,6 +46,8 @@ class Evictions:
         if self._api is None:
             return False, "no cluster is configured"
         namespace, _, name = pod.key.partition("/")
+        if not namespace or not name:
+            return False, "no source has named the pod"
         try:
             await self._api.evict(namespace, name, pod.uid)
         except Transient as error:

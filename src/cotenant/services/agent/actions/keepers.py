@@ -22,7 +22,15 @@ from cotenant.services.agent.actions.hardware_classes import CLASSES
 from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
 from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
 from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.host import CLOCK, Machine, boot_id, groups_of_this_process, machine_knobs, put_back_left
+from cotenant.services.keeper.host import (
+    CLOCK,
+    Machine,
+    boot_id,
+    groups_of_this_process,
+    idle_slices,
+    machine_knobs,
+    put_back_left,
+)
 from cotenant.services.keeper.local_keeper import LocalKeeper
 from cotenant.services.keeper.rules import Rules
 
@@ -90,11 +98,13 @@ async def _holding(config: AgentConfig) -> AsyncIterator[LocalKeeper]:
     with machine_knobs(config.cgroup_root, config.resctrl_root) as machine:
         file = LeaseFile(config.state_dir, boot_id())
         try:
-            trail, rules = AuditTrail(config.state_dir), _rules(config, machine)
-            keeper = LocalKeeper(LeaseExecutor(machine.ports, file, trail, CLOCK, rules), machine.watch)
-            await put_back_left(keeper, file.found)
-            async with _running(keeper):
-                yield keeper
+            with idle_slices(config.cgroup_root, config.idle_slice_ms) as slices:
+                trail, rules = AuditTrail(config.state_dir), _rules(config, machine)
+                executor = LeaseExecutor(machine.ports, file, trail, CLOCK, rules, tasks=slices)
+                keeper = LocalKeeper(executor, machine.watch)
+                await put_back_left(keeper, file.found)
+                async with _running(keeper):
+                    yield keeper
         finally:
             file.close()
 

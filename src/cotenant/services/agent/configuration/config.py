@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cotenant.drivers.http.address import Address
+from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.drivers.resctrl.tree import ROOT as RESCTRL_ROOT
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
@@ -28,6 +29,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
 from cotenant.model.quantities import milli, whole
+from cotenant.services.agent.configuration.runtime_hook import RuntimeHook
 
 _log = logging.getLogger(__name__)
 ZONE_STATES = Path("/run/cotenant/zones")
@@ -71,6 +73,7 @@ class WrittenAmounts:
 
 NO_AMOUNTS = WrittenAmounts()
 EVICTIONS = EvictionLimits()
+USUAL_HOOK = RuntimeHook()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +252,8 @@ class AgentConfig:
     cgroup_root: Path = Path("/sys/fs/cgroup")
     resctrl_root: Path = Path(RESCTRL_ROOT)  # where the kernel's cache control is mounted
     writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be written
+    kubelet_groups: KubeletGroups | None = None  # of this node's kubelet, found at the start: these are writable too
+    idle_slice_ms: int = 100  # with --single: scheduling slice of tasks in groups held idle; 0: the kernel's own
     best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()
     sources: Sources = Sources()
@@ -267,6 +272,7 @@ class AgentConfig:
     state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process; incidents that wait to be reported
     pressure: Triggers = Triggers()
     probe: Probe = Probe()
+    runtime_hook: RuntimeHook = USUAL_HOOK  # of `cotenant nri`, which reads the same file
 
     def __post_init__(self) -> None:
         if not 0 < len(self.node) <= LONGEST_NAME or not self.node.isprintable():
@@ -279,12 +285,14 @@ class AgentConfig:
             )
         if not 1.0 <= self.discovery_period_s <= 600.0:
             raise InvalidInput("discovery_period_s", self.discovery_period_s, "seconds, 1 to 600")
+        if not 0 <= self.idle_slice_ms <= 100:
+            raise InvalidInput("idle_slice_ms", self.idle_slice_ms, "0 to 100 milliseconds")
         for each in self.writable:
             _group("writable", each)
         if self.best_effort_group is not None:
             _group("best_effort_group", self.best_effort_group)
         self._check_groups()
-        if self.mode is Mode.ACT and not self.writable:
+        if self.mode is Mode.ACT and not self.writable and self.kubelet_groups is None:
             raise InvalidInput(
                 "writable", "nothing", "at least one group while mode is act", "knobs below it may be written"
             )
@@ -331,6 +339,8 @@ def read_config(path: Path, node_slo: Mapping[str, object] | None = None) -> Age
     `node_slo`: the spec of the node's NodeSLO in the cluster, in place of the file that `node_slo` names.
     """
     given = _load(path) or {}
+    if isinstance(given, Mapping) and isinstance(given.get("policies"), Mapping):
+        given = {**given, "policies": with_names_of_today(given["policies"], f"{path}: policies")}
     config = build(AgentConfig, given, f"{path}:")
     if (config.node_slo is None and node_slo is None) or not isinstance(given, Mapping):
         return config
@@ -348,6 +358,17 @@ def read_config(path: Path, node_slo: Mapping[str, object] | None = None) -> Age
         _log.warning("%s: %s has no counterpart here", where, each)
     policies = build(PolicySettings, given.get("policies", {}), f"{path}: policies", policies_of(slo))
     return replace(config, policies=policies)
+
+
+def with_names_of_today(given: Mapping[str, object], where: str) -> dict[str, object]:
+    """The settings of policies with `_pct` spelt `_percent`, as it was once; each is warned of."""
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        if name.endswith("_pct") and (today := f"{name.removesuffix('pct')}percent") not in given:
+            _log.warning("%s.%s is called %s now", where, name, today)
+            name = today
+        found[name] = with_names_of_today(value, f"{where}.{name}") if isinstance(value, Mapping) else value
+    return found
 
 
 def _load(path: Path) -> object:

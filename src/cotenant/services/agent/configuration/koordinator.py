@@ -222,8 +222,8 @@ def _suppress(given: Threshold, base: SuppressConfig) -> SuppressConfig:
     return replace(
         base,
         enabled=bool(given.enable),
-        threshold_pct=_or(given.cpu_suppress_threshold_percent, 65),
-        least_pct=given.cpu_suppress_min_percent,
+        threshold_percent=_or(given.cpu_suppress_threshold_percent, 65),
+        least_percent=given.cpu_suppress_min_percent,
         form=given.cpu_suppress_policy or Form.CPUSET,
     )
 
@@ -311,10 +311,10 @@ def _io(given: QosStrategy, base: IoConfig | None) -> IoConfig | None:
 def _burst(given: Burst) -> BurstConfig:
     return BurstConfig(
         policy=given.policy or BurstPolicy.NONE,
-        burst_pct=_or(given.cpu_burst_percent, 1000),
-        quota_burst_pct=_or(given.cfs_quota_burst_percent, 300),
+        burst_percent=_or(given.cpu_burst_percent, 1000),
+        quota_burst_percent=_or(given.cfs_quota_burst_percent, 300),
         quota_burst_period_s=_or(given.cfs_quota_burst_period_seconds, -1),
-        pool_threshold_pct=_or(given.share_pool_threshold_percent, 50),
+        pool_threshold_percent=_or(given.share_pool_threshold_percent, 50),
     )
 
 

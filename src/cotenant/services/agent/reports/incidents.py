@@ -22,7 +22,7 @@ import msgspec
 from cotenant.engine.framework.backoff import Backoff
 from cotenant.engine.node.recovery.harm import Harm, harms
 from cotenant.engine.node.recovery.policy import RecoveryMemory
-from cotenant.model.errors import CotenantError, Transient
+from cotenant.model.errors import CotenantError, InvalidInput, Transient
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.credit.pricing import Verdict
 from cotenant.services.agent.reports.outbox import Post
@@ -127,7 +127,10 @@ class IncidentReporter:
         for key, body in list(self.waiting.items()):
             try:
                 await self._post(self._url, _encode(body))
-            except Transient as error:
+            except (
+                Transient,
+                InvalidInput,
+            ) as error:  # the latter of the token's or the authorities' file, which may come yet
                 self.counts["failed"] += 1
                 self._note(f"an incident is not delivered: {error}")
                 return False

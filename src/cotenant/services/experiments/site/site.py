@@ -25,6 +25,9 @@ _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _TIMEOUT_S = 10.0
 _QUIET_S = 0.5
 _GENERATOR_REALTIME_US = 400_000  # of each second; the lateness monitor has the rest
+_Reading = tuple[
+    int, int, int, int, int | None
+]  # now, busy, the experiment's own, stolen, and the host's stall, microseconds
 PLANT = "plant"  # the group of all plant groups: its CPU list keeps them on one core, whatever is written below it
 OWN, GENERATOR = "own", "generator"  # on the load's core: the agent; the load generator
 
@@ -47,6 +50,9 @@ class Conditions:
     foreign_share: float  # of the plant's core, used by others
     steal_share: float  # of the plant's core, taken by the hypervisor
     cpu_stall_share: float | None  # PSI "some" of the host, including the experiment's own waiting
+    may_be_used_idle: bool = (
+        False  # others' use of idle time is no disturbance: the experiment's own measure tells what it lacked
+    )
 
 
 @dataclass(slots=True)
@@ -90,6 +96,8 @@ class Site:
     plant_cpu: int
     load_cpu: int
     children: list[Child] = field(default_factory=list)
+    _stretch: list[_Reading] = field(default_factory=list)
+    _may_be_used_idle: bool = False
 
     def make_plant(self, *names: str) -> tuple[str, ...]:
         """Create plant groups, bound to its core with all below them. Returns their names (`in_plant`)."""
@@ -145,11 +153,13 @@ class Site:
 
     @contextmanager
     def measured_conditions(self) -> Iterator[Callable[[], Conditions]]:
-        """Measure the disturbance of a stretch; the yielded function returns it up to the call."""
-        before = self._reading()
+        """Measure the disturbance of a stretch; the yielded function returns it up to the call, or of the part that was `measured`."""
+        start = self._reading()
+        self._stretch.clear()
+        self._may_be_used_idle = False
 
         def conditions() -> Conditions:
-            after = self._reading()
+            before, after = self._stretch if len(self._stretch) == 2 else (start, self._reading())
             passed_us = max(1, after[0] - before[0])
             foreign_us = (after[1] - before[1]) - (after[2] - before[2])
             stall = None if before[4] is None or after[4] is None else (after[4] - before[4]) / passed_us
@@ -158,9 +168,18 @@ class Site:
                 max(0.0, foreign_us / passed_us),
                 (after[3] - before[3]) / passed_us,
                 stall,
+                self._may_be_used_idle,
             )
 
         yield conditions
+
+    @contextmanager
+    def measured(self, *, may_be_used_idle: bool = False) -> Iterator[None]:
+        """The part of a block that its figures are of: while processes start and end, others may have the core."""
+        self._stretch[:] = [self._reading()]
+        self._may_be_used_idle = may_be_used_idle
+        yield
+        self._stretch.append(self._reading())
 
     def wait_for_quiet(self, most_foreign: float, timeout_s: float) -> None:
         """Wait until the plant's core has no foreign use for half a second, at most this long: a block that begins disturbed mostly stays so."""
@@ -171,7 +190,7 @@ class Site:
                 if conditions().foreign_share <= most_foreign:
                     return
 
-    def _reading(self) -> tuple[int, int, int, int, int | None]:
+    def _reading(self) -> _Reading:
         own_us = self.cgroups.cpu_us(PLANT) if self.cgroups.exists(PLANT) else 0
         busy_us, steal_us = 0, 0
         for line in Path("/proc/stat").read_text().splitlines():

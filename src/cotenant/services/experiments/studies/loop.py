@@ -90,7 +90,8 @@ class Loop:
                 hogs.extend(site.start(_HOG, [sys.executable, "-c", _BURN], f"hog-{number}") for number in range(4))
             watched.append({"second": second, **live, **_looked(self._ride, agent)})
 
-        slots = _load(site, self._ride, self.rate, seconds, seed, round(self.threshold_ms * 1000), hear)
+        with site.measured():
+            slots = _load(site, self._ride, self.rate, seconds, seed, round(self.threshold_ms * 1000), hear)
         story: dict[str, Any] = {}
         if agent is not None:
             story = {"agent": agent.record(), "story": _story(agent)}
@@ -135,11 +136,25 @@ class Loop:
         unregulated = ratio(tails[UNREGULATED], tails[ALONE])
         slowest = max(known) if len(known) == len(rounds) else None
         checks = [
-            Check("burn rate under the hog, unregulated, of the trace process", median(burns), BURN_LINE, True),
-            Check("hog named as the cause, share of rounds", right, NAMED_LINE, True),
-            Check("innocent batch group limited, rounds", float(sum(innocent)), 0.0),
-            Check("hog's arrival to recovered, slowest round", slowest, RECOVERED_LINE_S, unit="s"),
-            Check("p99 regulated / alone", round(against.value, 3), P99_LINE, False, against.low, against.high),
+            Check(
+                "burn rate under the hog, unregulated, of the trace process",
+                median(burns),
+                BURN_LINE,
+                True,
+                arms=(UNREGULATED,),
+            ),
+            Check("hog named as the cause, share of rounds", right, NAMED_LINE, True, arms=(REGULATED,)),
+            Check("innocent batch group limited, rounds", float(sum(innocent)), 0.0, arms=(REGULATED,)),
+            Check("hog's arrival to recovered, slowest round", slowest, RECOVERED_LINE_S, unit="s", arms=(REGULATED,)),
+            Check(
+                "p99 regulated / alone",
+                round(against.value, 3),
+                P99_LINE,
+                False,
+                against.low,
+                against.high,
+                arms=(REGULATED, ALONE),
+            ),
         ]
         figures: dict[str, Any] = {
             "threshold_ms": median(each.record(ALONE)["threshold_ms"] for each in rounds),

@@ -32,6 +32,7 @@ _SETTLE_US = 1_000_000
 _LEAD_US = 300_000  # for the child to start
 _BIN = 2  # samples a bin of the correlation: half a second
 _SERVICE = in_plant("service")
+_LEAST_DELIVERED = 0.95  # of what was demanded, alone; a block with less was disturbed
 _LEAST_ALONE = 0.90  # a round in which not even the service alone follows the sine is discarded
 
 
@@ -73,7 +74,9 @@ class Sine:
             if arm == ALONE
             else [site.start(name, [sys.executable, "-Sc", "while True: pass"], name) for name in _hogs()]
         )
-        samples = self._samples(site, start_us)
+        site.wait_until(start_us + _SETTLE_US)
+        with site.measured(may_be_used_idle=arm == ALONE):
+            samples = self._samples(site, start_us)
         agent_record = agent.record() if agent else {}
         service.process.wait(10)
         output = service.process.stdout.read() if service.process.stdout else b""
@@ -82,11 +85,15 @@ class Sine:
         if agent:
             agent.stop()
         work = json.loads(output or b"{}")
-        return {"samples": samples, "work": work, "agent": agent_record}
+        return {"arm": arm, "samples": samples, "work": work, "agent": agent_record}
 
     def disturbed(self, record: Record) -> str:
-        """Never disturbed by its own measure."""
-        return ""
+        """Alone, the service leaves most of the core, which others may use; it is disturbed where it did not get what it demanded."""
+        if record["arm"] != ALONE:
+            return ""
+        shares = self._shares(record)
+        got = _mean(shares.delivered) / _mean(shares.demanded)
+        return f"the service got {got:.0%} of what it demanded" if got < _LEAST_DELIVERED else ""
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds in which even the service alone did not follow its demand."""
@@ -125,14 +132,14 @@ class Sine:
                 )
             )
         checks = [
-            _check("correlation alone", estimates[ALONE], 0.95, True),
-            _check("correlation unregulated", estimates[UNREGULATED], 0.6, False),
+            _check("correlation alone", estimates[ALONE], 0.95, True, ALONE),
+            _check("correlation unregulated", estimates[UNREGULATED], 0.6, False, UNREGULATED),
         ]
         if REGULATED in self.arms:
             hog = middle([_of_idle(self._shares(each.record(REGULATED))) for each in rounds])
             checks += [
-                _check("correlation regulated", estimates[REGULATED], 0.9, True),
-                _check("batch work's share of the idle CPU, regulated", hog, 0.7, True),
+                _check("correlation regulated", estimates[REGULATED], 0.9, True, REGULATED),
+                _check("batch work's share of the idle CPU, regulated", hog, 0.7, True, REGULATED),
             ]
         columns = ("arm", "correlation", "delivered of demanded", "dropped", "batch work's share of idle")
         notes = (
@@ -211,8 +218,9 @@ def _of_idle(shares: _Shares) -> float:
     return _mean(shares.hogs) / (1 - _mean(shares.demanded))
 
 
-def _check(what: str, estimate: Estimate, bound: float, at_least: bool) -> Check:
-    return Check(what, round(estimate.value, 4), bound, at_least, _rounded(estimate.low), _rounded(estimate.high))
+def _check(what: str, estimate: Estimate, bound: float, at_least: bool, arm: str) -> Check:
+    low, high = _rounded(estimate.low), _rounded(estimate.high)
+    return Check(what, round(estimate.value, 4), bound, at_least, low, high, arms=(arm,))
 
 
 def _rounded(value: float | None) -> float | None:

@@ -71,6 +71,23 @@ def test_without_latency_and_probe_waiting_decides() -> None:
     assert history_of(states, waiting).deciding(WEB, waiting) is Signal.RUN_DELAY
 
 
+@pytest.mark.parametrize(
+    ("waited_ms", "objective_us", "is_in_trouble"),
+    [(10, None, False), (30, None, True), (10, OBJECTIVE_US, True)],
+)
+def test_a_helper_of_next_to_no_use_and_no_objective_is_in_no_trouble_for_a_moment_s_wait(
+    waited_ms: int, objective_us: int | None, is_in_trouble: bool
+) -> None:
+    def waiting(state: NodeState) -> NodeState:
+        web = state.pods[0]
+        use = GroupUse(web.use.group, cpu_m=21, run_delay_ppm=waited_ms * 1000)
+        pod = replace(web.pod, objective_p99_us=objective_us)
+        return replace(state, pods=(replace(web, pod=pod, use=use, health=None), *state.pods[1:]), blame=None)
+
+    states = [waiting(state) for state in TroubledNode(Random(1)).states(8)]
+    assert history_of(states).in_trouble(WEB, CONFIG) is is_in_trouble
+
+
 def test_a_service_without_any_signal_is_never_in_trouble() -> None:
     states = list(TroubledNode(Random(3), guilty="b", latency=False).states(30))
     assert not history_of(states, AttributionSettings(signals=(Signal.LATENCY,))).in_trouble(

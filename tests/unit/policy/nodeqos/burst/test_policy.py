@@ -69,12 +69,12 @@ def test_the_desired_burst_is_capped_to_the_quota() -> None:
     verdict, _ = decide(at(0, limited(), p="200000 100000"), BurstConfig(policy=BurstPolicy.STATIC), BurstMemory())
     assert values(verdict) == {"/pods/p/c:cpu.max.burst": "200000", "/pods/p:cpu.max.burst": "200000"}
     assert "of the requested 2000000 us" in verdict.knobs[0].reason.text
-    small = BurstConfig(policy=BurstPolicy.STATIC, burst_pct=50)
+    small = BurstConfig(policy=BurstPolicy.STATIC, burst_percent=50)
     assert values(decide(at(0, limited()), small, BurstMemory())[0]) == {"/pods/p/c:cpu.max.burst": "100000"}
 
 
 def test_tokens_run_out_and_come_back() -> None:
-    config = BurstConfig(policy=BurstPolicy.QUOTA, quota_burst_pct=200, quota_burst_period_s=10)
+    config = BurstConfig(policy=BurstPolicy.QUOTA, quota_burst_percent=200, quota_burst_period_s=10)
     memory = BurstMemory()
     moves = []
     for second in range(60):
@@ -144,9 +144,9 @@ def test_annotations_that_cannot_be_read_are_refused(text: str) -> None:
 
 def test_merging_refuses_what_makes_no_sense_and_keeps_what_is_not_said() -> None:
     assert read_annotation(None) is None
-    assert merged(AUTO, PodBurst(burst_pct=20)) == BurstConfig(policy=BurstPolicy.AUTO, burst_pct=20)
+    assert merged(AUTO, PodBurst(burst_percent=20)) == BurstConfig(policy=BurstPolicy.AUTO, burst_percent=20)
     with pytest.raises(InvalidInput):
-        merged(AUTO, PodBurst(burst_pct=20_000))
+        merged(AUTO, PodBurst(burst_percent=20_000))
 
 
 def test_the_pool_is_averaged_over_the_last_intervals() -> None:

@@ -36,7 +36,7 @@ def test_the_common_group_s_own_figure_counts_rather_than_its_pods() -> None:
 
 
 def test_the_floor_is_named_in_the_reason_and_terms_add_up() -> None:
-    got = allowance(node([in_use("web", 15_000)]), SuppressConfig(least_pct=10))
+    got = allowance(node([in_use("web", 15_000)]), SuppressConfig(least_percent=10))
     assert got is not None
     assert got.cpu_m == 1600 == sum(term.value for term in got.reason.terms)
     assert got.reason.text == "budget 1.6 CPU = 16 x 65 % - 15 services - 0 system = -4.6, raised to the floor of 10 %"
@@ -63,9 +63,9 @@ def test_pairs_first_then_single_threads_from_the_next_socket() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"threshold_pct": 0},
-        {"threshold_pct": 101},
-        {"least_pct": -1},
+        {"threshold_percent": 0},
+        {"threshold_percent": 101},
+        {"least_percent": -1},
         {"least_cpus": 0},
         {"period_us": 999},
         {"least_quota_us": 999},

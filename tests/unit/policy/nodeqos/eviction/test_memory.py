@@ -62,6 +62,16 @@ def test_requests_beyond_what_the_node_still_has() -> None:
     assert not decide(told, plenty, MemoryEvictionMemory())[0].evictions  # what is configured wins
 
 
+def test_pods_that_no_source_has_named_are_neither_counted_nor_evicted() -> None:
+    nameless = using(replace(pod("a"), is_named=False), working_set_bytes=3 * GB)
+    verdict, memory = decide(node([nameless], memory_used_bytes=75 * GB), BEST_EFFORT, MemoryEvictionMemory())
+    assert (verdict.evictions, memory.evicted_at_us) == ((), None)
+    assert "pods known by their groups alone: 1" in " ".join(reason.text for reason in verdict.reasons)
+    beside = [nameless, using(pod("b"), working_set_bytes=9 * GB)]
+    verdict, _ = decide(node(beside, memory_used_bytes=75 * GB), BEST_EFFORT, memory)
+    assert [each.key for each in verdict.evictions] == ["test/b"]
+
+
 def test_unknown_memory_evicts_no_pod() -> None:
     state = node([using(pod("a"), working_set_bytes=GB)], memory_total_bytes=0)
     verdict, _ = decide(state, BEST_EFFORT, MemoryEvictionMemory())

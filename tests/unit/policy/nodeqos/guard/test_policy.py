@@ -11,7 +11,8 @@ from cotenant.model.machine.node_pod import Phase
 from cotenant.model.machine.node_state import Alarm, NodeState, ServiceHealth
 from cotenant.model.machine.run_queue import Blame, NoCulprit
 from cotenant.policy.nodeqos.guard.config import GuardConfig
-from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, GuardMode, judge
+from cotenant.policy.nodeqos.guard.policy import Ceiling, GuardMemory, judge
+from cotenant.policy.nodeqos.guard.track import GuardMode, Track
 
 CONFIG = GuardConfig()
 OBJECTIVE_US = 1000
@@ -83,7 +84,7 @@ def test_an_objective_missed_for_ten_seconds_stops_best_effort_work_for_five_min
 def test_no_cut_goes_below_a_tenth_of_the_node_and_none_raises_the_ceiling() -> None:
     ceilings, _ = run([at(second, health(960), batch_m=8000) for second in range(8)])
     assert [each.cpu_m for each in ceilings] == [4000, 2000, 1600, 1600, 1600, 1600, 1600, 1600]
-    stopped = GuardMemory(mode=GuardMode.CUT, ceiling_m=20)
+    stopped = GuardMemory(Track(mode=GuardMode.CUT, ceiling_m=20))
     (ceiling,), _ = run([at(0, health(960))], stopped)
     assert ceiling.cpu_m == 20
 

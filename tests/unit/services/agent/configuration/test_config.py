@@ -169,3 +169,16 @@ def test_pools_for_evictions_can_be_configured(tmp_path: Path) -> None:
     assert told is not None
     assert dict(told.pools_cpu_m or ()) == {Currency.REQUESTED: 4000, Currency.REQUESTED_BATCH: 2000}
     assert told.allocatable is not None
+
+
+def test_the_spelling_of_earlier_versions_is_taken_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text("policies: {best_effort_cpu: {suppress: {threshold_pct: 80}}, burst: {pool_threshold_pct: 70}}")
+    policies = read_config(path).policies
+    assert policies.best_effort_cpu is not None
+    assert policies.best_effort_cpu.suppress.threshold_percent == 80
+    assert policies.burst is not None
+    assert policies.burst.pool_threshold_percent == 70
+    assert "policies.best_effort_cpu.suppress.threshold_pct is called threshold_percent now" in caplog.text

@@ -52,7 +52,12 @@ def test_every_group_of_a_node_slo() -> None:
     found = policies_of(read_node_slo({"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "spec": SPEC}))
     assert found.best_effort_cpu is not None
     suppress = found.best_effort_cpu.suppress
-    assert (suppress.enabled, suppress.threshold_pct, suppress.least_pct, suppress.form) == (True, 80, 10, Form.QUOTA)
+    assert (suppress.enabled, suppress.threshold_percent, suppress.least_percent, suppress.form) == (
+        True,
+        80,
+        10,
+        Form.QUOTA,
+    )
     assert found.best_effort_cpu.idle
     assert found.memory_eviction is not None
     assert found.memory_eviction.best_effort is not None
@@ -70,8 +75,12 @@ def test_every_group_of_a_node_slo() -> None:
     assert found.io is not None
     assert (found.io.best_effort_weight, found.io.service_weight) == (40, None)
     assert found.burst is not None
-    assert (found.burst.policy, found.burst.burst_pct, found.burst.quota_burst_pct) == (BurstPolicy.AUTO, 500, 300)
-    assert found.burst.pool_threshold_pct == 60
+    assert (found.burst.policy, found.burst.burst_percent, found.burst.quota_burst_percent) == (
+        BurstPolicy.AUTO,
+        500,
+        300,
+    )
+    assert found.burst.pool_threshold_percent == 60
 
 
 def test_what_has_no_counterpart_is_named() -> None:
@@ -145,11 +154,13 @@ def test_malformed_settings_name_their_field(document: Any, field: str) -> None:
 def test_a_configuration_reads_it_from_a_file_and_logs_what_has_no_counterpart(tmp_path: Path) -> None:
     (tmp_path / "slo.json").write_text(json.dumps({"spec": SPEC}))
     file = tmp_path / "agent.yaml"
-    file.write_text("node_slo: slo.json\npolicies: {burst: false, best_effort_cpu: {suppress: {threshold_pct: 70}}}\n")
+    file.write_text(
+        "node_slo: slo.json\npolicies: {burst: false, best_effort_cpu: {suppress: {threshold_percent: 70}}}\n"
+    )
     found = read_config(file).policies
     assert found.burst is None
     assert found.best_effort_cpu is not None
-    assert (found.best_effort_cpu.suppress.threshold_pct, found.best_effort_cpu.suppress.form) == (70, Form.QUOTA)
+    assert (found.best_effort_cpu.suppress.threshold_percent, found.best_effort_cpu.suppress.form) == (70, Form.QUOTA)
     assert found.memory is not None
     (tmp_path / "slo.json").write_text(json.dumps({"cpuBurstStrategy": {"policy": "always"}}))
     with pytest.raises(InvalidInput, match=r"slo\.json: cpuBurstStrategy\.policy"):

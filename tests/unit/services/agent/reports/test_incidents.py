@@ -17,7 +17,7 @@ from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.settings import Mode
-from cotenant.model.errors import Permanent, Transient
+from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.credit.pricing import Verdict
 from cotenant.services.agent.configuration.config import read_config
@@ -142,12 +142,15 @@ def test_an_absent_receiver_loses_nothing_and_a_refusal_is_dropped() -> None:
         sender.look()
         assert not await sender.deliver()
         assert len(sender.waiting) == 1
+        receiver.fails = lambda: InvalidInput("report ca file", "/etc/ca.crt", "certificates as PEM")  # not written yet
+        assert not await sender.deliver()
+        assert len(sender.waiting) == 1
         receiver.fails = lambda: Permanent("422")
         assert await sender.deliver()
         assert sender.waiting == {}
 
     asyncio.run(scenario())
-    assert sender.counts == {"delivered": 0, "refused": 1, "failed": 1, "dropped": 0}
+    assert sender.counts == {"delivered": 0, "refused": 1, "failed": 2, "dropped": 0}
 
 
 @pytest.mark.parametrize("killed", ["before", "after", "saving"])

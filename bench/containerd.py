@@ -1,0 +1,304 @@
+"""A containerd of one's own, for tests and benchmarks: folders, socket and groups apart from any other on the machine.
+
+Its programs are looked for in the folder that COTENANT_TEST_CONTAINERD names and on the path: containerd, ctr, containerd-shim-runc-v2, runc, and a
+static busybox for the containers to run. Nothing is installed and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from cotenant.drivers.cri.messages import FIELDS, SERVICE, made_of
+
+VARIABLE = "COTENANT_TEST_CONTAINERD"
+PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc", "busybox")
+IMAGE = "cotenant.test/busybox:1"
+FIRST_WITH_NRI = (1, 7)
+# What it takes to make pods, which the client never does.
+_MAKING = {
+    **FIELDS,
+    "ImageSpec": {"image": (1, "string")},
+    "KeyValue": {"key": (1, "string"), "value": (2, "string")},
+    "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "readonly": (3, "bool")},
+    "LinuxSandboxSecurityContext": {"namespace_options": (1, "NamespaceOption")},
+    "LinuxPodSandboxConfig": {"cgroup_parent": (1, "string"), "security_context": (2, "LinuxSandboxSecurityContext")},
+    "PodSandboxConfig": {
+        "metadata": (1, "PodSandboxMetadata"),
+        "log_directory": (3, "string"),
+        "labels": (6, "map"),
+        "annotations": (7, "map"),
+        "linux": (8, "LinuxPodSandboxConfig"),
+    },
+    "RunPodSandboxRequest": {"config": (1, "PodSandboxConfig")},
+    "RunPodSandboxResponse": {"pod_sandbox_id": (1, "string")},
+    "LinuxContainerConfig": {"resources": (1, "LinuxContainerResources")},
+    "ContainerConfig": {
+        "metadata": (1, "ContainerMetadata"),
+        "image": (2, "ImageSpec"),
+        "command": (3, "*string"),
+        "envs": (6, "*KeyValue"),
+        "mounts": (7, "*Mount"),
+        "labels": (9, "map"),
+        "log_path": (11, "string"),
+        "linux": (15, "LinuxContainerConfig"),
+    },
+    "CreateContainerRequest": {
+        "pod_sandbox_id": (1, "string"),
+        "config": (2, "ContainerConfig"),
+        "sandbox_config": (3, "PodSandboxConfig"),
+    },
+    "CreateContainerResponse": {"container_id": (1, "string")},
+    "StartContainerRequest": {"container_id": (1, "string")},
+    "StartContainerResponse": {},
+    "UpdateContainerResourcesRequest": {"container_id": (1, "string"), "linux": (2, "LinuxContainerResources")},
+    "UpdateContainerResourcesResponse": {},
+    "StopContainerRequest": {"container_id": (1, "string"), "timeout": (2, "int64")},
+    "StopContainerResponse": {},
+    "RemoveContainerRequest": {"container_id": (1, "string")},
+    "RemoveContainerResponse": {},
+    "StopPodSandboxRequest": {"pod_sandbox_id": (1, "string")},
+    "StopPodSandboxResponse": {},
+    "RemovePodSandboxRequest": {"pod_sandbox_id": (1, "string")},
+    "RemovePodSandboxResponse": {},
+}
+SLEEP = ("/busybox", "sleep", "600")
+
+
+class NotHere(Exception):
+    """This machine lacks something that it takes; the text says what."""
+
+
+@dataclass
+class Pod:
+    """A pod that runs. `config` is repeated at each of its containers."""
+
+    sandbox: str
+    config: dict[str, Any]
+
+
+@dataclass
+class Runtime:
+    """The daemon."""
+
+    socket: str
+    folder: Path
+    channel: Any
+    version: tuple[int, int]
+    kinds: Any = field(default_factory=lambda: made_of(_MAKING))
+
+    def ask(self, method: str, **fields: Any) -> Any:
+        """One call of its interface (CRI)."""
+        call = self.channel.unary_unary(
+            f"/{SERVICE}/{method}",
+            request_serializer=self.kinds[f"{method}Request"].SerializeToString,
+            response_deserializer=self.kinds[f"{method}Response"].FromString,
+        )
+        return call(self.kinds[f"{method}Request"](**fields), timeout=60, wait_for_ready=True)
+
+    def pod(self, uid: str, name: str, parent: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Pod:
+        """A pod in the namespace `shop`, on the node's network; its groups are below `parent`."""
+        config = {
+            "metadata": {"name": name, "uid": uid, "namespace": "shop"},
+            "log_directory": str(self.folder / "logs"),
+            "labels": dict(labels),
+            "annotations": dict(annotations),
+            "linux": {"cgroup_parent": f"/{parent}", "security_context": {"namespace_options": {"network": 2}}},
+        }
+        return Pod(self.ask("RunPodSandbox", config=config).pod_sandbox_id, config)
+
+    def container(
+        self,
+        pod: Pod,
+        resources: Mapping[str, int],
+        command: Sequence[str] = SLEEP,
+        name: str = "work",
+        variables: Mapping[str, str] | None = None,
+        mounts: Mapping[str, str] | None = None,
+    ) -> str:
+        """A container of a pod, created and not started: its id. `mounts`: paths inside it, of folders of the host."""
+        config = {
+            "metadata": {"name": name},
+            "image": {"image": IMAGE},
+            "command": list(command),
+            "envs": [{"key": key, "value": value} for key, value in (variables or {}).items()],
+            "mounts": [
+                {"container_path": inside, "host_path": outside, "readonly": True}
+                for inside, outside in (mounts or {}).items()
+            ],
+            "labels": {"io.kubernetes.container.name": name},
+            "log_path": f"{pod.sandbox}-{name}.log",
+            "linux": {"resources": dict(resources)},
+        }
+        made = self.ask("CreateContainer", pod_sandbox_id=pod.sandbox, config=config, sandbox_config=pod.config)
+        container: str = made.container_id
+        return container
+
+    def start(self, container: str) -> None:
+        """Run a container's first instruction."""
+        self.ask("StartContainer", container_id=container)
+
+    def log_of(self, pod: Pod, name: str = "work") -> str:
+        """What a container has written so far."""
+        path = self.folder / "logs" / f"{pod.sandbox}-{name}.log"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+        return "\n".join(line.split(" ", 3)[-1] for line in lines)
+
+    def remove(self, pod: Pod) -> None:
+        """End a pod with its containers."""
+        self.ask("StopPodSandbox", pod_sandbox_id=pod.sandbox)
+        self.ask("RemovePodSandbox", pod_sandbox_id=pod.sandbox)
+
+
+def programs() -> dict[str, str]:
+    """The programs by name. Raises `NotHere`."""
+    found = {name: shutil.which(name, path=_search()) for name in PROGRAMS}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise NotHere(f"no {', '.join(missing)}; {VARIABLE} may name their folder")
+    return {name: path for name, path in found.items() if path is not None}
+
+
+def version_of(containerd: str) -> tuple[int, int]:
+    """Major and minor version of a containerd."""
+    told = subprocess.run([containerd, "--version"], capture_output=True, text=True, check=True, timeout=20).stdout
+    match = re.search(r"\s(\d+)\.(\d+)\.", told)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+@contextmanager
+def containerd(folder: Path, hook: Path | None = None) -> Iterator[Runtime]:
+    """A daemon that lives while the block does. `hook`: where it listens for plugins (NRI). Raises `NotHere`."""
+    found = programs()
+    version = version_of(found["containerd"])
+    if hook is not None and version < FIRST_WITH_NRI:
+        raise NotHere(
+            f"containerd {version[0]}.{version[1]} has no NRI; {VARIABLE} may name a folder with 1.7 or later"
+        )
+    socket = str(folder / "c.sock")
+    (folder / "config.toml").write_text(_config(folder, socket, found["runc"], hook))
+    with (folder / "log").open("wb") as log:
+        command = [found["containerd"], "--config", str(folder / "config.toml"), "--log-level", "warn"]
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PATH": _search()})
+        channel = grpc.insecure_channel(f"unix://{socket}", options=(("grpc.use_local_subchannel_pool", 1),))
+        made = Runtime(socket, folder, channel, version)
+        try:
+            try:
+                made.ask("Version")
+                write_image(folder / "image.tar", found["busybox"])
+                import_it = [found["ctr"], "-a", socket, "-n", "k8s.io", "images", "import", str(folder / "image.tar")]
+                subprocess.run(import_it, capture_output=True, check=True, timeout=60)
+            except (grpc.RpcError, subprocess.SubprocessError) as error:
+                told = (folder / "log").read_text(errors="replace")[-500:]
+                raise NotHere(f"containerd does not start here: {error}\n{told}") from error
+            yield made
+            for sandbox in made.ask("ListPodSandbox").items:
+                made.ask("StopPodSandbox", pod_sandbox_id=sandbox.id)
+                made.ask("RemovePodSandbox", pod_sandbox_id=sandbox.id)
+        finally:
+            channel.close()
+            _end(process, socket)
+
+
+def remove_everywhere(group: str) -> None:
+    """Remove a group in every hierarchy: runc also makes groups in those that we have no use for."""
+    for tree in Path("/sys/fs/cgroup").iterdir():
+        for folder, _, _ in os.walk(tree / group, topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
+        with suppress(OSError):
+            os.rmdir(tree / group.partition("/")[0])
+
+
+def _search() -> str:
+    return os.pathsep.join((os.environ.get(VARIABLE, ""), os.environ.get("PATH", "")))
+
+
+def _config(folder: Path, socket: str, runc: str, hook: Path | None) -> str:
+    cri = 'plugins."io.containerd.grpc.v1.cri"'
+    nri = f"""
+[plugins."io.containerd.nri.v1.nri"]
+  disable = {"true" if hook is None else "false"}
+  disable_connections = false
+  plugin_config_path = "{folder}/nri/conf.d"
+  plugin_path = "{folder}/nri/plugins"
+  socket_path = "{hook or folder / "nri.sock"}"
+"""
+    return f"""
+version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+[grpc]
+  address = "{socket}"
+[ttrpc]
+  address = "{socket}.ttrpc"
+[{cri}]
+  sandbox_image = "{IMAGE}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [{cri}.cni]
+    bin_dir = "{folder}/cni"
+    conf_dir = "{folder}/cni"
+  [{cri}.containerd]
+    snapshotter = "native"
+  [{cri}.containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+  [{cri}.containerd.runtimes.runc.options]
+    BinaryName = "{runc}"
+{"" if hook is None else nri}"""
+
+
+def write_image(path: Path, busybox: str) -> None:
+    """An image of one static program, as `docker save` writes it; started by itself it sleeps."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for name in ("proc", "sys", "dev", "etc", "tmp"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(folder)
+        tar.add(busybox, "busybox")
+    digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = json.dumps(
+        {
+            "architecture": "amd64" if os.uname().machine == "x86_64" else "arm64",
+            "os": "linux",
+            "config": {"Entrypoint": ["/busybox", "sleep", "600"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+    ).encode()
+    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+    with tarfile.open(path, "w") as tar:
+        parts = {"config.json": config, "layer.tar": layer.getvalue(), "manifest.json": json.dumps(manifest).encode()}
+        for name, data in parts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
+
+def _end(process: subprocess.Popen[bytes], socket: str) -> None:
+    """The daemon, and shims of its own that outlived it."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with suppress(OSError):
+                if f"{socket}\0".encode() in (each / "cmdline").read_bytes() and int(each.name) != os.getpid():
+                    os.kill(int(each.name), signal.SIGKILL)

@@ -1,0 +1,33 @@
+{{/* The runtime hook beside agent and keeper (node.nri.enabled): its container, and the volume that only it needs. */}}
+{{- define "cotenant.nriContainer" -}}
+- name: nri
+  image: {{ include "cotenant.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args:
+    - nri
+    - --config=/etc/cotenant/agent.yaml # the agent's: mode and batch resources are the same, runtime_hook is its own
+    {{- include "cotenant.logs" . | nindent 4 }}
+  env:
+    - name: NODE_NAME
+      valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+  resources:
+    {{- toYaml .Values.node.nri.resources | nindent 4 }}
+  securityContext:
+    runAsUser: 0 # the runtime's socket is root's
+    runAsGroup: 65532
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities:
+      drop: [ALL]
+      add: [SYS_NICE] # a container's creation waits for its answer: the least real-time priority
+  volumeMounts:
+    - {name: nri, mountPath: /var/run/nri}
+    - {name: cgroup, mountPath: /host/cgroup, readOnly: true}
+    - {name: run, mountPath: /run/cotenant} # its state file, for `cotenant node status`
+    - {name: config, mountPath: /etc/cotenant, readOnly: true}
+{{- end }}
+
+{{- define "cotenant.nriVolume" -}}
+- name: nri
+  hostPath: {path: /var/run/nri, type: DirectoryOrCreate} # a runtime without the interface: no socket appears, and nothing else fails
+{{- end }}

@@ -1,0 +1,124 @@
+"""Answers the runtime's calls from the node's facts, and counts what it answered.
+
+Problem: the same pod must be read alike here and by the agent. Choice: the kubelet's class from the pod's group, class and amounts from labels and annotations, by the
+readers that discovery uses. What runs already is left to the agent: its leases hold it, and an update by the runtime would write every knob of a container anew,
+against them. Limits: a pod is known by labels and annotations alone here: batch amounts by the annotation that admission leaves, no `spec.priority`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cotenant.drivers.kubelet.declared import DeclaredPod, merged
+from cotenant.drivers.nri.containers import HookedContainer, HookedPod
+from cotenant.drivers.nri.session import RuntimeVersion
+from cotenant.engine.node.first_values import (
+    FirstValueSettings,
+    NodeFacts,
+    StartingContainer,
+    first_values,
+    sentences,
+    updated_values,
+)
+from cotenant.model.cluster.qos import KubernetesQoS
+from cotenant.model.kubelet.group_names import PodGroup, read_group
+from cotenant.model.machine.first_values import NOTHING, FirstValues
+from cotenant.model.machine.node_pod import NOT_EXTENDED, NodeContainer, NodePod
+from cotenant.services.nri.facts import GroupsAbove
+
+CREATED, UPDATED = "created", "updated"
+CHANGED, UNCHANGED, WOULD = "changed", "unchanged", "would-change"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the metrics show."""
+
+    containers: Counter[tuple[str, str]] = field(default_factory=Counter)  # by call and outcome
+    left_out: Counter[str] = field(default_factory=Counter)  # by cause
+    failures: Counter[str] = field(default_factory=Counter)  # by call
+    connections: int = 0
+    adopted: int = 0  # containers that ran when the runtime last told what runs
+
+
+@dataclass(slots=True)
+class Hook:
+    """Implements `drivers/nri/session.Plugin`. `acts`: else it decides and answers without a change."""
+
+    settings: FirstValueSettings
+    acts: bool
+    facts: Callable[[], NodeFacts]
+    above: GroupsAbove
+    seconds: Callable[[], float]
+    took: Callable[[float], None]
+    connected: Callable[[RuntimeVersion], None]
+    counts: Counts = field(default_factory=Counts)
+
+    def configured(self, runtime: RuntimeVersion) -> None:
+        """The runtime accepted this plugin."""
+        self.counts.connections += 1
+        self.counts.adopted = 0
+        if self.settings.cdi_kind and runtime.name == "containerd" and runtime.version.lstrip("v").startswith("1."):
+            _log.warning("%s %s takes no CDI names from plugins: devices by environment alone", runtime.name, runtime.version)  # fmt: skip
+        self.connected(runtime)
+
+    def synchronized(self, pods: Sequence[HookedPod], found: Sequence[tuple[HookedPod, HookedContainer]]) -> None:
+        """Count what runs; the agent's leases hold it."""
+        self.counts.adopted += sum(container.is_running for _, container in found)
+
+    def creating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
+        """What a container starts with."""
+        return self._decided(CREATED, pod, container, first_values)
+
+    def updating(self, pod: HookedPod, container: HookedContainer) -> FirstValues:
+        """What an update of a container is changed to."""
+        return self._decided(UPDATED, pod, container, updated_values)
+
+    def failed(self, method: str) -> None:
+        """Count a call that could not be decided."""
+        self.counts.failures[method or "unknown"] += 1
+
+    def _decided(
+        self,
+        what: str,
+        pod: HookedPod,
+        container: HookedContainer,
+        decide: Callable[[NodePod, StartingContainer, NodeFacts, FirstValueSettings], FirstValues],
+    ) -> FirstValues:
+        began = self.seconds()
+        known = node_pod(pod, container)
+        values = decide(known, self._starting(known, container), self.facts(), self.settings)
+        for each in values.left_out:
+            self.counts.left_out[each.cause] += 1
+            _log.warning("%s of %s: left out: %s", container.name, known.key, each.reason.text)
+        outcome = UNCHANGED if values.is_empty else CHANGED if self.acts else WOULD
+        self.counts.containers[what, outcome] += 1
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s %s of %s: %s: %s", what, container.name, known.key, outcome, "; ".join(sentences(values)))
+        self.took(self.seconds() - began)
+        return values if self.acts else NOTHING
+
+    def _starting(self, pod: NodePod, container: HookedContainer) -> StartingContainer:
+        limited = pod.extended != NOT_EXTENDED and pod.extended.cpu_request_m is not None
+        return StartingContainer(
+            name=container.name,
+            id=container.id,
+            image=container.image,
+            variables=container.variables,
+            ceiling_m=self.above.quota_ceiling_m(pod.group) if limited else None,
+            allowed_cpus=self.above.cpus(pod.group) if pod.own_cpus and self.settings.cpus else None,
+        )
+
+
+def node_pod(pod: HookedPod, container: HookedContainer) -> NodePod:
+    """The pod with this one container, as discovery would read it from its labels, its annotations and its group's path."""
+    place = read_group(pod.group)
+    kubernetes = place.qos if isinstance(place, PodGroup) else KubernetesQoS.BURSTABLE
+    found = NodePod(
+        pod.uid, pod.namespace, pod.name, pod.group, kubernetes_qos=kubernetes, containers=(NodeContainer(container.name, ""),)
+    )  # fmt: skip
+    return merged(found, DeclaredPod(pod.uid, labels=pod.labels, annotations=pod.annotations))

@@ -1,0 +1,98 @@
+"""Keeps the hook connected to its runtime, for ever.
+
+Problem: runtimes restart, and their socket appears after this process. Choice: connect, answer until the runtime closes, and connect again after 0.1 s to
+2 s; in between, containers start as the runtime was told and the agent's leases follow within a period. Facts of the node are renewed beside it. Limits:
+one runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from cotenant.drivers.nri.session import RuntimeVersion, Session
+from cotenant.drivers.nri.state_file import HookState, StateFile
+from cotenant.model.errors import CotenantError
+from cotenant.services.nri.hook import Hook
+
+FACTS_EVERY_S = 10.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
+NAME = "cotenant"
+_log = logging.getLogger(__name__)
+
+
+class HookProcess:
+    """The tasks of the process. `read_facts` blocks for a few seconds at most."""
+
+    def __init__(
+        self, socket: Path, index: str, hook: Hook, cpu_version: int, read_facts: Callable[[], None], state: StateFile | None
+    ) -> None:  # fmt: skip
+        self.hook = hook
+        self.runtime: RuntimeVersion | None = None  # while connected
+        self._socket, self._index, self._cpu_version = socket, index, cpu_version
+        self._read_facts, self._state = read_facts, state
+        self._said = ""
+        self._was_configured = False
+
+    def connected(self, runtime: RuntimeVersion) -> None:
+        """The runtime accepted the plugin."""
+        self.runtime, self._was_configured, self._said = runtime, True, ""
+        _log.info("hooked into %s %s; %s", runtime.name, runtime.version, _does(self.hook.acts))
+        self._write(f"{runtime.name} {runtime.version}")
+
+    def unready(self) -> str:
+        """Why no container is changed, empty if they are."""
+        return "" if self.runtime is not None else self._said or "no runtime has accepted this plugin yet"
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._write("")
+        await asyncio.to_thread(self._read_facts)
+        renewing = asyncio.create_task(self._renew(), name="facts")
+        wait_s = FIRST_WAIT_S
+        try:
+            while True:
+                self._was_configured = False
+                said = await self._session()
+                self.runtime = None
+                self._write("")
+                if self._was_configured or said != self._said:
+                    _log.warning(
+                        "%s: %s; containers start as the runtime was told, until it is back", self._socket, said
+                    )
+                self._said = said
+                wait_s = FIRST_WAIT_S if self._was_configured else min(LONGEST_WAIT_S, 2 * wait_s)
+                await asyncio.sleep(wait_s)
+        finally:
+            renewing.cancel()
+
+    async def _session(self) -> str:
+        """One connection, and why it ended."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(self._socket))
+            await Session(reader, writer, self.hook, self._cpu_version).run(NAME, self._index)
+        except (CotenantError, OSError) as error:
+            return str(error)
+        return "the runtime closed the connection"
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(FACTS_EVERY_S)
+            try:
+                await asyncio.to_thread(self._read_facts)
+            except Exception:  # the hook goes on with what it knows
+                self.hook.failed("facts")
+                _log.exception("the node's facts could not be read")
+
+    def _write(self, runtime: str) -> None:
+        if self._state is not None:
+            try:
+                self._state.write(HookState(runtime, self.hook.acts))
+            except OSError as error:
+                _log.warning("the state file cannot be written: %s", error)
+
+
+def _does(acts: bool) -> str:
+    return "new containers get their first values" if acts else "it decides and changes nothing, since mode is not act"

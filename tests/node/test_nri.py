@@ -1,0 +1,226 @@
+"""The runtime hook beside a real containerd 1.7 or later, started for the test with folders of its own (`bench/containerd.py` says where its programs are
+looked for): what a container's group and environment have before its first instruction, and that a hook that is late or dead never keeps one from starting."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from tests.fakes.node.kubepods import UIDS
+
+pytest.importorskip("grpc")
+from bench.containerd import NotHere, Pod, Runtime, containerd, remove_everywhere
+from bench.nri import HookProcess
+
+from cotenant.drivers.cgroup.knobs import CgroupKnobs
+from cotenant.drivers.cgroup.layout import Layout
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.nri.state_file import read_state
+from cotenant.model.machine.knob import Knob, Target
+
+pytestmark = pytest.mark.slow
+BEST_EFFORT = {"koordinator.sh/qosClass": "BE", "app": "batch"}
+BATCH = {"kubernetes.io/batch-cpu": "1500", "kubernetes.io/batch-memory": "64Mi"}
+SPEC = {
+    "node.koordinator.sh/extended-resource-spec": json.dumps(
+        {"containers": {"work": {"requests": BATCH, "limits": BATCH}}}
+    )
+}
+OF_A_CPU = {"cpu_shares": 1024, "cpu_period": 100_000, "cpu_quota": 100_000, "memory_limit_in_bytes": 128 << 20}
+# What a container sees when its first instructions run: its environment and, on cgroup v1, the weight of its own group.
+SHOW = (
+    "/busybox",
+    "sh",
+    "-c",
+    r"own=$(/busybox sed -n 's/^[0-9]*:\(.*,\)*cpu\(,.*\)*://p' /proc/self/cgroup); "
+    "/busybox env; echo SHARES=$(/busybox cat /tree$own/cpu.shares); /busybox sleep 600",
+)
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, group: str, groups: Groups) -> Iterator[Runtime]:
+    try:
+        with containerd(tmp_path, tmp_path / "nri.sock") as made:
+            yield made
+    except NotHere as error:
+        pytest.skip(str(error))
+    finally:
+        groups.kill(group)
+        remove_everywhere(group)
+
+
+@pytest.fixture
+def hook(runtime: Runtime) -> Iterator[Callable[..., HookProcess]]:
+    """Starts hooks with the settings given, connected."""
+    with ExitStack() as stack:
+
+        def start(listen: str = "", **settings: object) -> HookProcess:
+            made = HookProcess(runtime.folder, runtime.folder / "nri.sock", listen, **settings)
+            stack.callback(made.end, signal.SIGKILL)
+            made.start()
+            return made
+
+        yield start
+
+
+def show(runtime: Runtime, layout: Layout, pod: Pod, resources: dict[str, int], **variables: str) -> str:
+    """A container that prints what it sees, started."""
+    tree = {"/tree": layout.by_controller["cpu"].path}
+    made = runtime.container(pod, resources, SHOW, variables=variables, mounts=tree)
+    runtime.start(made)
+    return made
+
+
+def pod_of(runtime: Runtime, group: str, number: int, qos: str, labels: dict[str, str], notes: dict[str, str]) -> Pod:
+    uid = UIDS[number]
+    parent = "/".join(part for part in (group, "kubepods", qos, f"pod{uid}") if part)
+    return runtime.pod(uid, f"pod-{number}", parent, labels, notes)
+
+
+def knobs_of(layout: Layout, pod: Pod, container: str) -> dict[Knob, str]:
+    group = f"{pod.config['linux']['cgroup_parent'].strip('/')}/{container}"
+    with CgroupKnobs(layout) as knobs:
+        return {
+            knob: knobs.read(Target(group, knob))
+            for knob in (Knob.CPU_WEIGHT, Knob.CPU_MAX, Knob.MEMORY_MAX, Knob.CPUSET_CPUS, Knob.CPU_IDLE)
+            if knobs.supported(knob) is None
+        }
+
+
+def weight(runtime: Runtime, layout: Layout, pod: Pod, name: str = "work") -> str:
+    """The weight with which a new container of one CPU runs."""
+    made = runtime.container(pod, OF_A_CPU, name=name)
+    runtime.start(made)
+    return knobs_of(layout, pod, made)[Knob.CPU_WEIGHT]
+
+
+def environment(runtime: Runtime, pod: Pod) -> dict[str, str]:
+    """What a started container printed."""
+    waiting = threading.Event()
+    for _ in range(600):
+        lines = runtime.log_of(pod).splitlines()
+        if any(line.startswith("SHARES=") for line in lines):
+            return dict(line.split("=", 1) for line in lines if "=" in line)
+        waiting.wait(0.05)
+    pytest.fail(f"the container never printed what it sees: {runtime.log_of(pod)}")
+
+
+def test_values_before_the_first_instruction(
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: Layout, group: str
+) -> None:
+    hook(names=True, otlp_endpoint="http://traces:4318")
+    on_v1 = layout.version("cpu") == 1
+    plain = pod_of(runtime, group, 0, "burstable", BEST_EFFORT, {})
+    work = show(runtime, layout, plain, OF_A_CPU, OTEL_EXPORTER_OTLP_ENDPOINT="http://own:4318")
+    seen = environment(runtime, plain)
+    assert not on_v1 or seen["SHARES"] == "2"
+    held = knobs_of(layout, plain, work)
+    assert (held[Knob.CPU_WEIGHT], held[Knob.CPU_MAX]) == ("1", "100000 100000")  # its native quota stays the kubelet's
+    assert held[Knob.MEMORY_MAX] == str(128 << 20)
+    assert held.get(Knob.CPU_IDLE, "0") == "0"
+    assert seen["COTENANT_GUID"] == f"busybox-{work[:8]}"
+    assert seen["OTEL_SERVICE_NAME"] == "batch"
+    assert seen["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://own:4318"  # what the pod says stays
+    assert f"k8s.pod.uid={UIDS[0]}" in seen["OTEL_RESOURCE_ATTRIBUTES"]
+
+    batch = pod_of(runtime, group, 1, "besteffort", BEST_EFFORT, SPEC)
+    work = show(runtime, layout, batch, {"cpu_shares": 2})
+    assert not on_v1 or environment(runtime, batch)["SHARES"] == "1536"
+    lent = {Knob.CPU_WEIGHT: "150", Knob.CPU_MAX: "150000 100000", Knob.MEMORY_MAX: str(64 << 20)}
+    assert knobs_of(layout, batch, work).items() >= lent.items()
+    # A kubelet's resize in place writes native amounts, and knows no others.
+    native = {"cpu_shares": 2, "cpu_period": 100_000, "cpu_quota": -1}
+    runtime.ask("UpdateContainerResources", container_id=work, linux=native)
+    assert knobs_of(layout, batch, work).items() >= lent.items()
+
+    service = pod_of(runtime, group, 2, "burstable", {"koordinator.sh/qosClass": "LS"}, {})
+    assert weight(runtime, layout, service) == "100"
+
+
+@contextmanager
+def agent(folder: Path, page: dict[str, object]) -> Iterator[str]:
+    """Where an agent would answer `/v1/state`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(page).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+        def address_string(self) -> str:
+            return "here"
+
+    path = folder / "agent.sock"
+    with socketserver.ThreadingUnixStreamServer(str(path), Handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"unix:{path}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def test_a_gpu_and_cpus_that_the_scheduler_chose_reach_the_container(
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: Layout, group: str, tmp_path: Path
+) -> None:
+    gpus = [
+        {
+            "index": index, "uuid": f"GPU-{index}", "name": "H100", "healthy": index != 1,
+            "utilisation_percent": 0, "memory_total_bytes": 1, "memory_used_bytes": 0,
+        }
+        for index in range(2)
+    ]  # fmt: skip
+    last = max(os.sched_getaffinity(0))
+    checkpoint = tmp_path / "cpu_manager_state"
+    checkpoint.write_text('{"policyName": "none"}')
+
+    def chosen(minor: int) -> dict[str, str]:
+        allocated = {"gpu": [{"minor": minor, "resources": {"koordinator.sh/gpu-core": "100"}}]}
+        return {
+            "scheduling.koordinator.sh/device-allocated": json.dumps(allocated),
+            "scheduling.koordinator.sh/resource-status": json.dumps({"cpuset": str(last)}),
+        }
+
+    with agent(tmp_path, {"gpus": gpus}) as listen:
+        hook(listen, believed_namespaces=["shop"], cpus=True, devices=True, cpu_manager_state=str(checkpoint))
+        lsr = {"koordinator.sh/qosClass": "LSR"}
+        pod = pod_of(runtime, group, 0, "", lsr, chosen(0))
+        work = show(runtime, layout, pod, OF_A_CPU, NVIDIA_VISIBLE_DEVICES="all")
+        assert environment(runtime, pod)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+        assert knobs_of(layout, pod, work)[Knob.CPUSET_CPUS] == str(last)
+        ill = pod_of(runtime, group, 1, "", lsr, chosen(1))
+        show(runtime, layout, ill, OF_A_CPU)
+        assert "NVIDIA_VISIBLE_DEVICES" not in environment(runtime, ill)
+
+
+def test_a_hook_that_hangs_or_is_killed_keeps_no_container_from_starting(
+    runtime: Runtime, hook: Callable[..., HookProcess], layout: Layout, group: str
+) -> None:
+    made = hook()
+    assert made.process is not None
+    pod = pod_of(runtime, group, 0, "burstable", BEST_EFFORT, {})
+    made.process.send_signal(signal.SIGSTOP)
+    # The runtime waits for as long as it is set to, and goes on without the hook.
+    assert weight(runtime, layout, pod, "late") == "100"
+    made.process.send_signal(signal.SIGCONT)
+    made.end(signal.SIGKILL)
+    assert read_state(made.state) is None  # as `cotenant node status` sees it
+    old = runtime.container(pod, OF_A_CPU, name="alone")
+    runtime.start(old)
+    made.start()
+    assert knobs_of(layout, pod, old)[Knob.CPU_WEIGHT] == "100"  # what runs is left to the agent's leases
+    assert weight(runtime, layout, pod, "again") == "1"

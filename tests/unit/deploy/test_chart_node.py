@@ -1,0 +1,305 @@
+"""The chart's part on every node: whose groups, which rights, how it joins the loop of objectives, what may be set. Needs helm; skipped where there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.unit.deploy.chart import SHADOW, agent_config, helm_only, objects, pod, refusal
+from tests.unit.deploy.objects import Obj, containers
+from tools import values_schema
+
+from cotenant.cli.main import app
+from cotenant.services.agent.configuration.config import AgentConfig, read_config
+from cotenant.services.reporting.identity import AUDIENCE
+
+NAME = ("DaemonSet", "cotenant-node", "cotenant-node")
+LOOP = "--set=traces.enabled=true,credit.enabled=true"
+
+
+def parts(*arguments: str) -> dict[str, Obj]:
+    return {each["name"]: each for each in containers(pod(*NAME, *arguments))}
+
+
+def keeper(*arguments: str) -> dict[str, object]:
+    _, bound, unused, *_ = app.parse_known_args(parts(*arguments)["keeper"]["args"])
+    assert not unused
+    return dict(bound.arguments)
+
+
+def taken(tmp_path: Path, *arguments: str) -> AgentConfig:
+    """The configuration, as an agent reads it."""
+    file = tmp_path / "agent.yaml"
+    file.write_text(yaml.safe_dump(agent_config(*arguments)))
+    return read_config(file)
+
+
+@helm_only
+@pytest.mark.parametrize(
+    ("values", "groups", "roots", "writable"),
+    [
+        ((), "best-effort", (), ()),
+        (("--set=node.protectServices=true",), "all", (), ()),
+        (("--set=node.cgroupRoot=kubepods/besteffort",), None, ("kubepods/besteffort",), ("kubepods/besteffort",)),
+        (
+            ("--set=node.cgroupRoot=kubepods.slice/kubepods-besteffort.slice,node.protectServices=true",),
+            None,
+            ("kubepods.slice",),
+            ("kubepods.slice",),
+        ),
+    ],
+)
+def test_agent_and_keeper_mean_the_same_groups(
+    tmp_path: Path, values: tuple[str, ...], groups: str | None, roots: tuple[str, ...], writable: tuple[str, ...]
+) -> None:
+    said, asked = taken(tmp_path, *values), keeper(*values)
+    assert said.kubelet_groups == groups
+    assert asked.get("kubelet_groups") == groups
+    assert (asked.get("root", ()), said.writable) == (roots, writable)
+    protects = "node.protectServices=true" in "".join(values)
+    assert (said.policies.own_cpus is not None) is (said.policies.burst is not None) is protects
+    if roots:
+        assert (said.best_effort_group or "").endswith(("besteffort", "besteffort.slice"))
+
+
+@helm_only
+def test_a_policy_that_writes_groups_of_services_is_not_on_where_the_keeper_may_not() -> None:
+    for policy in ("own_cpus", "burst"):
+        assert "needs node.protectServices" in refusal(f"--set=node.config.policies.{policy}=true")
+    on = agent_config("--set=node.config.policies.burst=true,node.protectServices=true")
+    assert on["policies"] == {"burst": True}
+    assert "node.cgroupRoot" in refusal("--set=node.cgroupRoot=batch.slice,node.protectServices=true")
+
+
+@helm_only
+def test_settings_of_the_agent_join_those_of_the_chart_key_by_key() -> None:
+    said = agent_config("--set=node.config.cluster.node_slo=true,node.config.policies.interference=true")
+    assert said["cluster"] == {"prediction_file": "/tmp/prediction.json", "node_slo": True}
+    assert said["policies"] == {"own_cpus": False, "burst": False, "interference": True}
+
+
+@helm_only
+def test_the_loop_of_objectives_closes_by_itself(tmp_path: Path) -> None:
+    """Agents get address, token and authorities; the processes know whose tokens these are, and may ask the API server."""
+    said, made = taken(tmp_path, LOOP), objects(LOOP)
+    agent = pod(*NAME, LOOP)
+    token, ca = Path("/var/run/secrets/cotenant/token"), Path("/etc/cotenant-ca/ca.crt")
+    for part, link, port in (("traces", said.traces, 4318), ("credit", said.credit, 10265)):
+        assert link.url == f"https://cotenant-{part}.cotenant-system.svc:{port}"
+        assert (link.token_file, link.ca_file) == (token, ca)
+        (container,) = pod("Deployment", "cotenant-system", f"cotenant-{part}", LOOP)["containers"]
+        _, bound, unused, *_ = app.parse_known_args(container["args"])
+        assert not unused
+        assert bound.arguments["report_account"] == "cotenant-node/cotenant-node"
+        rules = made["ClusterRole", "", f"cotenant-{part}"]["rules"]
+        assert {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]} in rules
+        ingress = made["NetworkPolicy", "cotenant-system", f"cotenant-{part}"]["spec"]["ingress"]
+        blocks = [{"ipBlock": {"cidr": each}} for each in ("0.0.0.0/0", "::/0")]
+        assert {"ports": [{"port": port}], "from": blocks} in ingress  # agents are in the nodes' network
+    mounted = {each["mountPath"]: each["name"] for each in parts(LOOP)["agent"]["volumeMounts"]}
+    writable = {each["mountPath"] for each in parts(LOOP)["agent"]["volumeMounts"] if not each.get("readOnly")}
+    assert str(said.state_dir) in writable  # incidents that wait to be reported
+    volumes = {each["name"]: each for each in agent["volumes"]}
+    (source,) = volumes[mounted[str(token.parent)]]["projected"]["sources"]
+    assert source["serviceAccountToken"]["audience"] == AUDIENCE
+    assert volumes[mounted[str(ca.parent)]]["configMap"] == {
+        "name": "cotenant-ca",
+        "optional": True,  # or no agent would start before the manager
+        "items": [{"key": "ca.crt", "path": "ca.crt"}],
+    }
+    assert not {str(token.parent), str(ca.parent)} & {
+        each["mountPath"] for each in parts(LOOP)["keeper"]["volumeMounts"]
+    }
+
+
+@helm_only
+def test_nodes_that_are_named_are_the_only_ones_that_may_send() -> None:
+    made = objects(LOOP, "--set=networkPolicy.reportCidrs={10.0.0.0/8}")
+    for part, port in (("traces", 4318), ("credit", 10265)):
+        ingress = made["NetworkPolicy", "cotenant-system", f"cotenant-{part}"]["spec"]["ingress"]
+        blocks = [peer["ipBlock"]["cidr"] for rule in ingress for peer in rule["from"] if "ipBlock" in peer]
+        assert blocks == ["10.0.0.0/8"]
+        assert {"ports": [{"port": port}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]} in ingress
+
+
+@helm_only
+def test_senders_that_are_named_stay_the_only_ones() -> None:
+    """Agents come from addresses of nodes, and any address would be any pod's too."""
+    named = "--set=traces.from[0].podSelector.matchLabels.app=shop"
+    for more, blocks in (((), []), (("--set=networkPolicy.reportCidrs={10.0.0.0/8}",), ["10.0.0.0/8"])):
+        policy = objects(LOOP, named, *more)["NetworkPolicy", "cotenant-system", "cotenant-traces"]["spec"]
+        found = [peer["ipBlock"]["cidr"] for rule in policy["ingress"] for peer in rule["from"] if "ipBlock" in peer]
+        assert found == blocks
+
+
+@helm_only
+def test_agents_stay_out_of_the_loop_where_they_are_told_to() -> None:
+    for values in (("--set=traces.agents=false,credit.agents=false", LOOP), (LOOP, "--set=traces.objectives=false,credit.agents=false")):  # fmt: skip
+        said = agent_config(*values)
+        assert not {"traces", "credit"} & set(said)
+        assert "report-token" not in {each["name"] for each in pod(*NAME, *values)["volumes"]}
+    plain = agent_config(LOOP, "--set=certificates.source=none")
+    assert plain["traces"] == {
+        "url": "http://cotenant-traces.cotenant-system.svc:4318",
+        "token_file": "/var/run/secrets/cotenant/token",
+    }
+
+
+@helm_only
+def test_senders_of_spans_find_a_token_that_is_made_once() -> None:
+    made = objects("--set=traces.enabled=true")
+    assert set(made["Secret", "cotenant-system", "cotenant-traces"]["data"]) == {"token"}
+    own = objects("--set=traces.enabled=true,traces.createToken=false")
+    assert ("Secret", "cotenant-system", "cotenant-traces") not in own
+
+
+@helm_only
+def test_the_keepers_rights_are_values(tmp_path: Path) -> None:
+    caps = parts()["keeper"]["securityContext"]["capabilities"]
+    assert caps == {"drop": ["ALL"], "add": ["SYS_RESOURCE", "SYS_NICE"]}
+    values = tmp_path / "values.yaml"
+    values.write_text("node: {keeperCapabilities: []}")
+    assert parts(f"--values={values}")["keeper"]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    more = parts("--set=node.keeperCapabilities={NET_ADMIN},node.zones=true,node.zoneSchedulers=true")
+    assert more["keeper"]["securityContext"]["capabilities"]["add"] == ["NET_ADMIN", "BPF", "PERFMON", "SYS_NICE"]
+
+
+@helm_only
+def test_of_the_kubelets_folder_only_one_file_is_seen() -> None:
+    """The folder has the Secrets of every pod of the node; a file that is missing must not be made, or no kubelet would start."""
+    spec = pod(*NAME, "--set=node.kubeletFolder=/var/lib/k0s/kubelet/")
+    volumes = {each["name"]: each.get("hostPath") for each in spec["volumes"]}
+    assert volumes["cpu-manager"] == {"path": "/var/lib/k0s/kubelet/cpu_manager_state", "type": "File"}
+    assert volumes["dbus"] == {"path": "/run/dbus", "type": ""}
+    read_only = {each["name"]: each.get("readOnly") for each in parts()["keeper"]["volumeMounts"]}
+    assert (read_only["cpu-manager"], read_only["dbus"]) == (True, True)
+    without = pod(*NAME, "--set=node.kubeletFolder=,node.dbusFolder=")
+    assert not {"cpu-manager", "dbus"} & {each["name"] for each in without["volumes"]}
+    for each in containers(without):
+        assert not {"cpu-manager", "dbus"} & {mount["name"] for mount in each["volumeMounts"]}
+
+
+@helm_only
+def test_a_slow_start_is_not_ended_by_a_probe() -> None:
+    """At a load of fifty a start takes minutes: each may take five."""
+    enabled = [f"--set={part}.enabled=true" for part in ("extender", "traces", "rebalancer", "console", "credit")]
+    seen = set()
+    for (kind, _, _), each in objects(*enabled).items():
+        for container in containers(each["spec"]["template"]["spec"]) if kind in ("Deployment", "DaemonSet") else ():
+            if "livenessProbe" not in container and container["name"] != "keeper":
+                continue
+            probe = container["startupProbe"]
+            assert probe["failureThreshold"] * probe["periodSeconds"] >= 300, container["name"]
+            assert probe["timeoutSeconds"] >= 5
+            assert container.get("livenessProbe", probe)["timeoutSeconds"] >= 5
+            seen.add(container["name"])
+    assert {"agent", "keeper", "scheduler", "manager", "webhook", "extender", "rebalancer", "credit"} <= seen
+
+
+def test_the_schema_knows_the_agents_settings() -> None:
+    assert values_schema.FILE.read_text() == values_schema.schema(), "make manifests"
+
+
+@helm_only
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ("node.config.policies.best_effort=true", "best_effort"),
+        ("node.config.policies.best_effort_cpu.suppress.threshold_pct=80", "threshold_pct"),
+        ("node.config.policies.memory_eviction.best_effort.threshold=80", "threshold"),
+        ("node.config.periodms=5", "periodms"),
+        ("node.config.mode=act", "mode"),
+        ("node.config.policies.burst.policy=sometimes", "policy"),
+    ],
+)
+def test_a_misspelt_setting_of_the_agent_is_refused_before_any_node_sees_it(wrong: str, name: str) -> None:
+    assert name in refusal(f"--set={wrong}")
+
+
+@helm_only
+def test_settings_that_an_agent_takes_pass_the_schema(tmp_path: Path) -> None:
+    config = {
+        "period_ms": 500,
+        "reserved": {"cpu": "500m", "memory": "1Gi"},
+        "policies": {
+            "best_effort_cpu": {
+                "suppress": {"form": "cfsQuota", "threshold_percent": 80},
+                "guard": {"grow_every_us": 4_000_000},
+            },
+            "memory_eviction": {"best_effort": True},
+            "cpu_eviction": {"used": {"threshold_percent": 80, "priority_threshold": 5999}},
+            "io": False,
+            "recovery": True,
+        },
+        "groups": [{"group": "a.slice", "name": "a/b", "qos": "LS", "objective_p99_ms": 5, "labels": {"app": "b"}}],
+        "probe": {"enabled": False},
+    }
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps({"node": {"config": config}}))
+    said = taken(tmp_path, f"--values={values}")
+    assert said.period_ms == 500
+    assert said.policies.recovery is not None
+
+
+@helm_only
+def test_the_first_week_changes_nothing() -> None:
+    made = objects(SHADOW)
+    names = {name for kind, _, name in made if kind in ("Deployment", "DaemonSet")}
+    assert names >= {"cotenant-node", "cotenant-manager", "cotenant-traces", "cotenant-console", "cotenant-rebalancer"}
+    assert not {"cotenant-scheduler", "cotenant-webhook", "cotenant-extended"} & names
+    assert not {kind for kind, _, _ in made} & {
+        "MutatingWebhookConfiguration",
+        "PriorityClass",
+        "PersistentVolumeClaim",
+    }
+    assert agent_config(SHADOW)["mode"] == "observe"
+    assert "traces" in agent_config(SHADOW)
+
+
+@helm_only
+@pytest.mark.parametrize(
+    "acts",
+    [
+        "node.mode=act",
+        "node.mode=dry-run",
+        "webhook.enabled=true",
+        "scheduler.enabled=true",
+        "manager.configNamespace=koordinator-system",
+        "manager.config.colocation-config.enable=true",
+        "rebalancer.config.dryRun=false",
+        "rebalancer.arguments={--act}",
+        "node.zones=true",
+        "priorityClasses.create=true",
+    ],
+)
+def test_the_first_week_refuses_what_acts(acts: str) -> None:
+    said = refusal(SHADOW, f"--set={acts}")
+    assert "profile=shadow observes only" in said
+    assert (
+        acts.partition("=")[0].replace("arguments", "config.dryRun").removesuffix(".colocation-config.enable") in said
+    )
+
+
+@helm_only
+def test_credit_runs_without_a_storage_class() -> None:
+    made = objects("--set=credit.enabled=true,credit.persistent=false")
+    assert ("PersistentVolumeClaim", "cotenant-system", "cotenant-credit") not in made
+    volumes = made["Deployment", "cotenant-system", "cotenant-credit"]["spec"]["template"]["spec"]["volumes"]
+    (journal,) = (each for each in volumes if each["name"] == "journal")
+    assert "emptyDir" in journal
+
+
+@helm_only
+def test_the_default_parts_fit_a_small_node() -> None:
+    """Two CPUs of which a control plane of kubeadm requests 0.95, CoreDNS included."""
+    asked = 0
+    for (kind, _, _), each in objects().items():
+        if kind not in ("Deployment", "DaemonSet") or "helm.sh/hook" in each["metadata"].get("annotations", {}):
+            continue
+        for container in containers(each["spec"]["template"]["spec"]):
+            cpu = str(container["resources"]["requests"]["cpu"])
+            milli = int(cpu.removesuffix("m")) if cpu.endswith("m") else round(float(cpu) * 1000)
+            asked += milli * each["spec"].get("replicas", 1)
+    assert asked <= 2000 - 950

@@ -1,0 +1,29 @@
+"""What `cotenant node status` says of the runtime hook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.node.cgroup_trees import CgroupTrees
+
+from cotenant.drivers.nri.state_file import HookState, StateFile
+from cotenant.services.nodeview.capabilities import Capability, capabilities
+
+
+def hook_of(tmp_path: Path) -> Capability:
+    layout = CgroupTrees(tmp_path / "cgroup", "v1").layout
+    (found,) = (each for each in capabilities(layout, tmp_path / "nri.json") if "runtime hook" in each.what)
+    return found
+
+
+def test_the_runtime_hook_and_what_it_lacks(tmp_path: Path) -> None:
+    assert "new containers are limited within one period" in hook_of(tmp_path).needs
+    file = StateFile(tmp_path / "nri.json")
+    file.write(HookState(acts=True))
+    assert "a runtime that accepts the hook" in hook_of(tmp_path).needs
+    file.write(HookState("containerd 2.1.0", acts=False))
+    assert hook_of(tmp_path).needs == "mode act, for the hook that containerd 2.1.0 has"
+    file.write(HookState("containerd 2.1.0", acts=True))
+    assert hook_of(tmp_path).is_there
+    file.close()
+    assert not hook_of(tmp_path).is_there

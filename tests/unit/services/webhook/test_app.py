@@ -1,0 +1,141 @@
+"""The webhook's HTTP side without a server: a write of a status is let through, whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.metrics.registry import MetricsRegistry
+from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO, RAW_ALLOCATABLE
+from cotenant.services.webhook.app import Application
+from cotenant.services.webhook.configurations import configurations
+from cotenant.services.webhook.facts import Facts
+from cotenant.services.webhook.metrics import WebhookMetrics
+from cotenant.services.webhook.reviewer import Reviewer, Rules
+
+RULES = Rules(amplifies_nodes=True, reservations=True)
+
+
+def application(unready: str = "") -> Application:
+    facts = Facts(lambda: 0.0)
+    registry = MetricsRegistry()
+    metrics = WebhookMetrics(registry, facts, dict, lambda: 0.0, dict)
+
+    async def has_pods(quota: Any) -> bool:
+        raise AssertionError("no quota is asked about")
+
+    return Application(
+        Reviewer(facts, RULES, has_pods, Random(1)), metrics, HealthPages(registry.page, unready=lambda: unready)
+    )
+
+
+def asked(app: Application, path: str, request: dict[str, Any]) -> tuple[int, Any]:
+    """Status and body of the answer to a review."""
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", **request}}
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [(b"content-type", b"application/json")]}
+    asyncio.run(app(scope, receive, send))
+    content = b"".join(message.get("body", b"") for message in sent)
+    code = sent[0]["status"]
+    return code, json.loads(content)["response"] if code == 200 else content.decode()
+
+
+def status_write(node: Any) -> dict[str, Any]:
+    resource = {"group": "", "version": "v1", "resource": "nodes"}
+    return {"operation": "UPDATE", "resource": resource, "subResource": "status", "object": node, "oldObject": node}
+
+
+def node(allocatable: Any, **annotations: Any) -> dict[str, Any]:
+    status = {"allocatable": allocatable, "capacity": {"cpu": "4"}}
+    return {"metadata": {"name": "n1", "annotations": annotations}, "status": status}
+
+
+def _values(*, allow_nan: bool) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=allow_nan, allow_infinity=allow_nan)
+        | st.text(),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["cpu", "memory", "x"]), inner),
+        max_leaves=4,
+    )
+
+
+_TEXTS = st.text(max_size=8) | _values(allow_nan=True).map(json.dumps)
+
+
+@pytest.mark.slow
+@given(_TEXTS, _TEXTS, _values(allow_nan=False))
+@example('{"cpu":0.5}', "", {"cpu": "4"})
+@example('{"cpu":1.5}', "{", {"cpu": "4"})
+@example('{"cpu":1.5}', "", {"cpu": {"a": 1}})
+def test_no_write_of_a_status_is_refused(ratio: str, raw: str, allocatable: Any) -> None:
+    written = node(allocatable, **{AMPLIFICATION_RATIO: ratio, RAW_ALLOCATABLE: raw})
+    code, response = asked(application(), "/mutate-node-status", status_write(written))
+    assert (code, response["allowed"]) == (200, True)
+
+
+@pytest.mark.parametrize("body", [None, [], {}, {"metadata": 1}, {"metadata": {"annotations": {"a": 1}}}])
+def test_nor_one_whose_node_cannot_be_read(body: Any) -> None:
+    code, response = asked(application(), "/mutate-node-status", status_write(body))
+    assert (code, response["allowed"]) == (200, True)
+
+
+def test_nor_one_before_the_first_lists_or_after_a_failure_of_ours() -> None:
+    written = node({"cpu": "4"}, **{AMPLIFICATION_RATIO: '{"cpu":1.5}'})
+    code, response = asked(application("no list yet"), "/mutate-node-status", status_write(written))
+    assert (code, response["allowed"]) == (200, True)
+    pod = {"operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"}, "object": {}}
+    assert asked(application("no list yet"), "/mutate-pod", pod)[0] == 503
+
+    app = application()
+
+    class Broken(Reviewer):
+        async def review(self, path: str, request: Any) -> Any:
+            raise RuntimeError("a defect")
+
+    app._reviewer.__class__ = Broken
+    code, response = asked(app, "/mutate-node-status", status_write(written))
+    assert (code, response["allowed"]) == (200, True)
+    assert "RuntimeError: a defect" in response["warnings"][0]
+    assert asked(app, "/mutate-pod", pod)[0] == 500
+
+
+def test_what_is_ignored_is_a_warning_to_the_writer_and_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    app = application()
+    written = node({"cpu": "4"}, **{AMPLIFICATION_RATIO: '{"cpu":0.5}'})
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            _, response = asked(app, "/mutate-node-status", status_write(written))
+            assert len(response["warnings"]) == 1
+    assert [record.getMessage() for record in caplog.records] == response["warnings"]
+    assert "node n1" in response["warnings"][0]
+    assert "0.5: expected a number from 1 to 1000: not amplified" in response["warnings"][0]
+
+
+def test_every_webhook_of_a_status_ignores_failures_under_either_policy() -> None:
+    made: list[Any] = []
+    for _, configuration in configurations(RULES, {"url": "https://h:1"}, "", "Fail"):
+        made += configuration["webhooks"]
+    of_status = [each for each in made if each["rules"][0]["resources"][0].endswith("/status")]
+    assert {each["name"].partition(".")[0] for each in of_status} == {
+        path.removeprefix("/") for path in application()._reviewer.status_paths
+    }
+    assert {each["failurePolicy"] for each in of_status} == {"Ignore"}
+    assert {each["failurePolicy"] for each in made if each not in of_status} == {"Fail"}
