@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.kubelet.roots import KubeletGroups, roots_here, writable_below
 from cotenant.engine.node.doctor.found import OtherWriter
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError
@@ -30,11 +32,12 @@ def other_writers(config: AgentConfig, *, single: bool, proc: Path = Path("/proc
             found.append(OtherWriter(KOORDLET, f"process {pid}"))
         elif (arguments := _of_cotenant(command, "keeper")) is not None:
             is_ours = not single and _value(arguments, "--socket", _USUAL_SOCKET) == str(config.keeper)
-            if not is_ours and "--dry-run" not in arguments and _is_same_tree(arguments, config):
-                roots = tuple(root.strip("/") for root in _values(arguments, "--root"))
-                found.append(OtherWriter("another keeper", f"process {pid}", roots))
+            if not is_ours and "--dry-run" not in arguments and _is_same_tree(proc / str(pid), arguments, config):
+                roots = _roots(arguments, config)
+                if roots:
+                    found.append(OtherWriter("another keeper", f"process {pid}", roots))
         elif (arguments := _of_cotenant(command, "agent")) is not None and "--single" in arguments:
-            groups = _writable(arguments, config)
+            groups = _writable(proc / str(pid), arguments, config)
             if groups:
                 found.append(OtherWriter("another agent", f"process {pid}", groups))
     return tuple(found)
@@ -62,20 +65,38 @@ def _of_cotenant(command: Sequence[str], which: str) -> list[str] | None:
     return None
 
 
-def _writable(arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...]:
+def _roots(arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...]:
+    """The roots of a keeper; its kubelet's are those of this node."""
+    named = [root.strip("/") for root in _values(arguments, "--root")]
+    groups = _value(arguments, "--kubelet-groups", "")
+    if groups in set(KubeletGroups):
+        named += writable_below(roots_here(detect(str(config.cgroup_root))), KubeletGroups(groups))
+    return tuple(named)
+
+
+def _writable(process: Path, arguments: Sequence[str], config: AgentConfig) -> tuple[str, ...]:
     """The groups that another agent writes; () where it does not, or its configuration cannot be read here."""
+    path = _value(arguments, "--config", "")
+    inside = Path(f"{process}/root{path}")  # as a container sees it
     try:
-        theirs = with_roots_here(read_config(Path(_value(arguments, "--config", ""))))
+        theirs = with_roots_here(read_config(inside if inside.is_file() else Path(path)))
     except CotenantError:
         return ()
     mode = _value(arguments, "--mode", theirs.mode.value)
-    is_same = os.path.realpath(theirs.cgroup_root) == os.path.realpath(config.cgroup_root)
+    is_same = _is_same(process, str(theirs.cgroup_root), config)
     return theirs.writable if mode == Mode.ACT and is_same and "--once" not in arguments else ()
 
 
-def _is_same_tree(arguments: Sequence[str], config: AgentConfig) -> bool:
-    root = _value(arguments, "--cgroup-root", _USUAL_ROOT)
-    return os.path.realpath(root) == os.path.realpath(config.cgroup_root)
+def _is_same_tree(process: Path, arguments: Sequence[str], config: AgentConfig) -> bool:
+    return _is_same(process, _value(arguments, "--cgroup-root", _USUAL_ROOT), config)
+
+
+def _is_same(process: Path, root: str, config: AgentConfig) -> bool:
+    """Whether the process's path leads to our tree: in a container it has another name."""
+    try:
+        return os.path.samefile(f"{process}/root{root}", config.cgroup_root)
+    except OSError:
+        return os.path.realpath(root) == os.path.realpath(config.cgroup_root)
 
 
 def _value(arguments: Sequence[str], name: str, default: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,7 @@ def process(proc: Path, pid: int, *command: str) -> None:
 
 
 def test_other_writers_are_found_by_their_command_lines(tmp_path: Path) -> None:
+    node(tmp_path)
     ours, proc = config(tmp_path, "kubepods"), tmp_path / "proc"
     agent = tmp_path / "agent.yaml"
     agent.write_text(f"{{mode: act, writable: [batch.slice], cgroup_root: {tmp_path / 'cgroup'}}}")
@@ -87,13 +89,18 @@ def test_other_writers_are_found_by_their_command_lines(tmp_path: Path) -> None:
     process(proc, 9, "cotenant", "agent", "--single", "--config", str(agent), "--mode=observe")
     process(proc, 10, "grep", "cotenant", "keeper", tree)
     (proc / "11").mkdir()  # a thread of the kernel, or gone
+    process(proc, 12, "cotenant", "keeper", "--kubelet-groups=all", "--cgroup-root=/host/cgroup")
+    (proc / "12/root/host").mkdir(parents=True)
+    (proc / "12/root/host/cgroup").symlink_to(tmp_path / "cgroup")  # a container's name for our tree
     (proc / "meminfo").write_text("")
     koordlet = OtherWriter("koordlet", "process 2")
     second = OtherWriter("another keeper", "process 4", ("kubepods/besteffort",))
     agents = OtherWriter("another agent", "process 7", ("batch.slice",))
-    assert other_writers(ours, single=False, proc=proc) == (koordlet, second, agents)
+    inside = OtherWriter("another keeper", "process 12", ("kubepods",))
+    assert other_writers(replace(ours, keeper=Path("/run/other.sock")), single=False, proc=proc)[-1] == inside
+    assert other_writers(ours, single=False, proc=proc) == (koordlet, second, agents, inside)
     own = OtherWriter("another keeper", "process 3", ("kubepods",))
-    assert other_writers(ours, single=True, proc=proc) == (koordlet, own, second, agents)
+    assert other_writers(ours, single=True, proc=proc) == (koordlet, own, second, agents, inside)
 
 
 @pytest.mark.parametrize(
