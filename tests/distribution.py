@@ -21,6 +21,8 @@ import pytest
 SHARED_MACHINE = frozenset({"browser", "e2e", "fault", "kube", "node"})
 # Folders whose modules share what is made once a session, or kernels that nothing has compiled before: two workers would compile them at the same time.
 TOGETHER = (
+    "tests/node/guest/kubelet",
+    "tests/node/guest/systemd",
     "tests/node/guest",
     "tests/e2e",
     "tests/unit/engine/replay",
@@ -30,6 +32,8 @@ TOGETHER = (
 )
 # Units that take more than five seconds, the longest first.
 LONGEST = (
+    "tests/node/guest/systemd",
+    "tests/node/guest/kubelet",
     "tests/node/guest",
     "tests/e2e",
     "tests/browser/test_console.py",
@@ -45,6 +49,7 @@ LONGEST = (
     "tests/unit/engine/replay",
     "tests/unit/policy/baselines",
     "tests/node/test_agent.py",
+    "tests/node/kubelet/test_contract.py",
     "tests/lab/test_openb.py",
     "tests/property/node/test_agent.py",
     "tests/lab/test_dag.py",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.node.guest.machine import INSIDE, RESULTS, V2, ZONES, Case, run
+from tests.node.guest.machine import INSIDE, KUBELET, RESULTS, SYSTEMD, V2, ZONES, Case, run
 
 from cotenant.drivers.qemu.packages import Unavailable
 
@@ -23,7 +23,7 @@ IN_GUEST = INSIDE in os.environ
 REQUEST = "COTENANT_TEST_EXPERIMENTS"
 _selected: dict[str, list[str]] = {}  # by name of the guest's kind
 _results: dict[str, tuple[dict[str, Case] | str, str]] = {}  # the cases, or why there is no guest; the console
-KINDS = {"v2": V2, "zones": ZONES}
+KINDS = {"v2": V2, "kubelet": KUBELET, "zones": ZONES, "systemd": SYSTEMD}
 
 
 def _is_here(item: pytest.Item) -> bool:
@@ -32,8 +32,8 @@ def _is_here(item: pytest.Item) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """Cases below `zones` need a kernel with sched_ext."""
-    return "zones" if HERE / "zones" in path.parents else "v2"
+    """Cases below `zones` need a kernel with sched_ext, those below `systemd` need that as the first process; `kubelet` would take the others' time."""
+    return next((name for name in ("zones", "systemd", "kubelet") if HERE / name in path.parents), "v2")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

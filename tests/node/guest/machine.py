@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tests.fakes.waiting import eventually
 from tests.node.guest.kernel import kernel
+from tests.node.guest.systemd_boot import BOOT, UNITS, check
 
 from cotenant.drivers.qemu.archive import archive
 from cotenant.drivers.qemu.kernel import zone_kernel
@@ -34,7 +35,7 @@ DISK_BYTES = 64 << 20
 VIRTIOFSD = "/usr/lib/qemu/virtiofsd"
 ROOT = Path(__file__).parents[3]
 
-_INIT = """#!/busybox sh
+_START = """#!/busybox sh
 /busybox mkdir -p /proc /sys /dev /host
 /busybox mount -t proc proc /proc
 /busybox mount -t devtmpfs dev /dev
@@ -44,12 +45,15 @@ for module in {modules}; do /busybox insmod /$module || echo "no $module"; done
 /busybox mount -t sysfs sys /host/sys
 /busybox mount -t devtmpfs dev /host/dev
 /busybox mount -t tmpfs tmpfs /host/run
-/busybox mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
-/busybox mount -t bpf bpf /host/sys/fs/bpf
 /busybox mkdir /host/run/tmp /host/run/lock
 /busybox cp /cases /order /host/run/
 /busybox stty -F /dev/ttyS1 raw 2>/dev/null
 /busybox echo "started" > /dev/ttyS1
+"""
+
+_PLAIN = """
+/busybox mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
+/busybox mount -t bpf bpf /host/sys/fs/bpf
 /busybox chroot /host /bin/sh /run/order
 /busybox echo "ended" > /dev/ttyS1
 /busybox sync
@@ -65,17 +69,21 @@ _RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run 
 
 @dataclass(frozen=True, slots=True)
 class GuestKind:
-    """A kernel and the clock of its guest. `icount`: QEMU's option; `longest_s`: the guest is stopped after that time; `spare_cpus`: beside the one that runs, for cases that bring them online."""
+    """A kernel and the clock of its guest. `icount`: QEMU's option; `longest_s`: the guest is stopped after that time; `spare_cpus`: beside the one that runs, for cases that bring them online; `systemd`: it is the first process."""
 
     kernel: Callable[[], Kernel]
     icount: str
     longest_s: int
     spare_cpus: int = 0
+    systemd: bool = False
 
 
 V2 = GuestKind(kernel, "shift=3,sleep=on", 280)  # with -icount, Linux 6.1 does not get beyond starting a second CPU
 # without sleep, idle time costs nothing, and figures are the same in each run
 ZONES = GuestKind(zone_kernel, "shift=2,sleep=off", 280, spare_cpus=1)
+# an agent runs beside the cases of these two
+KUBELET = GuestKind(kernel, "shift=3,sleep=on", 900)
+SYSTEMD = GuestKind(kernel, "shift=3,sleep=on", 900, systemd=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,8 @@ def run(cases: list[str], kind: GuestKind = V2) -> Run:
     ):
         if not needed:
             raise Unavailable(f"{name} is not installed")
+    if kind.systemd:
+        check()
     if os.geteuid() != 0:
         raise Unavailable("virtiofsd needs root")
     program = Path(str(busybox)).read_bytes()
@@ -116,7 +126,9 @@ def run(cases: list[str], kind: GuestKind = V2) -> Run:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="cotenant-guest-") as name:
         folder = Path(name)
-        init = _INIT.format(modules=" ".join(path.name for path in chosen.modules))
+        init = _START.format(modules=" ".join(path.name for path in chosen.modules)) + (
+            BOOT if kind.systemd else _PLAIN
+        )
         order = _RUN.format(inside=INSIDE, root=shlex.quote(str(ROOT)), python=shlex.quote(sys.executable))
         files = {
             "init": (init.encode(), 0o755),
@@ -124,6 +136,8 @@ def run(cases: list[str], kind: GuestKind = V2) -> Run:
             "order": (order.encode(), 0o644),
             "cases": ("\n".join(cases).encode(), 0o644),
         }
+        if kind.systemd:
+            files.update({name: (text.encode(), 0o644) for name, text in UNITS.items()})
         files.update({path.name: (path.read_bytes(), 0o644) for path in chosen.modules})
         (folder / "initrd").write_bytes(archive(files))
         with (folder / "disk").open("wb") as disk:

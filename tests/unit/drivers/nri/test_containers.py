@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cotenant.drivers.kubelet.names import PodGroup, read_group
 
 from cotenant.drivers.nri.containers import container_of, group_of_parent, pod_of
 from cotenant.drivers.nri.messages import messages
 from cotenant.drivers.nri.state_file import HookState, StateFile, read_state
+from cotenant.model.kubelet.group_names import PodGroup, read_group
 
 UID = "0b3f7c7e-6d38-4d28-8b0f-6f6c3ad6f8f0"
 

@@ -71,7 +71,7 @@ def _writers(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
         if not settings.roots or touched:
             below = f" below {_paths(touched)}" if touched else ""
             text = f"{each.what} ({each.where}) writes knobs of groups{below}: each would undo the other's values"
-            yield Finding(Severity.CONFLICT, "other writers", text, f"end {each.what} on this node, or observe only")
+            yield Finding(Severity.CONFLICT, "other writers", text, "end it on this node, or observe only")
 
 
 def _groups(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
@@ -195,7 +195,7 @@ def _services(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
     of_services -= {"own_cpus"} if found.kubelet.is_static else set()
     if of_services:
         text = f"{', '.join(sorted(of_services))}: on, but `writable` has best-effort groups only: nothing is written for services"
-        to_do = f"add {_paths(found.roots)} to `writable` and to the keeper's roots, or switch them off"
+        to_do = f"add {_paths(found.roots)} to `writable` and to the keeper's roots (kubelet_groups: all), or switch them off"
         yield Finding(Severity.WARNING, "services", text, to_do)
 
 
