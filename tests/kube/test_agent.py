@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,17 +17,21 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_node_metric
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import NODE_TOPOLOGIES, read_node_topology
-from cotenant.drivers.kubelet.cpu_manager import CpuManager
+from cotenant.engine.node.doctor.found import NodeFound, OtherWriter
 from cotenant.engine.node.report import Aggregate, NodeUsage, PodUsage, Summary
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
+from cotenant.model.cpus.spec import TopologyPolicy
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.node_decision import EvictPod, Reason
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 from cotenant.policy.overcommit.reclaimable import Reclaimable
 from cotenant.services.agent.actions.evictions import Evictions
+from cotenant.services.agent.configuration.config import AgentConfig, ClusterAccess
 from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
 from cotenant.services.agent.reports.topology import NodeTopologyWriter
+from cotenant.services.nodeview.doctor import look
 
 CRD = dict(manifests())["nodemetrics"]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -308,10 +313,11 @@ def topology_kind(kube: Any) -> Iterator[None]:
 def test_a_nodes_cpu_topology_is_published_once_and_on_change(kube: Any, node: str, topology_kind: None) -> None:
     online: list[Any] = list(cpus())
     told: list[bool] = []
+    kubelet = [KubeletFacts()]
 
     async def scenario(client: Client) -> None:
         writer = NodeTopologyWriter(
-            client, node, tuple, cpus=lambda: online, memory=lambda: ((0, 1 << 30),), kubelet=CpuManager
+            client, node, tuple, cpus=lambda: online, memory=lambda: ((0, 1 << 30),), kubelet=lambda: kubelet[0]
         )
         told.append(await writer.write())
         told.append(await writer.write())
@@ -323,7 +329,33 @@ def test_a_nodes_cpu_topology_is_published_once_and_on_change(kube: Any, node: s
         assert [(zone.node, zone.cpu_m, zone.memory_bytes) for zone in seen.zones] == [
             (0, 4000, 1 << 30), (1, 4000, None)
         ]  # fmt: skip
+        assert not seen.kubelet_gives
+        kubelet[0] = KubeletFacts(cpu_manager="static", topology_manager="restricted", reserved_cpus=(0,))
+        told.append(await writer.write())
+        told.append(await writer.write())
+        seen = read_node_topology(await client.get(NODE_TOPOLOGIES, "", node))
+        assert (seen.kubelet_gives, seen.policy, seen.reserved) == (True, TopologyPolicy.RESTRICTED, 0b1)
 
     with_client(kube, scenario)
-    assert told == [True, False, True]
+    assert told == [True, False, True, True, False]
     kube.delete(f"{TOPOLOGIES}/{node}")
+
+
+def test_the_doctor_sees_koordlet_and_the_kubelets_version(
+    kube: Any, node: str, namespace: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cpu").mkdir()
+    config = AgentConfig(node=node, cgroup_root=tmp_path, cluster=ClusterAccess(kubeconfig=Path(kube.kubeconfig)))
+
+    def seen() -> NodeFound:
+        return asyncio.run(look(config, single=True, checkpoint=tmp_path / "none"))
+
+    assert seen().writers == ()
+    kube.create(f"/api/v1/namespaces/{namespace}/pods", {
+        "metadata": {"name": "koordlet-x", "labels": {"koord-app": "koordlet"}},
+        "spec": {"nodeName": node, "containers": [{"name": "koordlet", "image": "registry.example/k:1"}]},
+    })  # fmt: skip
+    kube.patch(f"/api/v1/nodes/{node}/status", {"status": {"nodeInfo": {"kubeletVersion": "v1.36.2"}}})
+    found = seen()
+    assert found.writers == (OtherWriter("koordlet", f"a pod on {node}"),)
+    assert found.kubelet.version == (1, 36)

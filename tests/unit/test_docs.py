@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tools.imports import PACKAGE, rooms
+from tools.owner_modes import with_table
 from tools.rooms import picture
 
 ROOT = Path(__file__).parents[2]
@@ -16,6 +17,11 @@ PACKAGES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("
 def test_the_picture_of_the_rooms_is_up_to_date() -> None:
     committed = (ROOT / "docs" / "architecture.svg").read_text()
     assert committed == picture(rooms(SOURCE)), "run: python -m tools.rooms > docs/architecture.svg (or `make docs`)"
+
+
+def test_the_table_of_modes_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "guide" / "agent.md").read_text()
+    assert page == with_table(page), "run: python -m tools.owner_modes docs/guide/agent.md (or `make docs`)"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -102,6 +102,27 @@ def knobs(
     return views.knobs(agent, state_dir, restore, json)
 
 
+@app.command
+def doctor(
+    *,
+    config: Annotated[
+        Path | None, Parameter(help="The agent's configuration; without one: the defaults, on all best-effort pods.")
+    ] = None,
+    single: Annotated[bool, Parameter(negative=(), help="For an agent that is its own keeper.")] = False,
+    cpu_manager_state: Annotated[
+        Path, Parameter(help="Checkpoint of the kubelet's CPU manager; its configuration is read beside it.")
+    ] = Path("/var/lib/kubelet/cpu_manager_state"),
+    json: Json = False,
+) -> int:
+    """What would be refused, fought over or missing if an agent acted on this node. Nothing is written.
+
+    A conflict keeps an agent in mode act from acting; a warning is a policy that does less than it says; a note needs no action. Exit status: 0 without a conflict, 1 with one, 2 bad input.
+    """
+    from cotenant.cli.node import doctor as command
+
+    return command.doctor(config, single, cpu_manager_state, json)
+
+
 @experiment.command
 def sine(
     *,

@@ -64,7 +64,7 @@ def status(agent: str, groups: int, as_json: bool) -> int:
             f"GPU {gpu.index} {gpu.name}: {gpu.utilisation_percent} % in use, memory {_bytes(gpu.memory_used_bytes)} of "
             f"{_bytes(gpu.memory_total_bytes)}{state}"
         )
-    _print_agent(agent, answer)
+    print_agent(agent, answer)
     _print_groups(look.groups[:groups], answer)
     if look.more or len(look.groups) > groups:
         tables.print_line(
@@ -278,11 +278,15 @@ def _print_moment(look: Look, groups: int, answer: Mapping[str, Any]) -> None:
     _print_groups(look.groups[:groups], answer)
 
 
-def _print_agent(agent: str, answer: Mapping[str, Any]) -> None:
+def print_agent(agent: str, answer: Mapping[str, Any]) -> None:
+    """What an agent answered, or that none did."""
     if not answer["up"]:
         tables.print_folded(answer["said"])
         return
     state = answer["state"]
+    for line in (state.get("remark"), state.get("kubelet")):
+        if line:
+            tables.print_folded(line)
     keeper = {
         True: "its keeper is up",
         False: f"its keeper is unreachable ({state['keeper_said']})",

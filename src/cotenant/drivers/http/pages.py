@@ -25,11 +25,12 @@ def no_fault() -> str:
 
 @dataclass(frozen=True, slots=True)
 class HealthPages:
-    """`unhealthy` and `unready` return what is wrong, empty if nothing is; `metrics` returns the text exposition."""
+    """`unhealthy` and `unready` return what is wrong, empty if nothing is; `metrics` returns the text exposition. `remark`: what `/readyz` says beside "ok"."""
 
     metrics: Callable[[], bytes]
     unhealthy: Callable[[], str] = no_fault
     unready: Callable[[], str] = no_fault
+    remark: Callable[[], str] = no_fault
 
     def answer(self, method: str, path: str) -> Answer | None:
         """The answer to a request for one of `HEALTH_PATHS`; None for any other path."""
@@ -40,4 +41,7 @@ class HealthPages:
         if path == "/metrics":
             return Answer(200, self.metrics(), EXPOSITION)
         wrong = self.unready() if path == "/readyz" else self.unhealthy()
-        return Answer(503, f"{wrong}\n".encode(), TEXT) if wrong else Answer(200, b"ok\n", TEXT)
+        if wrong:
+            return Answer(503, f"{wrong}\n".encode(), TEXT)
+        remark = self.remark() if path == "/readyz" else ""
+        return Answer(200, f"ok; {remark}\n".encode() if remark else b"ok\n", TEXT)

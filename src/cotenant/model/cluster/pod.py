@@ -116,6 +116,9 @@ class Pod:
     is_daemon: bool = False  # owned by a DaemonSet: filters by load do not apply to it
     limits: Amounts = NOTHING  # of the requested resources; placement uses the expected use instead
     profile: str = ""  # namespace/name of the WorkloadProfile of its workload; empty = none
+    has_whole_cpus: bool = (
+        False  # Guaranteed, each container with whole CPUs: a static kubelet gives it CPUs of its own
+    )
 
     def __post_init__(self) -> None:
         where = f"pod {self.namespace}/{self.name}"

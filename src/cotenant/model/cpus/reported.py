@@ -53,6 +53,7 @@ class NodeTopology:
     zones: tuple[NumaZone, ...] = ()
     ratio_ppm: int = PPM  # amplified (advertised) CPU to physical CPU, where the Node object does not say
     memory_ratio_ppm: int = PPM  # the same of memory
+    kubelet_gives: bool = False  # its kubelet's static CPU manager gives CPUs to containers; nobody else does then
 
     @property
     def reserved(self) -> int:

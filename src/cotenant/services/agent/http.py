@@ -87,6 +87,8 @@ class StatePage(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...]
     sources: dict[str, str]  # source of pods -> what is wrong with it, "" where nothing is
     cpu_ratio_milli: int = 1000  # the CPU normalization ratio that quotas are divided by, thousandths
+    remark: str = ""  # conflicts that were found at the start
+    kubelet: str = ""  # who gives CPUs on this node
 
 
 class LeasesPage(msgspec.Struct, frozen=True):
@@ -123,6 +125,10 @@ class Asked(Protocol):
         """Why it does not do its work, empty if it does."""
         ...
 
+    def remark(self) -> str:
+        """What a person should know who asks whether it is ready, empty if nothing."""
+        ...
+
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
         ...
@@ -141,7 +147,7 @@ class Pages:
 
     def __init__(self, asked: Asked, metrics: Callable[[], bytes]) -> None:
         self._asked = asked
-        self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready())
+        self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready(), asked.remark)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

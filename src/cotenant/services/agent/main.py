@@ -27,6 +27,7 @@ from cotenant.services.agent.configuration.config import AgentConfig, read_confi
 from cotenant.services.agent.discovery.node_roots import with_roots_here
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent.self_check import checked
 from cotenant.services.agent.wiring import open_components
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import cancelled, raise_descriptors, stop_on_signals
@@ -116,8 +117,9 @@ async def _live(request: AgentArguments, config: AgentConfig) -> None:
     async with AsyncExitStack() as stack:
         if listening is not None:
             stack.callback(listening.close)
+        config, conflicts = await checked(config, single=request.single)
         components = await stack.enter_async_context(open_components(config, single=request.single))
-        process = AgentProcess(config, components)
+        process = AgentProcess(config, components, conflicts)
         server = None if listening is None else http_server(process, listening)
         loop = asyncio.get_running_loop()
         reloading: set[asyncio.Task[bool]] = set()

@@ -22,6 +22,7 @@ from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
+from cotenant.engine.node.doctor.checks import Finding
 from cotenant.engine.node.instructions import AgentCounts
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.stages import ENDED, Rung, Stage
@@ -63,6 +64,7 @@ class View(Protocol):
     actor: Actor
     ticker: Ticker
     sources: Sources
+    conflicts: tuple[Finding, ...]
     deliveries: list[Outbox]
     incidents: IncidentReporter | None
     components: Components
@@ -163,6 +165,8 @@ def _process(view: View) -> Iterator[Metric]:
     ticker, actor = view.ticker, view.actor
     yield _gauge("cotenant_agent_info", "What runs here", ("node", "version", "mode"),
                  [((view.node, view.version, view.mode), 1)])  # fmt: skip
+    yield _gauge("cotenant_agent_conflicts", "Conflicts with other writers that were found at the start; mode act then waits for leave", (),
+                 [((), len(view.conflicts))])  # fmt: skip
     yield _counter("cotenant_agent_ticks", "Ticks begun", (), [((), ticker.ticks)])
     yield _counter("cotenant_agent_tick_failures", "Ticks that failed", (), [((), ticker.failures)])
     yield _counter("cotenant_agent_missed_ticks", "Ticks that were due while one ran long", (), [((), ticker.missed)])

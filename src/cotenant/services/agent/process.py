@@ -32,6 +32,7 @@ from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
+from cotenant.engine.node.doctor.checks import Finding
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.settings import Mode
@@ -69,6 +70,7 @@ LEAST_USE_M = 10  # milli-CPU; less does not count as work
 LEAST_AGE_S = 0.05  # a younger sample is as good as a new one
 FIXED = (  # changed by a restart only
     "node",
+    "act_despite_conflicts",
     "cgroup_root",
     "resctrl_root",
     "listen",
@@ -91,8 +93,10 @@ _log = logging.getLogger(__name__)
 class AgentProcess:
     """One node's agent. Attributes without underscore are read by metrics and pages."""
 
-    def __init__(self, config: AgentConfig, components: Components) -> None:
+    def __init__(self, config: AgentConfig, components: Components, conflicts: tuple[Finding, ...] = ()) -> None:
+        """`conflicts`: what the check at the start found, with which the agent acts all the same, or for which it only observes."""
         self.config = config
+        self.conflicts = conflicts
         self.components = components
         self.node, self.version, self.mode = config.node, __version__, config.mode.value
         self.metrics = AgentMetrics(self)
@@ -140,6 +144,7 @@ class AgentProcess:
             gpus=lambda: self.ticker.last.gpus if self.ticker.last is not None else (),
             allocatable=lambda: self.agent.room(),
             monotonic=components.clocks.monotonic,
+            kubelet=components.kubelet,
         )
         self.incidents = (
             IncidentReporter(
@@ -454,6 +459,14 @@ class AgentProcess:
             return f"the keeper cannot be reached: {self.actor.keeper_said}"
         return self.roots.said
 
+    def remark(self) -> str:
+        """What a person should know who asks whether it is ready, "" where there is nothing."""
+        if not self.conflicts:
+            return ""
+        does = "acts despite" if self.mode == Mode.ACT else f"mode is {self.mode}, not act, because of"
+        found = "; ".join(each.text for each in self.conflicts)
+        return f"{does} conflicts found at the start ({len(self.conflicts)}): {found}"
+
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
         return StatePage(
@@ -487,6 +500,8 @@ class AgentProcess:
             gaps=self.gaps(),
             sources={source.name: source.said for source in self.sources.sources},
             cpu_ratio_milli=state.cpu_ratio_milli,
+            remark=self.remark(),
+            kubelet=self.components.kubelet().sentence,
         )
 
     async def leases(self) -> tuple[KnobLease, ...]:

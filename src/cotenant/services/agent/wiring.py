@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -30,6 +31,7 @@ from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resour
 from cotenant.engine.node.interfaces import Discovery, Keeper
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError, Unsupported
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, Scope
 from cotenant.model.machine.node_pod import NodePod
@@ -39,6 +41,7 @@ from cotenant.services.agent.actions.keepers import open_keeper
 from cotenant.services.agent.collectors import collectors
 from cotenant.services.agent.components import Clocks, Components
 from cotenant.services.agent.configuration.config import AgentConfig, PlainEviction
+from cotenant.services.agent.discovery.kubelet import KubeletOfNode
 from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers, TriggerSource
 from cotenant.services.agent.reports.outbox import Post
 from cotenant.services.keeper.node_facts import NodeFacts
@@ -72,6 +75,9 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         discovery_due = asyncio.Event()
         sources, background, tree = _sources(config, layout, stack, client, discovery_due)
         node = _cluster_node(config, client, background)
+        kubelet = _kubelet(config, layout, keeper, client, node)
+        if kubelet.asks:
+            background["kubelet"] = kubelet.run
         classes = open_classes(config, layout, stack, single=single)
         tree_groups = stack.enter_context(Groups(layout))
         yield Components(
@@ -100,7 +106,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             leases_seen=() if tree is None else (tree.held,),
             pod_groups_changed=(lambda: False) if tree is None else tree.changed,
             allocatable=node.allocatable if node is not None else lambda: None,
-            kubelet=NodeFacts(layout.version("cpu"), lambda: None),
+            kubelet=kubelet,
             cache=classes.hardware,
             cache_use=classes.cache.use if classes.cache is not None else tuple,
             network=_networks(tree_groups),
@@ -228,6 +234,29 @@ def _cluster_node(
     node = ClusterNode(client, config.node)
     background["node object"] = node.run
     return node
+
+
+def _kubelet(
+    config: AgentConfig, layout: Layout, keeper: Keeper, client: Client | None, node: ClusterNode | None
+) -> KubeletOfNode:
+    """The facts about the node's kubelet, by all sources that there are."""
+    from cotenant.services.keeper.client import KeeperClient
+
+    async def of_keeper() -> KubeletFacts:
+        assert isinstance(keeper, KeeperClient)
+        return (await keeper.describe()).facts
+
+    async def of_kubelet() -> bytes:
+        assert client is not None
+        return await client.request("GET", f"/api/v1/nodes/{quote(config.node, safe='')}/proxy/configz")
+
+    asks_kubelet = client is not None and config.cluster is not None and config.cluster.kubelet_configz
+    return KubeletOfNode(
+        NodeFacts(layout.version("cpu"), lambda: None),
+        node.kubelet_version if node is not None else lambda: None,
+        of_keeper if isinstance(keeper, KeeperClient) else None,
+        of_kubelet if asks_kubelet else None,
+    )
 
 
 def _pressure(config: AgentConfig, layout: Layout, keeper: Keeper, stack: AsyncExitStack) -> PressureTriggers:

@@ -64,6 +64,11 @@ class KeeperClient:
             values += reply.values if isinstance(reply, wire.Values) else _unexpected(reply)
         return tuple(values)
 
+    async def describe(self) -> wire.Described:
+        """What the keeper grants, and what it knows of the other writers."""
+        reply = await self._ask(wire.Describe())
+        return reply if isinstance(reply, wire.Described) else _unexpected(reply)
+
     async def trigger(self, request: wire.Trigger) -> tuple[int, int]:
         """The descriptor of a pressure trigger, which the caller closes, and the window that the kernel accepted, in microseconds."""
         return await asyncio.to_thread(_granted, self._path, request, self._timeout_s)

@@ -110,7 +110,7 @@ class LeaseExecutor:
         self._memory = memory
         self._trail = trail
         self._clock = clock
-        self._rules = rules
+        self.rules = rules
         self._engine = engine or Leases(bound=rules.bound)
         self._identities = {scope: port for scope, port in ports.items() if isinstance(port, KnobIdentity)}
         self._tasks = tasks
@@ -125,7 +125,7 @@ class LeaseExecutor:
         refused = {
             index: why
             for index, each in enumerate(requested)
-            if (why := self._rules.refusal(each, requester)) is not None
+            if (why := self.rules.refusal(each, requester)) is not None
         }
         allowed = [each for index, each in enumerate(requested) if index not in refused]
         self._engine.hold(allowed, self._clock.monotonic_us(), self._clock.wall_s(), requester.name)
@@ -166,7 +166,7 @@ class LeaseExecutor:
         within: list[KnobLease] = []
         outside: list[LeaseAnswer] = []
         for lease in found:
-            why = None if self._rules.restores_all else self._rules.outside(lease.target)
+            why = None if self.rules.restores_all else self.rules.outside(lease.target)
             if why is None:
                 within.append(lease)
             else:
@@ -187,7 +187,7 @@ class LeaseExecutor:
 
     def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
         """The canonical values of knobs that the rules allow; None where a knob could not be read."""
-        return tuple(self._read(target) if self._rules.out_of_bounds(target) is None else None for target in targets)
+        return tuple(self._read(target) if self.rules.out_of_bounds(target) is None else None for target in targets)
 
     def now_us(self) -> int:
         """The clock of `tick`; from any thread."""
@@ -203,7 +203,7 @@ class LeaseExecutor:
     def once(self, each: SetKnob, requester: Requester = SELF) -> LeaseAnswer:
         """Write a knob that cannot be undone. RESTORED: done, nothing to restore."""
         each = _with_storable_reason(each)
-        why = self._rules.refusal(each, requester)
+        why = self.rules.refusal(each, requester)
         state, detail = LeaseState.REFUSED, why or ""
         if why is None:
             try:

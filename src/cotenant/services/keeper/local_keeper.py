@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.rules import SELF, Requester
+from cotenant.services.keeper.rules import SELF, Requester, Rules
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -61,6 +62,11 @@ class LocalKeeper:
         self._one_shots: dict[Target, asyncio.Future[LeaseAnswer]] = {}  # under way
         self._changed = asyncio.Event()
         self.errors = 0  # rounds of the keeper's own that ended in an unexpected error
+
+    @property
+    def rules(self) -> Rules:
+        """What it grants."""
+        return self._executor.rules
 
     async def start(self, found: Iterable[KnobLease] = ()) -> tuple[LeaseAnswer, ...]:
         """Restore what an earlier process left."""
@@ -109,6 +115,10 @@ class LocalKeeper:
     async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
         """The canonical values of knobs that the rules allow; None where a knob could not be read."""
         return await self._round(lambda: self._executor.read(targets))
+
+    async def facts(self) -> KubeletFacts:
+        """What is known of the other writers; systemd may be slow to answer."""
+        return await self._round(self.rules.facts)
 
     async def tick(self) -> None:
         """Do what is due now."""

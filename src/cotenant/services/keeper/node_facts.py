@@ -1,11 +1,17 @@
-"""The facts about kubelet and systemd that a keeper reads for itself: a client's word does not count here."""
+"""The facts about kubelet and systemd that this process reads for itself: for a keeper, a client's word does not count.
+
+Choice: the kubelet's checkpoints say with which policies it started, and win over its configuration file, which has the rest. Limits: what only the
+kubelet's own answer has (`services/agent/discovery/kubelet.py`) is not known here; files are read again after some seconds.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from cotenant.drivers.kubelet.configuration import CONFIG_NAME, MEMORY_STATE_NAME, config_of_file, memory_manager_of
 from cotenant.drivers.kubelet.cpu_manager import STATE, read_cpu_manager
 from cotenant.model.kubelet.facts import KubeletFacts
 
@@ -13,7 +19,7 @@ _AGE_S = 10.0  # a kubelet that restarts with another policy is seen within this
 
 
 class NodeFacts:
-    """The facts now: `systemd` is asked each time, the kubelet's checkpoint read again after some seconds."""
+    """The facts now: `systemd` is asked each time, the kubelet's files beside this checkpoint read again after some seconds."""
 
     def __init__(
         self,
@@ -26,12 +32,31 @@ class NodeFacts:
         self._systemd = systemd
         self._checkpoint = checkpoint
         self._clock = clock
-        self._policy = ""
+        self._read = KubeletFacts(self._version)
         self._read_at_s = float("-inf")
+        self._config, self._config_changed = KubeletFacts(), (0, 0)
 
     def __call__(self) -> KubeletFacts:
         """The facts."""
         now_s = self._clock()
         if now_s - self._read_at_s >= _AGE_S:
-            self._policy, self._read_at_s = read_cpu_manager(self._checkpoint).policy, now_s
-        return KubeletFacts(self._version, cpu_manager=self._policy, systemd=self._systemd())
+            self._read, self._read_at_s = self._of_files(), now_s
+        return replace(self._read, systemd=self._systemd())
+
+    def _of_files(self) -> KubeletFacts:
+        manager = read_cpu_manager(self._checkpoint)
+        memory = memory_manager_of(self._checkpoint.parent / MEMORY_STATE_NAME)
+        started = KubeletFacts(cpu_manager=manager.policy, memory_manager=memory, given_cpus=manager.given)
+        return KubeletFacts(self._version).joined(self._of_config()).joined(started)
+
+    def _of_config(self) -> KubeletFacts:
+        """Parsed where it changed: YAML is slow."""
+        path = self._checkpoint.parent / CONFIG_NAME
+        try:
+            status = path.stat()
+        except OSError:
+            return KubeletFacts()
+        changed = (status.st_mtime_ns, status.st_size)
+        if changed != self._config_changed:
+            self._config, self._config_changed = config_of_file(path), changed
+        return self._config

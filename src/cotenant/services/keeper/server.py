@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Protocol
 
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target
 from cotenant.services.keeper import wire
 from cotenant.services.keeper.host import groups_of
 from cotenant.services.keeper.peers import Peers, RefusalLog, credentials
-from cotenant.services.keeper.rules import Requester
+from cotenant.services.keeper.rules import Requester, Rules
 from cotenant.services.keeper.unix_socket import listening_socket
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,15 @@ class RequesterKeeper(Protocol):
 
     async def read(self, targets: Sequence[Target]) -> tuple[str | None, ...]:
         """The current values."""
+        ...
+
+    @property
+    def rules(self) -> Rules:
+        """What it grants."""
+        ...
+
+    async def facts(self) -> KubeletFacts:
+        """What is known of the other writers."""
         ...
 
 
@@ -177,7 +187,9 @@ class KeeperServer:
                 reply = wire.refusal(error)
             await _send(writer, reply)
 
-    async def _answer(self, request: wire.Hold | wire.End | wire.List | wire.Read, requester: Requester) -> wire.Reply:
+    async def _answer(
+        self, request: wire.Hold | wire.End | wire.List | wire.Read | wire.Describe, requester: Requester
+    ) -> wire.Reply:
         match request:
             case wire.Hold(knobs=knobs):
                 return wire.Answers(await self._keeper.hold(knobs, requester))
@@ -185,8 +197,15 @@ class KeeperServer:
                 return wire.Answers(await self._keeper.give_back(requests, requester))
             case wire.Read(targets=targets):
                 return wire.Values(await self._keeper.read(targets))
+            case wire.Describe():
+                return await self._described()
             case _:
                 return wire.Leases(await self._keeper.leases())
+
+    async def _described(self) -> wire.Described:
+        rules = self._keeper.rules
+        facts = await self._keeper.facts()
+        return wire.Described(rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts)
 
     async def _grant(self, writer: asyncio.StreamWriter, request: wire.Trigger) -> None:
         try:

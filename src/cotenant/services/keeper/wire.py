@@ -14,7 +14,8 @@ from typing import TypeVar
 import msgspec
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target, Vanished
+from cotenant.model.kubelet.facts import KubeletFacts
+from cotenant.model.machine.knob import GiveBack, Knob, KnobLease, LeaseAnswer, SetKnob, Target, Vanished
 
 LENGTH = struct.Struct(">I")
 MOST_REQUEST_BYTES = 1 << 20
@@ -55,7 +56,11 @@ class Trigger(msgspec.Struct, tag_field="request", tag="trigger", frozen=True):
     full: bool = False
 
 
-Request = Hold | End | List | Read | Trigger
+class Describe(msgspec.Struct, tag_field="request", tag="describe", frozen=True):
+    """What this keeper grants, and what it knows of the other writers. Answered by `Described`."""
+
+
+Request = Hold | End | List | Read | Trigger | Describe
 
 
 class Answers(msgspec.Struct, tag_field="reply", tag="answers", frozen=True):
@@ -82,6 +87,16 @@ class Granted(msgspec.Struct, tag_field="reply", tag="trigger", frozen=True):
     window_us: int
 
 
+class Described(msgspec.Struct, tag_field="reply", tag="described", frozen=True):
+    """The keeper's rules, as far as they concern groups, and the facts that it reads as root."""
+
+    roots: tuple[str, ...]
+    knobs: frozenset[Knob]
+    raises_roots: bool
+    longest_ttl_us: int
+    facts: KubeletFacts
+
+
 class Refused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):
     """The whole request was refused. `kind`: the name of the error."""
 
@@ -92,7 +107,7 @@ class Refused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):
     needs: str = ""
 
 
-Reply = Answers | Leases | Values | Granted | Refused
+Reply = Answers | Leases | Values | Granted | Described | Refused
 
 _T = TypeVar("_T")
 _REQUEST: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)

@@ -57,7 +57,7 @@ def _measured(layout: Layout) -> list[Capability]:
         found.append(Capability(MEASURE, "run delay by schedstat"))
     except Unsupported as error:
         found.append(Capability(MEASURE, "run delay by schedstat", error.needs))
-    found.append(_run_queue(layout))
+    found.append(run_queue(layout))
     counter = Path("/sys/bus/event_source/devices/cpu").exists()
     found.append(
         Capability(MEASURE, "cycles and instructions (CPI)", "" if counter else "a hardware performance counter")
@@ -67,7 +67,8 @@ def _measured(layout: Layout) -> list[Capability]:
     return found
 
 
-def _run_queue(layout: Layout) -> Capability:
+def run_queue(layout: Layout) -> Capability:
+    """Whether the probe of run-queue waits can be loaded."""
     what = "blame of run-queue waits, by eBPF"
     tree = layout.by_controller.get("cpu") or layout.unified
     if tree is None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.node.agent_world import World, world
 
+from cotenant.engine.node.doctor.checks import Finding, Severity
 from cotenant.services.agent.latency import MOST_BYTES, LatencyOutcome
 from cotenant.services.agent.process import AgentProcess
 
@@ -122,6 +123,17 @@ def test_health(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     w, process = begun
     assert get(ask, process, "/healthz") == (200, b"ok\n")
     assert get(ask, process, "/readyz") == (200, b"ok\n")
+    process.conflicts = (Finding(Severity.CONFLICT, "other writers", "koordlet writes here"),)
+    assert get(ask, process, "/readyz") == (
+        200,
+        b"ok; acts despite conflicts found at the start (1): koordlet writes here\n",
+    )
+    assert get(ask, process, "/healthz") == (200, b"ok\n")
+    process.mode = "observe"
+    status, said = get(ask, process, "/readyz")
+    assert status == 200
+    assert said.startswith(b"ok; mode is observe, not act, because of conflicts found at the start (1)")
+    assert get(ask, process, "/v1/state")[1]["remark"] in said.decode()
     w.now_us += 60_000_000
     status, said = get(ask, process, "/healthz")
     assert status == 503

@@ -55,6 +55,7 @@ def test_the_machine_the_pods_and_the_knobs() -> None:
     held = {labels: value for (name, labels), value in found.items() if name == "cotenant_knob_cpu_idle"}
     assert held == {(("group", "top/job"), ("policy", "best-effort-cpu"), ("state", "held")): 1}
     assert found["cotenant_agent_keeper_up", ()] == 1
+    assert found["cotenant_agent_conflicts", ()] == 0
     assert found["cotenant_agent_ticks_total", ()] == 3
     url = (("outcome", "delivered"), ("url", "http://scheduler.example/metrics/report"))
     assert found["cotenant_agent_reports_total", url] == 1

@@ -14,6 +14,7 @@ import pytest
 from tests.fakes.node.kept_knobs import KeptKnobs
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target, Vanished
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.services.keeper import server as serving
@@ -29,6 +30,8 @@ from cotenant.services.keeper.server import KeeperServer
 REASON = Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),))
 QUOTA = Target("be/a", Knob.CPU_MAX)
 HALF = "50000 100000"
+FACTS = KubeletFacts(1, (1, 36), "static", reserved_cpus=(0,), systemd=252, given_cpus=(("uid", (2, 3)),))
+RULES = Rules(("be",), knobs=frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), facts=lambda: FACTS)
 
 
 class RecordedAudit:
@@ -57,9 +60,7 @@ class Keeper:
         self.knobs = KeptKnobs(["be/a"])
         self.trail = RecordedAudit()
         clock = Clock(lambda: 0, lambda: 1.0)
-        self.kept = LocalKeeper(
-            LeaseExecutor({Scope.CGROUP: self.knobs}, NoStateFile(), self.trail, clock, Rules(("be",)))
-        )
+        self.kept = LocalKeeper(LeaseExecutor({Scope.CGROUP: self.knobs}, NoStateFile(), self.trail, clock, RULES))
         self.server = KeeperServer(self.path, self.kept, Peers(), Pipe())
         self.client = KeeperClient(self.path)
 
@@ -113,6 +114,15 @@ def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
         (answer,) = await keeper.client.give_back([GiveBack(QUOTA, REASON)])
         assert answer.state is LeaseState.RESTORED
         assert {change.who for change in keeper.trail.changes} == {f"uid {os.geteuid()}, pid {os.getpid()}"}
+
+    run(tmp_path, use)
+
+
+def test_a_keeper_says_what_it_grants_and_what_it_knows_of_other_writers(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        assert await keeper.client.describe() == wire.Described(
+            ("be",), frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), False, 600_000_000, FACTS
+        )
 
     run(tmp_path, use)
 

@@ -67,9 +67,10 @@ class Client(Transport):
         """One object."""
         return self._decode(kind.form, await self.request("GET", kind.path(namespace, name)))
 
-    async def all_of(self, kind: Kind[T]) -> tuple[T, ...]:
-        """Every object of a cluster-scoped kind of which there are few; in one answer."""
-        listed = self._decode(_Listed, await self.request("GET", kind.path()))
+    async def all_of(self, kind: Kind[T], *, fields: str = "") -> tuple[T, ...]:
+        """Every object of a cluster-scoped kind that this selector matches, where there are few; in one answer."""
+        query = {"fieldSelector": fields} if fields else {}
+        listed = self._decode(_Listed, await self.request("GET", kind.path(), query=query))
         return tuple(self._decode(kind.form, bytes(each)) for each in listed.items)
 
     async def has_any(self, kind: Kind[Any], namespace: str, *, labels: str = "", fields: str = "") -> bool:

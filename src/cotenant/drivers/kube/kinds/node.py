@@ -8,6 +8,7 @@ Source: Koordinator's batch and mid resources (batch-cpu and mid-cpu are in mill
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
@@ -44,6 +45,12 @@ class NodeAddress(ApiStruct, frozen=True):
     address: Text = None
 
 
+class NodeInfo(ApiStruct, frozen=True):
+    """What a kubelet says of itself."""
+
+    kubelet_version: Text = None
+
+
 class NodeStatus(ApiStruct, frozen=True):
     """What the node's kubelet reports."""
 
@@ -52,6 +59,7 @@ class NodeStatus(ApiStruct, frozen=True):
     conditions: tuple[Condition, ...] | None = None
     images: tuple[NodeImage, ...] | None = None
     addresses: tuple[NodeAddress, ...] | None = None
+    node_info: NodeInfo | None = None
 
 
 class NodeObject(ApiStruct, frozen=True):
@@ -63,6 +71,7 @@ class NodeObject(ApiStruct, frozen=True):
 
 
 NODES = Kind("Node", "", "v1", "nodes", False, NodeObject)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.")
 
 
 def read_node(obj: NodeObject) -> Node:
@@ -88,6 +97,13 @@ def internal_address(obj: NodeObject) -> str:
     """The first internal address; empty where the node has none."""
     found = (obj.status.addresses if obj.status is not None else None) or ()
     return next((each.address or "" for each in found if each.type == "InternalIP"), "")
+
+
+def kubelet_version(obj: NodeObject) -> tuple[int, int] | None:
+    """The version of its kubelet, major and minor; None where it has not reported."""
+    info = obj.status.node_info if obj.status is not None else None
+    found = _VERSION.match((info.kubelet_version if info is not None else None) or "")
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _known_annotations(written: Mapping[str, str] | None) -> Labels:

@@ -23,13 +23,14 @@ _USUAL, _ANYWHERE = ResourceSpec(), NumaTopologySpec()
 
 @dataclass(frozen=True, slots=True)
 class CpuNeed:
-    """A pod's needs on CPUs and NUMA nodes. `own`: own CPUs; without it, only alignment of its resources."""
+    """A pod's needs on CPUs and NUMA nodes. `own`: own CPUs; without it, only alignment of its resources. `by_kubelet`: a kubelet could give them."""
 
     cpu_m: int
     memory_bytes: int
     own: bool
     spec: ResourceSpec = _USUAL
     numa: NumaTopologySpec = _ANYWHERE
+    by_kubelet: bool = False
 
     @property
     def is_strict(self) -> bool:
@@ -57,4 +58,4 @@ def cpu_need(pod: Pod, demands: Demands, default: BindPolicy = BindPolicy.FULL_C
     own = cpu_m > 0 and bind is not BindPolicy.CONSTRAINED_BURST and (entitled or requires)
     if not own and numa.policy is TopologyPolicy.NONE:
         return None
-    return CpuNeed(cpu_m, pod.requests.get(MEMORY_NAME), own, spec, numa)
+    return CpuNeed(cpu_m, pod.requests.get(MEMORY_NAME), own, spec, numa, own and pod.has_whole_cpus)

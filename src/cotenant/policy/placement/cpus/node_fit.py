@@ -50,17 +50,24 @@ from cotenant.policy.placement.numa import (
 )
 from cotenant.policy.placement.refusal import Refusal
 
+KUBELET_GIVES = Refusal(
+    "node(s) where the kubelet's static CPU manager gives CPUs",
+    "to Guaranteed pods whose containers have whole CPUs, which this pod is not",
+)
+NOT_WHOLE_CORES = "the kubelet gives whole cores only"
 NO_TOPOLOGY = Refusal("node(s) without a usable CPU topology", "no NodeResourceTopology reports its CPUs")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """A node's options for CPU allocation: its labels, else its kubelet's policies; and the ratios by which its capacity is amplified."""
+    """A node's options for CPU allocation: its labels, else its kubelet's policies; the ratios by which its capacity is amplified; and whether its kubelet gives CPUs."""
 
     bind: NodeBindPolicy = NodeBindPolicy.NONE
     strategy: NumaStrategy = NumaStrategy.MOST_ALLOCATED
     policy: TopologyPolicy = TopologyPolicy.NONE
     ratios: Ratios = NOT_AMPLIFIED
+    kubelet_gives: bool = False
+    is_full_cores: bool = False  # the kubelet gives whole cores only
 
 
 AS_USUAL = NodeOptions()
@@ -114,6 +121,8 @@ def node_options(labels: Labels, reported: NodeTopology, ratios: Ratios = NOT_AM
         strategy or reported.strategy or NumaStrategy.MOST_ALLOCATED,
         policy or reported.policy,
         ratios,
+        reported.kubelet_gives,
+        reported.kubelet_gives and reported.bind is NodeBindPolicy.FULL_CORES_ONLY,
     )
 
 
@@ -171,13 +180,27 @@ def may_yield(node: CpuNode, need: CpuNeed, refusal: Refusal) -> bool:
 
 def _asked(node: CpuNode, need: CpuNeed) -> tuple[CpuAsk | None, TopologyPolicy] | Refusal:
     ask = None
-    if need.own:
+    if need.own and node.options.kubelet_gives:
+        refusal = _refusal_of_kubelet(node, need)
+        if refusal is not None:
+            return refusal
+    elif need.own:
         made = cpu_ask(need.cpu_m, need.spec, node.options.bind, node.options.strategy)
         if isinstance(made, Refusal):
             return made
         ask = made
     policy = topology_policy(node.options.policy, need.numa.policy)
     return policy if isinstance(policy, Refusal) else (ask, policy)
+
+
+def _refusal_of_kubelet(node: CpuNode, need: CpuNeed) -> Refusal | None:
+    """Why a node whose kubelet gives CPUs has none for this pod. What the pod gets there is the kubelet's choice: nothing is chosen here."""
+    if not need.by_kubelet:
+        return KUBELET_GIVES
+    each = node.ledger.topology.threads_per_core
+    if node.options.is_full_cores and need.cpu_m // 1000 % each:
+        return Refusal(NOT_WHOLE_CORES, f"{need.cpu_m // 1000} CPUs requested, a core has {each}")
+    return None
 
 
 def _aligned(

@@ -180,6 +180,7 @@ class ClusterAccess:
     node_metric: bool = True
     node_metric_period_s: float = 60.0
     node_topology: bool = True  # report this machine's CPUs in its NodeResourceTopology
+    kubelet_configz: bool = False  # ask the kubelet for its configuration; needs the right `get nodes/proxy`
     devices: bool = True  # report this machine's GPUs in its Device object, unless another agent does
     node_slo: bool = False  # take the policies from this node's NodeSLO, which `policies` then changes
     zones: bool = False  # have the keeper (--zones) run the cluster's ControlZones, with this node's pods
@@ -244,6 +245,7 @@ class AgentConfig:
 
     node: str = field(default_factory=lambda: os.environ.get(NODE_NAME) or socket.gethostname())
     mode: Mode = Mode.OBSERVE
+    act_despite_conflicts: bool = False  # act also where the doctor finds a conflict; else it starts as observe
     period_ms: int = 1000
     lease_ttl_ms: int = 30_000
     discovery_period_s: float = 10.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.node import NODES, allocatable_of
+from cotenant.drivers.kube.kinds.node import NODES, allocatable_of, kubelet_version
 from cotenant.drivers.kube.kinds.pod.on_node import NODE_PODS, declared
 from cotenant.drivers.kubelet.declared import join
 from cotenant.engine.node.interfaces import Discovery
@@ -53,3 +53,7 @@ class ClusterNode:
     def allocatable(self) -> Allocatable | None:
         """As last observed; None before the first list."""
         return next((allocatable_of(node) for node in self._node.cache), None)
+
+    def kubelet_version(self) -> tuple[int, int] | None:
+        """As last observed; None before the first list."""
+        return next((kubelet_version(node) for node in self._node.cache), None)

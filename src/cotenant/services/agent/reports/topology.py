@@ -2,8 +2,9 @@
 
 Problem: a scheduler assigns CPUs only where a node reports them, and a CPU may go offline at any time. Choice: the machine is read each period; the object is
 created where it does not exist, and patched where it differs: our annotations, and the zones where no other agent has written any. CPUs assigned by the kubelet's
-static policy are reported as such, so that they are not assigned again. Limits: reserved CPUs are those of the agent's configuration; where the kind is not
-installed, that is logged once and retried each period.
+static policy are reported as such, so that they are not assigned again, and its policies, where they are known: by them schedulers leave its CPUs to it.
+Limits: of reserved CPUs, those that the agent's or the kubelet's configuration names; where the kind is not installed, that is logged once and retried each
+period.
 Source: Koordinator, koordlet's NodeResourceTopology (names of annotations; zones node-0 and so on).
 """
 
@@ -26,7 +27,6 @@ from cotenant.drivers.kube.kinds.custom.node_resource_topology import (
     said_by,
     topology_text,
 )
-from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
 from cotenant.drivers.proc.cpu_model import read_cpu_model
 from cotenant.drivers.proc.topology import read_memory_bytes, read_topology
 from cotenant.model.cpus.basic_info import CPU_BASIC_INFO, CpuInfo, cpu_info_text
@@ -38,12 +38,14 @@ from cotenant.model.cpus.reported import (
     NODE_RESERVATION,
     POD_CPU_ALLOCS,
 )
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import format_bytes
 from cotenant.services.agent.reports.object_writer import ObjectWriter
 
 PERIOD_S = 60.0
+_POLICIES = {"none": "None", "best-effort": "BestEffort", "restricted": "Restricted"}
 
 
 class NodeTopologyWriter(ObjectWriter):
@@ -58,7 +60,7 @@ class NodeTopologyWriter(ObjectWriter):
         *,
         cpus: Callable[[], Sequence[LogicalCpu]] = read_topology,
         memory: Callable[[], Sequence[tuple[int, int]]] = read_memory_bytes,
-        kubelet: Callable[[], CpuManager] = read_cpu_manager,
+        kubelet: Callable[[], KubeletFacts] = KubeletFacts,
         model: Callable[[Sequence[LogicalCpu]], CpuInfo | None] = read_cpu_model,
     ) -> None:
         super().__init__(NODE_TOPOLOGIES.name, client, node, PERIOD_S)
@@ -73,13 +75,16 @@ class NodeTopologyWriter(ObjectWriter):
         cpus = tuple(self._cpus())
         if not cpus:
             return None
-        annotations = annotations_of(cpus, tuple(self._pods()), tuple(self._reserved()), self._kubelet())
+        kubelet = self._kubelet()
+        annotations = annotations_of(cpus, tuple(self._pods()), tuple(self._reserved()), kubelet)
         model = self._model(cpus)
         if model is not None:
             annotations[CPU_BASIC_INFO] = cpu_info_text(model)
-        return await self._write(annotations, zones(cpus, self._memory()))
+        return await self._write(annotations, zones(cpus, self._memory()), policies_of(kubelet))
 
-    async def _write(self, annotations: Mapping[str, str | None], parts: list[dict[str, Any]]) -> bool:
+    async def _write(
+        self, annotations: Mapping[str, str | None], parts: list[dict[str, Any]], policies: list[str]
+    ) -> bool:
         try:
             found = await self._client.get(NODE_TOPOLOGIES, "", self._node)
         except NotFound:
@@ -90,7 +95,7 @@ class NodeTopologyWriter(ObjectWriter):
                     "name": self._node,
                     "annotations": {key: text for key, text in annotations.items() if text},
                 },
-                "topologyPolicies": ["None"],
+                "topologyPolicies": policies or ["None"],
                 "zones": parts,
             }
             try:
@@ -102,6 +107,8 @@ class NodeTopologyWriter(ObjectWriter):
         stands = said_by(found)
         if any(stands.get(key) != text for key, text in annotations.items()):
             patch["metadata"] = {"annotations": dict(annotations)}
+        if policies and list(found.topology_policies or ()) != policies:
+            patch["topologyPolicies"] = policies
         if not found.zones:
             patch["zones"] = parts
         if patch:
@@ -110,7 +117,7 @@ class NodeTopologyWriter(ObjectWriter):
 
 
 def annotations_of(
-    cpus: Sequence[LogicalCpu], pods: Sequence[NodePod], reserved: Sequence[int], kubelet: CpuManager
+    cpus: Sequence[LogicalCpu], pods: Sequence[NodePod], reserved: Sequence[int], kubelet: KubeletFacts
 ) -> dict[str, str | None]:
     """What is to be annotations, by annotation; None = nothing, so that what was annotations before goes."""
     by_uid = {pod.uid: pod for pod in pods}
@@ -122,7 +129,7 @@ def annotations_of(
             cpuset=format_cpus(given),
             managed_by_kubelet=True,
         )
-        for uid, given in kubelet.given
+        for uid, given in kubelet.given_cpus
         if given
     ]
     managed = {each.uid for each in allocs}
@@ -131,14 +138,26 @@ def annotations_of(
         for pod in sorted(pods, key=lambda each: each.key)
         if pod.own_cpus and pod.uid not in managed
     ]
-    taken = {cpu for pod in pods for cpu in pod.own_cpus} | {cpu for _, given in kubelet.given for cpu in given}
+    taken = {cpu for pod in pods for cpu in pod.own_cpus} | {cpu for _, given in kubelet.given_cpus for cpu in given}
+    policy = KubeletPolicy(
+        policy=kubelet.cpu_manager,
+        options=dict(kubelet.cpu_options) or None,
+        reserved_cpus=format_cpus(kubelet.reserved_cpus),
+    )
     return {
         CPU_TOPOLOGY: topology_text(cpus),
-        CPU_SHARED_POOLS: pools_text(cpus, taken | set(reserved)),
+        CPU_SHARED_POOLS: pools_text(cpus, taken | {*reserved, *kubelet.reserved_cpus}),
         POD_CPU_ALLOCS: allocs_text(allocs) if allocs else None,
-        KUBELET_CPU_MANAGER_POLICY: annotation_text(KubeletPolicy(policy=kubelet.policy)) if kubelet.policy else None,
+        KUBELET_CPU_MANAGER_POLICY: annotation_text(policy) if kubelet.cpu_manager else None,
         NODE_RESERVATION: annotation_text(NodeReservation(reserved_cpus=format_cpus(reserved))) if reserved else None,
     }
+
+
+def policies_of(kubelet: KubeletFacts) -> list[str]:
+    """The kubelet's topology manager policy in this object's words; empty where it is not known."""
+    if kubelet.topology_manager == "single-numa-node":
+        return [f"SingleNUMANode{'Pod' if kubelet.topology_scope == 'pod' else 'Container'}Level"]
+    return [_POLICIES[kubelet.topology_manager]] if kubelet.topology_manager in _POLICIES else []
 
 
 def zones(cpus: Sequence[LogicalCpu], memory: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cotenant.engine.node.report import NodeUsage
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodePod
@@ -60,6 +61,7 @@ def writers_of(
     gpus: Callable[[], Sequence[GpuCounters]],
     allocatable: Callable[[], Use | None],
     monotonic: Callable[[], float],
+    kubelet: Callable[[], KubeletFacts],
 ) -> ObjectWriters:
     """The writers that the configuration asks for. The functions give what the objects are made of, when it is needed."""
     if client is None or cluster is None:
@@ -78,7 +80,7 @@ def writers_of(
     if cluster.node_topology:
         from cotenant.services.agent.reports.topology import NodeTopologyWriter
 
-        node_topology = NodeTopologyWriter(client, node, pods, reserved_cpus)
+        node_topology = NodeTopologyWriter(client, node, pods, reserved_cpus, kubelet=kubelet)
     if cluster.devices:
         from cotenant.services.agent.reports.devices import DeviceWriter
 

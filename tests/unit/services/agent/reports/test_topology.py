@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.fakes.cluster.cpu_cluster import cpus
 
 from cotenant.drivers.kubelet.cpu_manager import CpuManager, read_cpu_manager
@@ -16,8 +17,9 @@ from cotenant.model.cpus.reported import (
     NODE_RESERVATION,
     POD_CPU_ALLOCS,
 )
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.reports.topology import annotations_of, zones
+from cotenant.services.agent.reports.topology import annotations_of, policies_of, zones
 
 
 def pod(name: str, *own: int) -> NodePod:
@@ -25,7 +27,8 @@ def pod(name: str, *own: int) -> NodePod:
 
 
 def test_assigned_and_free_cpus_are_reported() -> None:
-    kubelet = CpuManager("static", (("uid-theirs", (6,)), ("uid-gone", (7,)), ("uid-none", ())))
+    given = (("uid-theirs", (6,)), ("uid-gone", (7,)), ("uid-none", ()))
+    kubelet = KubeletFacts(cpu_manager="static", given_cpus=given)
     said = annotations_of(cpus(), (pod("ours", 2, 3), pod("theirs", 6), pod("shares")), (0,), kubelet)
     assert json.loads(said[POD_CPU_ALLOCS] or "") == [
         {"namespace": "ns", "name": "theirs", "uid": "uid-theirs", "cpuset": "6", "managedByKubelet": True},
@@ -39,10 +42,37 @@ def test_assigned_and_free_cpus_are_reported() -> None:
 
 
 def test_annotations_without_content_are_removed() -> None:
-    said = annotations_of(cpus(), (), (), CpuManager())
+    said = annotations_of(cpus(), (), (), KubeletFacts())
     assert {key for key, text in said.items() if text is None} == {
         POD_CPU_ALLOCS, KUBELET_CPU_MANAGER_POLICY, NODE_RESERVATION
     }  # fmt: skip
+
+
+def test_the_kubelets_options_and_reserved_cpus_are_reported() -> None:
+    kubelet = KubeletFacts(cpu_manager="static", cpu_options=(("full-pcpus-only", "true"),), reserved_cpus=(0, 1))
+    said = annotations_of(cpus(), (), (4,), kubelet)
+    assert json.loads(said[KUBELET_CPU_MANAGER_POLICY] or "") == {
+        "policy": "static",
+        "options": {"full-pcpus-only": "true"},
+        "reservedCPUs": "0-1",
+    }
+    assert [each["cpuset"] for each in json.loads(said[CPU_SHARED_POOLS] or "")] == ["2-3", "5-7"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "reported"),
+    [
+        ("", "", []),
+        ("none", "", ["None"]),
+        ("best-effort", "container", ["BestEffort"]),
+        ("restricted", "pod", ["Restricted"]),
+        ("single-numa-node", "", ["SingleNUMANodeContainerLevel"]),
+        ("single-numa-node", "pod", ["SingleNUMANodePodLevel"]),
+        ("one-to-come", "pod", []),
+    ],
+)
+def test_the_topology_managers_policy_in_the_objects_words(policy: str, scope: str, reported: list[str]) -> None:
+    assert policies_of(KubeletFacts(topology_manager=policy, topology_scope=scope)) == reported
 
 
 def test_one_zone_per_numa_node() -> None:

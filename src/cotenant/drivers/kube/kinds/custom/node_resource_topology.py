@@ -191,6 +191,7 @@ def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
         zones=_zones(obj.zones or ()),
         ratio_ppm=ratios.cpu_ppm,
         memory_ratio_ppm=ratios.memory_ppm,
+        kubelet_gives=static,
     )
 
 

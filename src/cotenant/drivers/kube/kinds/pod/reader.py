@@ -29,7 +29,7 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
     read_spread_constraints,
 )
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
-from cotenant.drivers.kube.kinds.pod.resources import read_limits, read_requests, resized
+from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
@@ -56,6 +56,7 @@ class _Template:
 
     requests: Amounts
     limits: Amounts
+    has_whole_cpus: bool
     qos: QoSClass
     priority_class: PriorityClass
     sub_priority: int
@@ -119,6 +120,7 @@ class PodReader:
             namespace=meta.namespace or "default",
             requests=template.requests,
             limits=template.limits,
+            has_whole_cpus=template.has_whole_cpus,
             qos=template.qos,
             priority_class=template.priority_class,
             priority=spec.priority or 0,
@@ -230,6 +232,7 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
     return _Template(
         requests=read_requests(spec, status, attempt),
         limits=read_limits(spec),
+        has_whole_cpus=has_whole_cpus(spec),
         qos=qos_of_label(labels.get(QOS_CLASS)),
         priority_class=raw_class(labels.get(PRIORITY_CLASS), spec.priority),
         sub_priority=attempt(0, lambda: parse_sub_priority(labels.get(SUB_PRIORITY), f"label {SUB_PRIORITY}")),

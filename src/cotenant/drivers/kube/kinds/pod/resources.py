@@ -13,8 +13,9 @@ from contextlib import suppress
 from cotenant.drivers.kube.kinds.kind import Quantities
 from cotenant.drivers.kube.kinds.parts import Resources
 from cotenant.drivers.kube.kinds.pod.schema import Container, PodSpec, PodStatus
+from cotenant.model.cluster.qos import KubernetesQoS, kubernetes_qos
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
+from cotenant.model.resources import CPU_NAME, NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
 
 
 def read_requests(
@@ -91,6 +92,22 @@ def read_limits(spec: PodSpec) -> Amounts:
         )
     except InvalidInput:
         return NOTHING  # their sum is more than any machine has
+
+
+def has_whole_cpus(spec: PodSpec) -> bool:
+    """Whether a kubelet with the static policy gives CPUs to every container: the pod is Guaranteed, and each that stays has whole CPUs."""
+
+    def amounts(written: Container) -> ContainerAmounts:
+        resources = written.resources or Resources()
+        is_sidecar = written.restart_policy == "Always"
+        return ContainerAmounts(_readable(resources.requests), _readable(resources.limits), is_sidecar)
+
+    containers = [amounts(each) for each in spec.containers or ()]
+    first = [amounts(each) for each in spec.init_containers or ()]
+    if kubernetes_qos([*containers, *first]) is not KubernetesQoS.GUARANTEED:
+        return False
+    staying = [*containers, *(each for each in first if each.is_sidecar)]
+    return all(each.effective().get(CPU_NAME) % 1000 == 0 for each in staying)
 
 
 def _readable(written: Quantities) -> Amounts:

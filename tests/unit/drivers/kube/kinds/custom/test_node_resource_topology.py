@@ -72,12 +72,14 @@ def test_everything_that_keeps_cpus_is_kept() -> None:
     assert numbers_in(told.reserved) == (0, 1, 2, 3, 4)
     assert (told.bind, told.strategy) == (NodeBindPolicy.FULL_CORES_ONLY, NumaStrategy.DISTRIBUTE_EVENLY)
     assert (told.policy, told.ratio_ppm) == (TopologyPolicy.RESTRICTED, 1_500_000)
+    assert told.kubelet_gives
     assert told.zones == (NumaZone(0), NumaZone(1, None, 1 << 30))
 
 
 def test_the_kubelets_options_count_with_its_static_policy_only() -> None:
     policy = {"policy": "none", "options": {"full-pcpus-only": "true"}}
-    assert read({**TOLD, "kubelet.koordinator.sh/cpu-manager-policy": policy}).bind is NodeBindPolicy.NONE
+    told = read({**TOLD, "kubelet.koordinator.sh/cpu-manager-policy": policy})
+    assert (told.bind, told.kubelet_gives) == (NodeBindPolicy.NONE, False)
 
 
 def test_equal_texts_are_one_topology() -> None:

@@ -412,3 +412,24 @@ def test_a_daemonsets_pod_is_marked() -> None:
     assert PodReader().pod(parse(PodObject, manifest)).pod.is_daemon
     owner["kind"] = "ReplicaSet"
     assert not PodReader().pod(parse(PodObject, manifest)).pod.is_daemon
+
+
+def limited(cpu: str, memory: str = "1Gi", **more: Any) -> dict[str, Any]:
+    return {"name": "c", "resources": {"limits": {"cpu": cpu, "memory": memory}}} | more
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_whole"),
+    [
+        ({"containers": [limited("2"), limited("1000m")]}, True),
+        ({"containers": [limited("2"), limited("500m")]}, False),
+        ({"containers": [limited("2"), container("1", "1Gi")]}, False),  # Burstable
+        ({"containers": [container("2", "1Gi")]}, False),
+        ({"containers": [limited("2")], "initContainers": [limited("100m")]}, True),  # it ends before
+        ({"containers": [limited("2")], "initContainers": [limited("100m", restartPolicy="Always")]}, False),
+        ({"containers": [limited("2"), {"name": "none"}]}, False),
+        ({}, False),
+    ],
+)
+def test_whole_cpus_are_those_of_guaranteed_pods(spec: dict[str, Any], is_whole: bool) -> None:
+    assert read(spec).pod.has_whole_cpus is is_whole

@@ -1,0 +1,85 @@
+"""`cotenant node doctor`: what would be refused, fought over or missing on this node before an agent acts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from cotenant.cli import tables
+from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, findings
+from cotenant.engine.node.doctor.found import NodeFound
+from cotenant.engine.node.settings import AgentSettings, Mode
+from cotenant.model.errors import InvalidInput
+from cotenant.model.kubelet.group_names import best_effort_group
+from cotenant.services.agent.configuration.config import AgentConfig, read_config
+from cotenant.services.agent.discovery.node_roots import with_roots_here
+from cotenant.services.nodeview.doctor import look
+
+_UNKNOWN = "not known"
+
+
+def doctor(path: Path | None, single: bool, checkpoint: Path, as_json: bool) -> int:
+    """Print what was found and the findings. 1 where there is a conflict."""
+    try:
+        config = with_roots_here(AgentConfig() if path is None else read_config(path))
+    except InvalidInput as error:
+        raise error.of("--config") from None
+    found = asyncio.run(look(config, single=single, probes=True, checkpoint=checkpoint))
+    settings = _settings(config, found, named=path is not None)
+    every = findings(found, settings)
+    against = conflicts(every)
+    if as_json:
+        answer = {"node": config.node, "found": _plain(found), "writable": settings.roots}
+        print(json.dumps(answer | {"findings": [asdict(each) for each in every], "conflicts": len(against)}))
+        return 1 if against else 0
+    for line in _lines(found, settings):
+        tables.print_folded(line)
+    if every:
+        tables.print_words(("", "about", "finding"), [_row(each) for each in every], emphasised=(Severity.CONFLICT,))
+    tables.print_line(_verdict(every, config), strong=True)
+    return 1 if against else 0
+
+
+def _settings(config: AgentConfig, found: NodeFound, *, named: bool) -> AgentSettings:
+    """Those of an agent that acts; without a configuration, on all best-effort work."""
+    roots = config.writable if named else tuple(best_effort_group(root) for root in found.roots)
+    return replace(config.settings(), mode=Mode.ACT, roots=roots)
+
+
+def _row(each: Finding) -> tuple[str, str, str]:
+    return (each.severity.value, each.subject, f"{each.text}. To do: {each.to_do}" if each.to_do else each.text)
+
+
+def _lines(found: NodeFound, settings: AgentSettings) -> list[str]:
+    facts = found.kubelet
+    version = ".".join(map(str, facts.version)) if facts.version else _UNKNOWN
+    roots = ", ".join(f"/{root}" for root in found.roots) or "none"
+    keeper = found.keeper
+    return [
+        f"cgroups {found.cgroups}; groups of kubelets: {roots}; systemd: {facts.systemd or 'not reached'}",
+        f"kubelet {version}: CPU manager {facts.cpu_manager or _UNKNOWN}, topology manager {facts.topology_manager or _UNKNOWN}, "
+        f"memory manager {facts.memory_manager or _UNKNOWN}",
+        "keeper: this agent itself"
+        if keeper is None
+        else "keeper: no answer"
+        if keeper.problem
+        else f"keeper: writes below {', '.join(f'/{root}' for root in keeper.roots)}",
+        f"would be written: {', '.join(f'/{root}' for root in settings.roots) or 'nothing'}, and below",
+    ]
+
+
+def _verdict(every: tuple[Finding, ...], config: AgentConfig) -> str:
+    counts = {severity: sum(each.severity is severity for each in every) for severity in Severity}
+    said = ", ".join(f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items())
+    if not counts[Severity.CONFLICT]:
+        return f"{said}: an agent may act here"
+    if config.act_despite_conflicts:
+        return f"{said}: an agent acts here despite them (act_despite_conflicts)"
+    return f"{said}: an agent in mode act starts as observe here"
+
+
+def _plain(found: NodeFound) -> Any:
+    return json.loads(json.dumps(asdict(found), default=sorted))

@@ -1,0 +1,44 @@
+"""The doctor's check of an agent that is to act, at its start.
+
+Problem: an agent that acts beside another writer harms both, and nobody looks at a node before a rollout reaches it. Choice: the same check as `cotenant node
+doctor`; with a conflict the agent starts as observe and says so, unless its configuration says that it acts all the same. Limits: it is made once; what
+changes later is seen by the keeper, which refuses, and by the engine, which stands off.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, findings
+from cotenant.engine.node.settings import Mode
+from cotenant.model.errors import CotenantError
+from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.nodeview.doctor import look
+
+_log = logging.getLogger(__name__)
+
+
+async def checked(config: AgentConfig, *, single: bool) -> tuple[AgentConfig, tuple[Finding, ...]]:
+    """The configuration to start with, and the conflicts that were found; in the other modes nothing is looked for."""
+    if config.mode is not Mode.ACT:
+        return config, ()
+    try:
+        every = findings(await look(config, single=single), config.settings())
+    except (CotenantError, OSError) as error:
+        _log.warning("the node could not be checked before acting: %s", error)
+        return config, ()
+    for each in every:
+        if each.severity is not Severity.NOTE:
+            _log.warning(
+                "%s: %s: %s%s", each.severity, each.subject, each.text, f"; {each.to_do}" if each.to_do else ""
+            )
+    found = conflicts(every)
+    if not found or config.act_despite_conflicts:
+        return config, found
+    _log.error(
+        "this agent starts in mode observe, not act, and holds nothing (conflicts: %d); `cotenant node doctor` lists them, "
+        "act_despite_conflicts: true acts all the same",
+        len(found),
+    )
+    return replace(config, mode=Mode.OBSERVE), found

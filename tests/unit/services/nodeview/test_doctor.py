@@ -1,0 +1,161 @@
+"""The doctor looks at a kubelet's tree in a folder, its files, its keeper and other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.fakes.node import kubepods
+
+from cotenant.cli.main import main
+from cotenant.engine.node.doctor.found import NodeFound, OtherWriter
+from cotenant.engine.node.settings import Mode
+from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent.self_check import checked
+from cotenant.services.nodeview.doctor import look
+from cotenant.services.nodeview.other_writers import other_writers
+
+NO_SOCKET = Path("/nowhere/keeper.sock")
+
+
+def node(folder: Path, version: int = 1, systemd: bool = False) -> Path:
+    """A kubelet's tree with a best-effort pod; where its checkpoint would be."""
+    trees = folder / "cgroup"
+    trees.mkdir()
+    kubepods.layout(trees, version)
+    if version == 2:
+        (trees / "cgroup.controllers").write_text("cpu memory\n")
+    for qos in ("besteffort", "burstable"):
+        kubepods.make(trees, version, kubepods.pod_group(kubepods.UIDS[0], qos, systemd))
+    return folder / "kubelet/cpu_manager_state"
+
+
+def config(folder: Path, *writable: str, mode: Mode = Mode.ACT, despite: bool = False) -> AgentConfig:
+    return AgentConfig(
+        node="n",
+        mode=mode,
+        cgroup_root=folder / "cgroup",
+        writable=writable,
+        keeper=NO_SOCKET,
+        act_despite_conflicts=despite,
+    )
+
+
+def found(folder: Path, *writable: str, single: bool = False, version: int = 1, systemd: bool = False) -> NodeFound:
+    checkpoint = node(folder, version, systemd)
+    return asyncio.run(look(config(folder, *writable), single=single, checkpoint=checkpoint))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("systemd", "root"), [(False, "kubepods"), (True, "kubepods.slice")])
+def test_a_kubelets_tree_is_found(tmp_path: Path, version: int, systemd: bool, root: str) -> None:
+    seen = found(tmp_path, root, "nowhere", version=version, systemd=systemd)
+    assert (seen.roots, seen.absent, seen.kubelet.cgroup_version) == ((root,), ("nowhere",), version)
+    assert seen.keeper is not None
+    assert "does not answer" in seen.keeper.problem
+
+
+def test_the_kubelets_files_are_read(tmp_path: Path) -> None:
+    checkpoint = node(tmp_path)
+    checkpoint.parent.mkdir()
+    checkpoint.write_text('{"policyName":"static","entries":{"u":{"c":"2"}}}')
+    (checkpoint.parent / "config.yaml").write_text("topologyManagerPolicy: restricted")
+    seen = asyncio.run(look(config(tmp_path, "kubepods"), single=True, checkpoint=checkpoint))
+    assert (seen.kubelet.cpu_manager, seen.kubelet.topology_manager) == ("static", "restricted")
+    assert seen.keeper is None
+
+
+def process(proc: Path, pid: int, *command: str) -> None:
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "cmdline").write_bytes(b"\0".join(word.encode() for word in command) + b"\0")
+
+
+def test_other_writers_are_found_by_their_command_lines(tmp_path: Path) -> None:
+    node(tmp_path)
+    ours, proc = config(tmp_path, "kubepods"), tmp_path / "proc"
+    agent = tmp_path / "agent.yaml"
+    agent.write_text(f"{{mode: act, writable: [batch.slice], cgroup_root: {tmp_path / 'cgroup'}}}")
+    tree = f"--cgroup-root={tmp_path / 'cgroup'}"
+    process(proc, 2, "/usr/bin/koordlet", "-v=4")
+    process(proc, 3, "python3", "/usr/bin/cotenant", "keeper", "--root", "kubepods", f"--socket={NO_SOCKET}", tree)
+    process(proc, 4, "cotenant", "keeper", "--root=/kubepods/besteffort", tree)
+    process(proc, 5, "cotenant", "keeper", "--root=kubepods", "--cgroup-root=/another")
+    process(proc, 6, "cotenant", "keeper", "--root=kubepods", "--dry-run", tree)
+    process(proc, 7, "python3", "-m", "cotenant", "agent", "--single", "--config", str(agent))
+    process(proc, 8, "cotenant", "agent", "--config", str(agent))  # writes through its keeper
+    process(proc, 9, "cotenant", "agent", "--single", "--config", str(agent), "--mode=observe")
+    process(proc, 10, "grep", "cotenant", "keeper", tree)
+    (proc / "11").mkdir()  # a thread of the kernel, or gone
+    process(proc, 12, "cotenant", "keeper", "--kubelet-groups=all", "--cgroup-root=/host/cgroup")
+    (proc / "12/root/host").mkdir(parents=True)
+    (proc / "12/root/host/cgroup").symlink_to(tmp_path / "cgroup")  # a container's name for our tree
+    (proc / "meminfo").write_text("")
+    koordlet = OtherWriter("koordlet", "process 2")
+    second = OtherWriter("another keeper", "process 4", ("kubepods/besteffort",))
+    agents = OtherWriter("another agent", "process 7", ("batch.slice",))
+    inside = OtherWriter("another keeper", "process 12", ("kubepods",))
+    assert other_writers(replace(ours, keeper=Path("/run/other.sock")), single=False, proc=proc)[-1] == inside
+    assert other_writers(ours, single=False, proc=proc) == (koordlet, second, agents, inside)
+    own = OtherWriter("another keeper", "process 3", ("kubepods",))
+    assert other_writers(ours, single=True, proc=proc) == (koordlet, own, second, agents, inside)
+
+
+@pytest.mark.parametrize(
+    ("writable", "despite", "mode", "conflicts"),
+    [
+        ("kubepods", False, Mode.ACT, 0),
+        ("kubepods.slice", False, Mode.OBSERVE, 1),  # a root of another driver
+        ("kubepods.slice", True, Mode.ACT, 1),
+    ],
+)
+def test_an_agent_that_finds_a_conflict_observes_unless_told(
+    tmp_path: Path, writable: str, despite: bool, mode: Mode, conflicts: int
+) -> None:
+    node(tmp_path)
+    given, against = asyncio.run(checked(config(tmp_path, writable, despite=despite), single=True))
+    assert (given.mode, len(against)) == (mode, conflicts)
+
+
+def test_an_agent_that_does_not_act_looks_for_nothing(tmp_path: Path) -> None:
+    asked = config(tmp_path / "nowhere", mode=Mode.OBSERVE)
+    assert asyncio.run(checked(asked, single=True)) == (asked, ())
+
+
+def test_without_cgroups_the_start_fails_where_it_did_before(tmp_path: Path) -> None:
+    asked = config(tmp_path / "nowhere", "kubepods")
+    assert asyncio.run(checked(asked, single=True)) == (asked, ())
+
+
+def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str], writable: str, *more: str) -> tuple[int, str]:
+    checkpoint = node(tmp_path)
+    file = tmp_path / "agent.yaml"
+    file.write_text(f"{{cgroup_root: {tmp_path / 'cgroup'}, writable: [{writable}], keeper: {NO_SOCKET}}}")
+    status = main(["node", "doctor", "--config", str(file), f"--cpu-manager-state={checkpoint}", *more])
+    return status, capsys.readouterr().out
+
+
+def test_the_table_fits_in_a_hundred_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = doctor(tmp_path, capsys, "kubepods/besteffort")
+    lines = out.splitlines()
+    assert status == 0
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("cgroups v1; groups of kubelets: /kubepods")
+    assert lines[-1].endswith("an agent may act here")
+    assert "0 conflicts" in lines[-1]
+
+
+def test_a_conflict_is_its_exit_status_and_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = doctor(tmp_path, capsys, "kubepods.slice/kubepods-besteffort.slice", "--single", "--json")
+    answer = json.loads(out)
+    assert (status, answer["conflicts"]) == (1, 1)
+    assert answer["findings"][0]["severity"] == "conflict"
+    assert answer["found"]["roots"] == ["kubepods"]
+    assert answer["found"]["keeper"] is None
+
+
+def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "doctor", "--config", "/nowhere/agent.yaml"]) == 2
+    assert "--config" in capsys.readouterr().err
