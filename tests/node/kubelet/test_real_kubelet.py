@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench.containerd import IMAGE, Runtime
 from tests.fakes.node.kubelet.kubelet import Settings
 from tests.fakes.node.kubelet.node import KubeletNode, trees_alone, uid, v1_node
 from tests.fakes.node.kubelet.pods import Container, Pod
@@ -19,7 +20,7 @@ from tests.fakes.waiting import eventually
 from tests.node.kubelet.beside import QUOTA
 from tests.node.kubelet.forked import ForkedAgent
 from tests.node.kubelet.real_kubelet import NAMED, RESERVED_M, RealKubelet, values
-from tests.node.test_cri import IMAGE, Runtime, runtime
+from tests.node.test_cri import runtime
 
 __all__ = ["runtime"]
 pytestmark = [

@@ -202,9 +202,12 @@ def _limits(
         chosen = _chosen(budget.cpu_m, held, state, config.suppress, memory)
         desired += _cpusets(chosen, budget, held, state, memory)
         most_m = len(chosen) * 1000
-    guarded = ceiling.cpu_m == budget.cpu_m and ceiling.cpu_m < most_m
-    if can_quota and (guarded or (suppressing and not use_cpuset)):
+    if can_quota and suppressing and not use_cpuset:
         desired += _quotas(budget, held, state, config.suppress, memory)
+    elif can_quota and ceiling.cpu_m < most_m:
+        # Also where the allowance is less: a list is of whole CPUs, at least two, and would let it pass.
+        guard = budget if ceiling.cpu_m == budget.cpu_m else _ceiling_only(ceiling, state)
+        desired += _quotas(guard, held, state, config.suppress, memory)
     if not use_cpuset and can_cpuset and exclusive_cpus(state):  # a quota does not restrict which CPUs are used
         free = recovered_cpus(state)
         kept = _Budget(len(free) * 1000, f"all CPUs except those owned by other pods: {format_cpus(free)}", ())

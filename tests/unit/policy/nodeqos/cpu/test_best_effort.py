@@ -102,6 +102,15 @@ def test_a_quota_is_added_where_the_guard_allows_less_than_the_cpuset() -> None:
     assert sum(term.value for term in quota.reason.terms) == 1600
 
 
+def test_the_guards_quota_stays_where_the_allowance_is_less_but_the_list_cannot_follow_it() -> None:
+    """A list has two CPUs at least: on a node of two it limits nothing, whatever the allowance."""
+    verdict = first(shared(1000, 900, 0, told=health(960), cpus=2), CPUSET)
+    assert values(verdict)[f"/{GROUP}:cpuset.cpus"] == "0-1"
+    quota = next(wish for wish in verdict.knobs if wish.target.knob is Knob.CPU_MAX)
+    assert quota.value == "45000 100000"  # half of what it used, where the allowance is 0.3 CPU
+    assert sum(term.value for term in quota.reason.terms) == 450
+
+
 def test_with_suppression_off_only_the_guard_limits() -> None:
     off = BestEffortCpuConfig(suppress=SuppressConfig(enabled=False))
     assert values(first(shared(told=health(300)), off)) == {f"/{GROUP}:cpu.idle": "1"}
