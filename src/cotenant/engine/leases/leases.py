@@ -66,10 +66,6 @@ class Leases:
         ]
         self._open(requests, now_us, wall_s, OWN)
 
-    def put_backs(self) -> int:
-        """How often knobs that are held now were put back by another process."""
-        return sum(times.total for times in self._table.put_backs.values())
-
     def end(self, requests: Sequence[GiveBack], now_us: int, wall_s: float, who: str = OWN) -> None:
         """Restore, whatever time is left."""
         self._open([Request(request.target, None, request.reason) for request in requests], now_us, wall_s, who)

@@ -151,10 +151,6 @@ class LeaseExecutor:
             self._engine.check(targets, self._clock.monotonic_us(), self._clock.wall_s())
             self._run_round()
 
-    def put_backs(self) -> int:
-        """How often knobs that are held now were put back by another process."""
-        return self._engine.put_backs()
-
     def tick(self) -> None:
         """Restore what has expired, retry what failed, write what is pending to the state file."""
         self._engine.tick(self._clock.monotonic_us(), self._clock.wall_s())

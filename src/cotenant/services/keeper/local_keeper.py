@@ -133,13 +133,14 @@ class LocalKeeper:
     async def _guard_held(self) -> None:
         """Look at the knobs of groups in which something was written; at all of them each second where there is no watch."""
         while True:
-            await self._written()
-            await asyncio.sleep(SETTLE_S)  # a writer that sets several files is let finish
             try:
+                await self._written()
+                await asyncio.sleep(SETTLE_S)  # a writer that sets several files is let finish
                 await self._round(self._look)
-            except Exception:  # the loop of a process: a defect must not end the watch
+            except Exception:  # the loop of a process: a defect must end neither the watch nor expiry beside it
                 self.errors += 1
                 _log.exception("looking at held knobs failed")
+                await asyncio.sleep(UNWATCHED_S)
 
     async def _written(self) -> None:
         """Wait until something was written, or a second where that is not reported of every group."""

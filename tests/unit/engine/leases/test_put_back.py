@@ -86,7 +86,6 @@ def test_the_lease_says_how_often(world: World) -> None:
     world.hold((QUOTA, HALF))
     (lease,) = world.engine.leases()
     assert "3 times" in lease.detail
-    assert world.engine.put_backs() == 3
 
 
 def test_one_that_never_stops_is_yielded_to(world: World) -> None:
