@@ -66,9 +66,9 @@ class Comparison:
         agent = None
         if chosen.agent:
             services = {_SERVICE: self.load.objective_ms}
-            # Their common group is the kubelet's: what the agent holds, it holds on pods.
-            writable = {"writable": [site.cgroups.path(pod) for pod in chosen.pods]}
-            agent = agent_process.start(site, services, chosen.pods, writable)
+            common = site.cgroups.path(chosen.best_effort)
+            settings = {"writable": [common], "best_effort_group": common}
+            agent = agent_process.start(site, services, chosen.pods, settings)
         running: list[Child] = []
 
         def start_hogs() -> None:

@@ -183,7 +183,14 @@ def test_a_dry_run_answers_and_records_and_writes_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to drop")
-@pytest.mark.parametrize(("arguments", "number"), [((), 1 << 24), (("--interface", "eth0"), 1 << 12 | 1 << 24)])
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        ((), 1 << 24),
+        (("--interface", "eth0"), 1 << 12 | 1 << 24),
+        (("--idle-slice-ms", "100"), 1 << 23 | 1 << 24),
+    ],
+)
 def test_a_keeper_keeps_the_capabilities_that_its_arguments_call_for(
     start: Callable[..., KeeperProcess], arguments: tuple[str, ...], number: int
 ) -> None:

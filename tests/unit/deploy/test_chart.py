@@ -131,7 +131,7 @@ def test_kernel_schedulers_on_nodes_are_a_choice_of_their_own() -> None:
         added.append(set(keeper["securityContext"]["capabilities"]["add"]))
         assert keeper["securityContext"]["capabilities"]["drop"] == ["ALL"]
         assert any(each.startswith("--bpf-root=") for each in keeper["args"]) == (made is loading)
-    assert added == [{"SYS_RESOURCE", "SYS_NICE"}, {"SYS_RESOURCE", "BPF", "PERFMON", "SYS_NICE"}]
+    assert added == [{"SYS_RESOURCE"}, {"SYS_RESOURCE", "BPF", "PERFMON", "SYS_NICE"}]
     # what the role of the agent may write is limited to its own node
     policy = loading["ValidatingAdmissionPolicy", "", "cotenant-node"]["spec"]
     assert any(each["resources"] == ["controlzones/status"] for each in policy["matchConstraints"]["resourceRules"])

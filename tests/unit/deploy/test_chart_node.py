@@ -158,7 +158,7 @@ def test_senders_of_spans_find_a_token_that_is_made_once() -> None:
 @helm_only
 def test_the_keepers_rights_are_values(tmp_path: Path) -> None:
     caps = parts()["keeper"]["securityContext"]["capabilities"]
-    assert caps == {"drop": ["ALL"], "add": ["SYS_RESOURCE", "SYS_NICE"]}
+    assert caps == {"drop": ["ALL"], "add": ["SYS_RESOURCE"]}
     values = tmp_path / "values.yaml"
     values.write_text("node: {keeperCapabilities: []}")
     assert parts(f"--values={values}")["keeper"]["securityContext"]["capabilities"] == {"drop": ["ALL"]}

@@ -79,7 +79,7 @@ def test_only_the_keeper_writes_and_it_has_no_more_than_it_uses() -> None:
     assert str(arguments(both["keeper"]["args"])["state_dir"]) in mounts(both["keeper"])
     assert both["keeper"]["securityContext"]["capabilities"] == {
         "drop": ["ALL"],
-        "add": ["SYS_RESOURCE", "SYS_NICE"],
+        "add": ["SYS_RESOURCE"],
     }
     assert arguments(both["keeper"]["args"]).get("interface", ()) == ()
     assert both["agent"]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -101,7 +101,7 @@ def test_the_units_and_the_plain_configuration_fit_together() -> None:
     assert keeper["socket"] == said.keeper
     assert keeper["allow_user"] == (agent_unit["User"],)
     assert (NODE / "cotenant.sysusers.conf").read_text().split("\n")[1].split()[1] == agent_unit["User"]
-    assert keeper_unit["CapabilityBoundingSet"] == "CAP_SYS_RESOURCE CAP_SYS_NICE"
+    assert keeper_unit["CapabilityBoundingSet"] == "CAP_SYS_RESOURCE"
     assert keeper_unit["SupplementaryGroups"] == agent_unit["Group"]
 
 

@@ -75,8 +75,10 @@ def keeper(
     ] = Path("/var/lib/kubelet/cpu_manager_state"),
     idle_slice_ms: Annotated[
         int,
-        Parameter(help="Scheduling slice of tasks in groups that are held idle, milliseconds; 0: the kernel's own."),
-    ] = 100,
+        Parameter(
+            help="Scheduling slice of tasks in best-effort groups, milliseconds, up to 100; 0: the kernel's own."
+        ),
+    ] = 0,
     dry_run: Annotated[bool, Parameter(negative=(), help="Answer and record as usual, but write no knob.")] = False,
     zones: Annotated[
         bool,

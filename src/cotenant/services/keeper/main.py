@@ -78,7 +78,7 @@ class KeeperArguments:
     cgroup_root: Path | None = None
     bus: Path = SOCKET  # of systemd, where there is one
     cpu_manager: Path = STATE  # the checkpoint of the kubelet's CPU manager
-    idle_slice_ms: int = 100  # of tasks in groups that are held idle; 0: the kernel's own
+    idle_slice_ms: int = 0  # of tasks in best-effort groups; 0: the kernel's own
     dry_run: bool = False
     zones: bool = False  # run Control Zones, too
     zone_socket: Path = Path("/run/cotenant/zones.sock")

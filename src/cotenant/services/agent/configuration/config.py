@@ -253,7 +253,7 @@ class AgentConfig:
     resctrl_root: Path = Path(RESCTRL_ROOT)  # where the kernel's cache control is mounted
     writable: tuple[str, ...] = ()  # knobs of these groups and of all below them may be written
     kubelet_groups: KubeletGroups | None = None  # of this node's kubelet, found at the start: these are writable too
-    idle_slice_ms: int = 100  # with --single: scheduling slice of tasks in groups held idle; 0: the kernel's own
+    idle_slice_ms: int = 0  # with --single: scheduling slice of tasks in best-effort groups; 0: the kernel's own
     best_effort_group: str | None = None  # the group of all best-effort groups, where there is one
     groups: tuple[PlainGroup, ...] = ()
     sources: Sources = Sources()
