@@ -15,7 +15,8 @@ from cotenant.drivers.kubelet.configuration import CONFIG_NAME, MEMORY_STATE_NAM
 from cotenant.drivers.kubelet.cpu_manager import STATE, read_cpu_manager
 from cotenant.model.kubelet.facts import KubeletFacts
 
-_AGE_S = 10.0  # a kubelet that restarts with another policy is seen within this
+# Another policy is seen within this where the folder is visible; a file that is mounted by itself is as of the mount.
+_AGE_S = 10.0
 
 
 class NodeFacts:
