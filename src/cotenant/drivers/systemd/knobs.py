@@ -66,6 +66,10 @@ class SystemdKnobs:
             self._manager.set(unit, [_property(name, old) for name, old in zip(names, before, strict=True)])
             raise
 
+    def hand_over(self, target: Target, value: str) -> None:
+        """Set the property to a value that another process wrote into the file, so that systemd does not write ours over it later."""
+        self._manager.set(unit_of(target), properties_of(target.knob, value))
+
     def restore(self, target: Target, raw: str) -> None:
         """Set the properties from before, then the files. Raises `Transient` while systemd cannot be reached."""
         unit, properties, files = _parsed(target, raw)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cotenant.engine.leases.instructions import (
     Audit,
@@ -82,6 +82,15 @@ class TasksOfGroups(Protocol):
 
     def follow(self, groups: Sequence[str]) -> int:
         """Set it on tasks of these groups, and undo it in groups of an earlier call. Returns how many tasks changed."""
+        ...
+
+
+@runtime_checkable
+class HandsOver(Protocol):
+    """A port that holds values by more than the knob's own file."""
+
+    def yielded(self, target: Target) -> None:
+        """The lease of this knob is over, and another process's value is to stay."""
         ...
 
 
@@ -229,10 +238,17 @@ class LeaseExecutor:
             for instruction in stage:
                 if isinstance(instruction, Audit):
                     changes.append(instruction.change)
+                    self._hand_over(instruction.change)
                 else:
                     self._execute(instruction)
             self._write(changes)
         self._sweep()
+
+    def _hand_over(self, change: KnobChange) -> None:
+        """Tell the port of a lease that has yielded."""
+        port = self._ports.get(change.target.knob.scope)
+        if change.result is LeaseState.YIELDED and isinstance(port, HandsOver):
+            port.yielded(change.target)
 
     def _sweep(self) -> None:
         """Have the tasks of idle groups follow: at once where the groups changed, else no more than twice a second, for new tasks."""

@@ -18,7 +18,7 @@ from cotenant.model.errors import CotenantError
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.kubelet.ruling import Means, ruling
 from cotenant.model.machine.counters import Gap
-from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob import Knob, Target, Vanished
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,11 @@ class OwnedKnobs:
 
     def read(self, target: Target) -> str:
         """The current value: what the kernel has, whoever wrote it."""
-        return self._files.read(target)
+        try:
+            return self._files.read(target)
+        except Vanished:
+            self._through_systemd.discard(target)
+            raise
 
     def raw(self, target: Target) -> str:
         """What `restore` needs; decides how the knob is held from now on."""
@@ -69,9 +73,23 @@ class OwnedKnobs:
             self._files.restore(target, raw)
         self._through_systemd.discard(target)
 
+    def yielded(self, target: Target) -> None:
+        """The lease ended because another process wrote a value of its own: that is systemd's from now on, too."""
+        if target not in self._through_systemd:
+            return
+        self._through_systemd.discard(target)
+        try:
+            self._systemd.hand_over(target, self._files.read(target))
+        except CotenantError as error:
+            self._report(f"{target}: systemd still has the value that was held: {error}")
+
     def identity(self, target: Target) -> str:
         """The identity of the group."""
-        return self._files.identity(target)
+        try:
+            return self._files.identity(target)
+        except Vanished:
+            self._through_systemd.discard(target)  # leases of a group that is gone end without a restore
+            raise
 
     def _report(self, line: str) -> None:
         if line not in self._reported and len(self._reported) < 64:
