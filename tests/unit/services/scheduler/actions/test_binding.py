@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.servers.scripted_server import CUT, SILENT, Reply, ScriptedServer, refusal
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
@@ -134,7 +135,7 @@ def carried_out(
                 binder.add(bind)
                 running = asyncio.create_task(binder.run())
                 try:
-                    async with asyncio.timeout(30.0):
+                    async with asyncio.timeout(patience(30.0)):
                         while binder.backlog and not answered.is_set():
                             await asyncio.sleep(0)
                         await answered.wait()
