@@ -30,7 +30,7 @@ let own: Stream | null = null;
 async function load(): Promise<void> {
   const answer = await fetch("/api/machines", { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
   if (answer.status === 401) {
-    location.assign("/login");
+    location.assign(`/login${location.hash}`);
     return;
   }
   if (answer.status === 304) return;

@@ -1,7 +1,7 @@
 """The console of a local cluster: a child process with its port, its token, and a link that logs in once.
 
 Problem: the console listens in a process of its own, and the person needs a link with a token that no other process on the machine can read. Choice: tokens are in private files of the cluster's directory; the child gets the files' names. The
-port is the one that was used last, so that a page that is still open reconnects. Limits: loopback only, as the scheduler and the extender.
+port is the one that was used last, and sessions are kept in a file, so that a page that is still open goes on. Limits: loopback only, as the scheduler and the extender.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cotenant.services.up.children import ChildSpec
 
 HOST = "127.0.0.1"
 PORT_FILE, TOKEN_FILE, LOGIN_FILE = "console-port", "console-token", "console-login"
+SESSIONS_FILE = "console-sessions"
 PERIOD_S = 2.0  # between two looks at what is used: a simulated day lasts minutes
 
 
@@ -51,6 +52,8 @@ class Console:
             str(directory / TOKEN_FILE),
             "--login-file",
             str(directory / LOGIN_FILE),
+            "--session-file",
+            str(directory / SESSIONS_FILE),
             "--period-s",
             str(PERIOD_S),
             "--title",
