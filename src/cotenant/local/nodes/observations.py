@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.model.cluster.objective import misses_objective
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -23,9 +25,13 @@ class PodUsage:
     memory_bytes: float
     slowdown: float
     service: str = ""
-    p99_ms: float = 0.0
-    objective_ms: float = 0.0  # 0 = none
-    violated: bool = False
+    p99_ms: float | None = None  # None = none is measured: batch, no objective, or still starting
+    objective_ms: float | None = None
+
+    @property
+    def violated(self) -> bool:
+        """Whether it misses its objective."""
+        return misses_objective(self.p99_ms, self.objective_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class ServiceView:
     name: str
     replicas: int  # running
     violated: int
-    worst_p99_ms: float
+    worst_p99_ms: float  # 0 while none is measured
     objective_ms: float
 
 

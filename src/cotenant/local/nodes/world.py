@@ -319,7 +319,8 @@ class LiveWorld:
         pod = s.pods[p]
         service = int(pod.service)
         has = service >= 0 and s.services.objective[service] < NO_OBJECTIVE
-        objective_ms = float(s.services.objective[service] * s.services.time_s[service] * 1000.0) if has else 0.0
+        objective_ms = float(s.services.objective[service] * s.services.time_s[service] * 1000.0) if has else None
+        is_measured = has and pod.seen_ratio > 0.0 and pod.placed_s + self._law.replica_start_s <= s.run.last_tick_s[0]
         return PodUsage(
             uid=self._uids[p],
             node=self._node_names[int(pod.node)],
@@ -327,9 +328,8 @@ class LiveWorld:
             memory_bytes=float(pod.seen_memory),
             slowdown=float(pod.slowdown),
             service=self._services.names[service] if service >= 0 else "",
-            p99_ms=float(pod.seen_ratio) * objective_ms if has else 0.0,
+            p99_ms=float(pod.seen_ratio) * objective_ms if is_measured and objective_ms is not None else None,
             objective_ms=objective_ms,
-            violated=bool(pod.seen_violated) if has else False,
         )
 
     def snapshot(self) -> Snapshot:
@@ -362,8 +362,8 @@ class LiveWorld:
                     name=name,
                     replicas=len(found),
                     violated=sum(u.violated for u in found),
-                    worst_p99_ms=max(u.p99_ms for u in found),
-                    objective_ms=found[0].objective_ms,
+                    worst_p99_ms=max(u.p99_ms or 0.0 for u in found),
+                    objective_ms=found[0].objective_ms or 0.0,
                 )
                 for name, found in sorted(by_service.items())
             ),

@@ -55,6 +55,7 @@ from cotenant.services.up.reporter import HttpReporter
 from cotenant.services.up.stale_lease import release_stale_lease
 
 OTLP_GRPC, OTLP_HTTP = 4317, 4318
+MOST_MEASURED_ALONE = 200  # nodes whose NodeMetrics are written also where no manager asks for them
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
 _log = logging.getLogger(__name__)
 
@@ -225,9 +226,14 @@ class LocalCluster:
         self._app.serve_usage(FleetUsage(self._informers, self.nodes.kubelets))
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
-        if config.has_manager:
+        if config.has_manager or 0 < config.nodes <= MOST_MEASURED_ALONE:
             metrics = SimulatedNodeMetrics(
-                self.api, self._informers, self.nodes.kubelets, period_s(config.speed), config.speed
+                self.api,
+                self._informers,
+                self.nodes.kubelets,
+                period_s(config.speed, config.nodes),
+                config.speed,
+                config.has_manager,
             )
             await metrics.start()
             self._stack.push_async_callback(metrics.stop)
