@@ -91,6 +91,8 @@ def demo(
     for line in page.warnings(outcomes):
         print()
         tables.print_folded(line)
+    print()
+    tables.print_folded(page.verdict(outcomes))
     print(f"\n{page.explanation(config)}\n")
     print(f"report: {report}")
     print("see also: cotenant up --nodes 200 --workload colocation    (a lasting cluster, for kubectl)")

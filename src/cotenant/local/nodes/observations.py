@@ -35,6 +35,21 @@ class PodUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaQueue:
+    """A replica as its requests meet it: M/M/c (lab/world/latency.py) with times that are stretched by neighbours."""
+
+    workers: int
+    busy: float  # of them, in the mean
+    request_s: float  # mean time of a request at a worker
+    slowdown: float
+
+    @property
+    def requests_per_s(self) -> float:
+        """Requests that arrive."""
+        return self.busy / self.request_s
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceView:
     """The state of a service with an objective."""
 

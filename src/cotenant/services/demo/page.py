@@ -1,4 +1,4 @@
-"""The demonstration's page: one table, four charts, the node side; one file that needs no network.
+"""The demonstration's page: a verdict in a sentence, the node side with its pictures, one table, four charts; one file that needs no network.
 
 Problem: replicas that have just started miss the windows before their start, so the first minutes have a peak that would set the scale of the hours that count. Choice: the part that is not
 counted is shaded, and the axis is scaled by the counted part; the caption says how high the rest goes. Ours is emphasised in the table and drawn last and widest. A day that its
@@ -18,7 +18,7 @@ from cotenant.lab.report.figures import OURS, Axis, Chart, Figure, Line, Span, r
 from cotenant.lab.report.wide import plain_table
 from cotenant.services.demo.run import SETTLING_HOURS, DayOutcome, DemoConfig, Sample
 from cotenant.services.experiments import page as node_page
-from cotenant.services.experiments.outcome import Findings
+from cotenant.services.experiments.outcome import Findings, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,30 @@ def warnings(outcomes: Sequence[DayOutcome]) -> list[str]:
     ]
 
 
+def verdict(outcomes: Sequence[DayOutcome], node: NodeSide = NOT_YET) -> str:
+    """What the demonstration came to, in one sentence, ours against each other way: also where ours was worse."""
+    kept = [each for each in outcomes if not each.behind]
+    ours = next((each for each in kept if is_ours(each.profile)), None)
+    others = [each for each in kept if each is not ours]
+    if ours is None or not others:
+        days = "No two days can be compared: their clusters did not keep up, or only one way was shown"
+    else:
+        figures = (
+            ("more batch work", "less batch work", lambda each: -each.mean("batch_pace")),
+            ("fewer missed objectives", "more missed objectives", lambda each: each.mean("violation")),
+            ("a better worst instant", "a worse worst instant", lambda each: each.worst_violation),
+        )
+        words = []
+        for other in others:
+            said = [better if of(ours) < of(other) else worse for better, worse, of in figures if of(ours) != of(other)]
+            words.append(f"against {other.profile} {', '.join(said) or 'the same'}")
+        days = f"On this day of this seed {ours.profile} had, {'; '.join(words)}"
+    if node.found is None:
+        return f"{days}."
+    passing = sum(check.verdict is Verdict.PASSED for check in node.found.checks)
+    return f"{days}; on a real core, {passing} of {len(node.found.checks)} checks pass."
+
+
 def explanation(config: DemoConfig) -> str:
     """What the figures mean, in a sentence each."""
     return (
@@ -107,16 +131,16 @@ def write(
     lines = "".join(f'<p class="note stale">{escape(line)}</p>' for line in warnings(outcomes))
     table = plain_table(COLUMNS, rows, [cells[0] for cells in rows if is_ours(cells[0])])
     about = (
-        f"<p class=soft>{escape(explanation(config))}</p><p class=soft>One day of one seed is a demonstration. "
-        "Comparisons with intervals: <code>cotenant lab compare</code>.</p>"
+        f"<p class=soft>{escape(explanation(config))}</p><p class=soft>One day of one seed is a demonstration: another seed may order the ways differently, and in its worst instant ours "
+        "is sometimes above the others. Comparisons with intervals: <code>cotenant lab compare</code>.</p>"
     )
     sections = [Section("days", "The days", lines + table + about)]
     if figures:
         sections.append(Section("curves", "Hour by hour", drawn(figures)))
     if node.found is not None:
-        section, more = node_page.part(node.found, node.command)
-        body = f"<p>{escape(node.found.title)}</p><p class=soft>{escape(node_page.conditions(node.found))}</p>{section.body}"
-        sections.append(Section(section.key, section.title, body))
+        section, more = node_page.part(node.found, node.command, pictures_first=True)
+        body = f"<p>{escape(node.found.title)}</p>{section.body}<p class=soft>{escape(node_page.conditions(node.found))}</p>"
+        sections.insert(0, Section(section.key, section.title, body))
         figures += more
     elif node.skipped:
         sections.append(Section("node", "On a node", f"<p>Not shown on this machine: {escape(node.skipped)}</p>"))
@@ -124,7 +148,7 @@ def write(
         "cotenant demo",
         "One day, several judgements",
         "cotenant demo",
-        "The same nodes, services and batch work, placed and lent in different ways while the load rises.",
+        verdict(outcomes, node),
         f"cotenant {__version__}",
     )
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -86,6 +86,7 @@ class LocalCluster:
         self.children: list[Child] = []
         self.nodes: SimulatedNodes
         self.submitter: Submitter | None = None
+        self.news: Callable[[], list[str]] = list  # what happened to services since the last call, a line an event
         self._stack = AsyncExitStack()
         self._report_token = config.directory / "report-token"
 
@@ -254,6 +255,18 @@ class LocalCluster:
         if self.submitter is not None:
             await self.submitter.start()
             self._stack.push_async_callback(self.submitter.stop)
+            if self.config.shows_loop:
+                await self._show_loop(self.submitter)
+
+    async def _show_loop(self, submitter: Submitter) -> None:
+        """Start what makes simulated nodes measured and acted on, and the neighbour that hurts."""
+        from cotenant.services.up.simulated.loop import Loop  # needs the extra `traces`
+
+        traces = f"http://127.0.0.1:{self.endpoints.otlp_http_port}"
+        loop = Loop(self.api, self._informers, self.nodes.world, traces, self.config, submitter.services)
+        await loop.start()
+        self.news = loop.news
+        self._stack.push_async_callback(loop.stop)
 
     async def _start_children(self) -> None:
         (self.config.directory / "logs").mkdir(exist_ok=True)
