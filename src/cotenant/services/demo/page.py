@@ -7,7 +7,7 @@ cluster did not keep up with has no curves, for they would describe the machine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -92,7 +92,7 @@ def verdict(outcomes: Sequence[DayOutcome], node: NodeSide = NOT_YET) -> str:
     if ours is None or not others:
         days = "No two days can be compared: their clusters did not keep up, or only one way was shown"
     else:
-        figures = (
+        figures: tuple[tuple[str, str, Callable[[DayOutcome], float]], ...] = (
             ("more batch work", "less batch work", lambda each: -each.mean("batch_pace")),
             ("fewer missed objectives", "more missed objectives", lambda each: each.mean("violation")),
             ("a better worst instant", "a worse worst instant", lambda each: each.worst_violation),

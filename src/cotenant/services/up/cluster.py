@@ -46,6 +46,7 @@ from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
 from cotenant.services.credit.opening import FILE
 from cotenant.services.scheduler.explain.client import URL_FILE
+from cotenant.services.traces.finding import URL_FILE as TRACES_URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, port_or_free, stop_all
 from cotenant.services.up.config import NODES_FILE, UpConfig
 from cotenant.services.up.console import Console
@@ -329,6 +330,10 @@ class LocalCluster:
         url_file = self.config.directory / URL_FILE
         write_private(url_file, f"http://127.0.0.1:{scheduler}\n")
         self._stack.callback(url_file.unlink, missing_ok=True)
+        if http:
+            traces_file = self.config.directory / TRACES_URL_FILE
+            write_private(traces_file, f"http://127.0.0.1:{http}\n")
+            self._stack.callback(traces_file.unlink, missing_ok=True)
 
     def _alone(self, name: str, command: tuple[str, ...], port: int) -> Child:
         """A process that is the only replica here, so it needs no lease."""

@@ -108,8 +108,7 @@ def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
             f"  OTLP: http://127.0.0.1:{endpoints.otlp_http_port} (HTTP), 127.0.0.1:{endpoints.otlp_grpc_port} (gRPC)"
         )
     if config.shows_loop:
-        url = f"http://127.0.0.1:{endpoints.otlp_http_port}"
-        lines.append(f"  in a minute a job hurts a service: cotenant explain service shop/checkout --traces {url}")
+        lines.append("  in a minute a job hurts a service: cotenant explain service shop/checkout")
     if endpoints.scheduler_port:
         lines.append(
             f"  metrics: http://127.0.0.1:{endpoints.scheduler_port}/metrics  logs: {config.directory / 'logs'}"

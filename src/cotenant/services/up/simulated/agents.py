@@ -35,6 +35,7 @@ from cotenant.services.agent.trace_link import TraceLink
 from cotenant.services.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedKeeper, SimulatedMachine
 
 MOST_AGENTS = 24
+KEPT = 4  # of them, for nodes of the replicas that are first
 LOOK_S = 2.0  # between two looks at where traced services run
 DISCOVERY_S = 2.0
 OWN_REPORT_S = 1.0
@@ -49,7 +50,7 @@ POLICIES = PolicySettings(
 )
 _log = logging.getLogger(__name__)
 
-IsTraced = Callable[[Pod], bool]
+Test = Callable[[Pod], bool]
 
 
 @dataclass(slots=True)
@@ -64,8 +65,10 @@ class SimulatedAgents:
     """`start` and `stop` them. `traces`: URL of the trace process; `directory`: a folder of their own."""
 
     def __init__(
-        self, informers: Informers, world: LiveWorld, is_traced: IsTraced, traces: str, directory: Path
+        self, informers: Informers, world: LiveWorld, is_traced: Test, is_first: Test, traces: str, directory: Path
     ) -> None:
+        """`is_first`: a replica whose node has an agent before those of others."""
+        self._is_first = is_first
         self._informers, self._world, self._is_traced = informers, world, is_traced
         self._traces, self._directory = traces, directory
         self._clocks = Clocks(time.monotonic, time.time)
@@ -103,10 +106,11 @@ class SimulatedAgents:
 
     def look(self) -> None:
         """Start agents where a traced service runs."""
-        pods: list[Pod] = list(self._informers.store(PODS))
-        for node in sorted({pod.spec.node_name for pod in pods if pod.spec.node_name and self._is_traced(pod)}):
-            if node not in self._running and len(self._running) < MOST_AGENTS:
-                self._running[node] = self._agent(node)
+        pods: list[Pod] = [pod for pod in self._informers.store(PODS) if pod.spec.node_name]
+        for test, most in ((self._is_first, MOST_AGENTS), (self._is_traced, MOST_AGENTS - KEPT)):
+            for node in sorted({pod.spec.node_name for pod in pods if test(pod)}):
+                if node not in self._running and len(self._running) < most:
+                    self._running[node] = self._agent(node)
 
     def report(self) -> None:
         """What services report of themselves; spans go before it where they are fresh."""

@@ -19,7 +19,7 @@ from cotenant.services.up.simulated.agents import SimulatedAgents
 from cotenant.services.up.simulated.requests import SERVICE, SimulatedRequests
 from cotenant.services.up.simulated.shop import CHECKOUT, REPLICAS, SHOP, Shop
 
-MOST_REPLICAS = 60
+MOST_REPLICAS = 24
 
 
 class Loop:
@@ -35,7 +35,7 @@ class Loop:
             *((each["metadata"]["namespace"], each["metadata"]["name"]) for each in traced),
         }
         nodes = world.config
-        agents = SimulatedAgents(informers, world, self._is_traced, traces, config.directory / "agents")
+        agents = SimulatedAgents(informers, world, self._is_traced, _is_shop, traces, config.directory / "agents")
         self.news = agents.news
         self._parts = (
             SimulatedRequests(world, self._replicas, traces, time.time, config.seed),
@@ -70,6 +70,10 @@ class Loop:
     def _has_checkout(self) -> bool:
         pods: list[Pod] = self._informers.store(PODS).by("namespace", SHOP)
         return sum(self._world.queue(pod.metadata.uid) is not None for pod in pods) >= REPLICAS
+
+
+def _is_shop(pod: Pod) -> bool:
+    return pod.metadata.namespace == SHOP
 
 
 def measured(services: Sequence[Manifest]) -> list[Manifest]:

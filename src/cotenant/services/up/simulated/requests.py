@@ -22,7 +22,7 @@ from cotenant.local.nodes.observations import ReplicaQueue
 from cotenant.local.nodes.world import LiveWorld
 
 PERIOD_S = 0.5
-MOST_EACH, MOST = 200.0, 1_500.0  # requests a second
+MOST_EACH, MOST = 150.0, 1_800.0  # requests a second
 SERVICE = "app"  # the label of a pod that names its service
 _log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ def exported(replicas: Iterable[tuple[Pod, NDArray[np.float64]]], now_s: float, 
             ("k8s.namespace.name", meta.namespace),
             ("k8s.pod.name", meta.name),
             ("k8s.pod.uid", meta.uid),
+            ("k8s.node.name", pod.spec.node_name),
         ):
             of.resource.attributes.add(key=key).value.string_value = value
         spans = of.scope_spans.add().spans
