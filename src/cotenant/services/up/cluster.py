@@ -88,6 +88,7 @@ class LocalCluster:
         self.nodes: SimulatedNodes
         self.submitter: Submitter | None = None
         self.news: Callable[[], list[str]] = list  # what happened to services since the last call, a line an event
+        self._agents_port = 0
         self._stack = AsyncExitStack()
         self._report_token = config.directory / "report-token"
 
@@ -264,7 +265,9 @@ class LocalCluster:
         from cotenant.services.up.simulated.loop import Loop  # needs the extra `traces`
 
         traces = f"http://127.0.0.1:{self.endpoints.otlp_http_port}"
-        loop = Loop(self.api, self._informers, self.nodes.world, traces, self.config, submitter.services)
+        loop = Loop(
+            self.api, self._informers, self.nodes.world, traces, self._agents_port, self.config, submitter.services
+        )
         await loop.start()
         self.news = loop.news
         self._stack.push_async_callback(loop.stop)
@@ -300,6 +303,8 @@ class LocalCluster:
                 self._stack.callback(self._drop_journal)
             self.children.append(self._credit(credit))
         console = ""
+        if self.config.shows_loop:
+            self._agents_port = free_port()
         if self.config.has_console:
             with _named_files(self.config.directory):
                 beside = Console(
@@ -309,6 +314,7 @@ class LocalCluster:
                     self.config.log_format,
                     traces=f"http://127.0.0.1:{http}" if http else "",
                     credit=f"http://127.0.0.1:{credit}" if credit else "",
+                    agents=f"http://127.0.0.1:{self._agents_port}/{{node}}" if self._agents_port else "",
                 )
             self.children.append(Child(beside.child()))
             console = beside.link

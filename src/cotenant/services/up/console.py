@@ -26,10 +26,18 @@ class Console:
     """The console beside a cluster. Raises `InvalidInput` where the wanted port is in use, `OSError` where a file cannot be written."""
 
     def __init__(
-        self, directory: Path, kubeconfig: Path, port: int, log_format: str, *, traces: str = "", credit: str = ""
+        self,
+        directory: Path,
+        kubeconfig: Path,
+        port: int,
+        log_format: str,
+        *,
+        traces: str = "",
+        credit: str = "",
+        agents: str = "",
     ) -> None:
-        """`traces`, `credit`: the URLs of the trace and the credit process; empty = there is none."""
-        self._traces, self._credit = traces, credit
+        """`traces`, `credit`: the URLs of the trace and the credit process, `agents`: the pattern of those of nodes' agents; empty = there is none."""
+        self._traces, self._credit, self._agents = traces, credit, agents
         self._directory, self._kubeconfig, self._log_format = directory, kubeconfig, log_format
         self.port = _usable(port, directory / PORT_FILE)
         write_private(directory / PORT_FILE, f"{self.port}\n")
@@ -62,6 +70,7 @@ class Console:
             self._log_format,
             *(("--traces", self._traces) if self._traces else ()),
             *(("--credit", self._credit) if self._credit else ()),
+            *(("--agents", self._agents) if self._agents else ()),
         )
         return ChildSpec("console", arguments, directory / "logs" / "console.log", self.port)
 

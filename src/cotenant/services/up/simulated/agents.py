@@ -1,7 +1,7 @@
 """Agents of simulated nodes: the process of a real node's agent, over a simulated machine, with the policy `recovery`.
 
 Problem: a local cluster shows where pods go, and not what happens to a service whose neighbour grows. Choice: one agent for each node on which a traced service runs, in this process: the same engine, ladder, leases and reports, which get signals from the trace process and
-send it their stories. Services without an objective measured from spans report their own latency, as they would to a real agent. The guard of best-effort work is not run, for the world has it already (lab/world/node_qos.py). Limits: at most `MOST_AGENTS`; they answer no questions over HTTP.
+send it their stories. Services without an objective measured from spans report their own latency, as they would to a real agent. The guard of best-effort work is not run, for the world has it already (lab/world/node_qos.py). All answer at one port, each below the name of its node. Limits: at most `MOST_AGENTS`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
+from cotenant.drivers.http.server import HttpServer
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.settings import Mode
@@ -65,9 +68,17 @@ class SimulatedAgents:
     """`start` and `stop` them. `traces`: URL of the trace process; `directory`: a folder of their own."""
 
     def __init__(
-        self, informers: Informers, world: LiveWorld, is_traced: Test, is_first: Test, traces: str, directory: Path
+        self,
+        informers: Informers,
+        world: LiveWorld,
+        is_traced: Test,
+        is_first: Test,
+        traces: str,
+        directory: Path,
+        port: int,
     ) -> None:
-        """`is_first`: a replica whose node has an agent before those of others."""
+        """`is_first`: a replica whose node has an agent before those of others. `port`: of loopback, where they answer."""
+        self._server = HttpServer(self.answer, Address("127.0.0.1", port))
         self._is_first = is_first
         self._informers, self._world, self._is_traced = informers, world, is_traced
         self._traces, self._directory = traces, directory
@@ -91,11 +102,13 @@ class SimulatedAgents:
 
     async def start(self) -> None:
         """Begin to look for nodes that need one."""
+        await self._server.start()
         for name, every_s, do in (("agents", LOOK_S, self.look), ("own reports", OWN_REPORT_S, self.report)):
             self._tasks.append(asyncio.create_task(_repeat(do, every_s), name=name))
 
     async def stop(self) -> None:
         """End them all; each gives back what it holds."""
+        await self._server.stop()
         self._stop.set()
         for task in self._tasks:
             task.cancel()
@@ -103,6 +116,15 @@ class SimulatedAgents:
         await asyncio.gather(*self._tasks, *ending, return_exceptions=True)
         for each in self._running.values():
             await each.link.close()
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The pages of one of them: `/NODE/v1/...`."""
+        node, _, path = scope["path"].removeprefix("/").partition("/")
+        running = self._running.get(node)
+        if running is None:
+            await send_answer(send, Answer(404, b'{"error":"no agent runs on this simulated node"}'))
+        else:
+            await running.process.pages({**scope, "path": f"/{path}"}, receive, send)
 
     def look(self) -> None:
         """Start agents where a traced service runs."""

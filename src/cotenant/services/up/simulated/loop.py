@@ -23,10 +23,10 @@ MOST_REPLICAS = 24
 
 
 class Loop:
-    """`start` after the workload's services were submitted; `stop`. `traces`: URL of the trace process."""
+    """`start` after the workload's services were submitted; `stop`. `traces`: URL of the trace process; `port`: where agents answer."""
 
     def __init__(
-        self, api: Api, informers: Informers, world: LiveWorld, traces: str, config: UpConfig, services: Sequence[Manifest]
+        self, api: Api, informers: Informers, world: LiveWorld, traces: str, port: int, config: UpConfig, services: Sequence[Manifest]
     ) -> None:  # fmt: skip
         self._informers, self._world = informers, world
         traced = measured(services)
@@ -35,7 +35,7 @@ class Loop:
             *((each["metadata"]["namespace"], each["metadata"]["name"]) for each in traced),
         }
         nodes = world.config
-        agents = SimulatedAgents(informers, world, self._is_traced, _is_shop, traces, config.directory / "agents")
+        agents = SimulatedAgents(informers, world, self._is_traced, _is_shop, traces, config.directory / "agents", port)
         self.news = agents.news
         self._parts = (
             SimulatedRequests(world, self._replicas, traces, time.time, config.seed),

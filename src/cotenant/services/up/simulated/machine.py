@@ -53,6 +53,10 @@ class SimulatedMachine:
     # --- discovery
 
     async def pods(self) -> tuple[NodePod, ...]:
+        """As the Protocol."""
+        return self.found()
+
+    def found(self) -> tuple[NodePod, ...]:
         """The pods that run, by the rules that hold for pods of a kubelet."""
         found, declared = [], []
         for pod in self._pods():
