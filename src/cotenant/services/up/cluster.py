@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from socket import gethostname
 
 import msgspec
@@ -262,12 +263,15 @@ class LocalCluster:
 
     async def _show_loop(self, submitter: Submitter) -> None:
         """Start what makes simulated nodes measured and acted on, and the neighbour that hurts."""
-        from cotenant.services.up.simulated.loop import Loop  # needs the extra `traces`
+        from cotenant.services.up.simulated.agents import Addresses
+        from cotenant.services.up.simulated.loop import AGENTS, Loop  # needs the extra `traces`
 
         traces = f"http://127.0.0.1:{self.endpoints.otlp_http_port}"
-        loop = Loop(
-            self.api, self._informers, self.nodes.world, traces, self._agents_port, self.config, submitter.services
-        )
+        credit = f"http://127.0.0.1:{self.endpoints.credit_port}" if self.endpoints.credit_port else ""
+        at = Addresses(traces, credit, self._agents_port)
+        loop = Loop(self.api, self._informers, self.nodes.world, at, self.config, submitter.services)
+        if self.config.is_ephemeral:
+            self._stack.callback(rmtree, self.config.directory / AGENTS, ignore_errors=True)
         await loop.start()
         self.news = loop.news
         self._stack.push_async_callback(loop.stop)

@@ -31,10 +31,11 @@ from cotenant.model.machine.knob import Knob
 from cotenant.policy.interference.attribution.settings import AttributionSettings
 from cotenant.services.agent.actions.evictions import Evictions
 from cotenant.services.agent.components import Clocks, Components
-from cotenant.services.agent.configuration.config import AgentConfig, Probe, TraceSource, Triggers
+from cotenant.services.agent.configuration.config import AgentConfig, CreditTarget, Probe, TraceSource, Triggers
 from cotenant.services.agent.latency import LatencyReport
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.trace_link import TraceLink
+from cotenant.services.reporting.sender import ReportSender
 from cotenant.services.up.simulated.machine import BEST_EFFORT, ROOT, SimulatedKeeper, SimulatedMachine
 
 MOST_AGENTS = 24
@@ -56,6 +57,15 @@ _log = logging.getLogger(__name__)
 Test = Callable[[Pod], bool]
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Of the processes beside them: the trace process, and the credit process, which is told of proven incidents, empty where there is none; and the port of loopback where agents answer."""
+
+    traces: str
+    credit: str
+    agents_port: int
+
+
 @dataclass(slots=True)
 class _Running:
     process: AgentProcess
@@ -65,7 +75,7 @@ class _Running:
 
 
 class SimulatedAgents:
-    """`start` and `stop` them. `traces`: URL of the trace process; `directory`: a folder of their own."""
+    """`start` and `stop` them. `directory`: a folder of their own."""
 
     def __init__(
         self,
@@ -73,15 +83,15 @@ class SimulatedAgents:
         world: LiveWorld,
         is_traced: Test,
         is_first: Test,
-        traces: str,
+        at: Addresses,
         directory: Path,
-        port: int,
     ) -> None:
-        """`is_first`: a replica whose node has an agent before those of others. `port`: of loopback, where they answer."""
-        self._server = HttpServer(self.answer, Address("127.0.0.1", port))
+        """`is_first`: a replica whose node has an agent before those of others."""
+        self._sender = ReportSender()
+        self._server = HttpServer(self.answer, Address("127.0.0.1", at.agents_port))
         self._is_first = is_first
         self._informers, self._world, self._is_traced = informers, world, is_traced
-        self._traces, self._directory = traces, directory
+        self._at, self._directory = at, directory
         self._clocks = Clocks(time.monotonic, time.time)
         self._stop = asyncio.Event()
         self._running: dict[str, _Running] = {}
@@ -116,6 +126,7 @@ class SimulatedAgents:
         await asyncio.gather(*self._tasks, *ending, return_exceptions=True)
         for each in self._running.values():
             await each.link.close()
+        await self._sender.close()
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The pages of one of them: `/NODE/v1/...`."""
@@ -147,7 +158,7 @@ class SimulatedAgents:
         machine = SimulatedMachine(
             self._world, node, partial(self._pods, node), self._clocks.wall, self._clocks.now_us
         )  # fmt: skip
-        link = TraceLink(self._traces, node)
+        link = TraceLink(self._at.traces, node)
         config = AgentConfig(
             node=node,
             mode=Mode.ACT,
@@ -155,7 +166,8 @@ class SimulatedAgents:
             best_effort_group=BEST_EFFORT,
             discovery_period_s=DISCOVERY_S,
             policies=POLICIES,
-            traces=TraceSource(url=self._traces),
+            traces=TraceSource(url=self._at.traces),
+            credit=CreditTarget(url=self._at.credit),
             listen="",
             state_dir=self._directory / node,
             pressure=Triggers(enabled=False),
@@ -164,7 +176,7 @@ class SimulatedAgents:
         components = Components(
             sensor=machine,
             knobs=machine,
-            keeper=SimulatedKeeper(machine, self._clocks.now_us),
+            keeper=SimulatedKeeper(machine, self._clocks.now_us, self._clocks.wall),
             evictor=Evictions(),
             sources={"the simulated node": machine},
             clocks=self._clocks,
@@ -172,7 +184,9 @@ class SimulatedAgents:
             triggers={},
             supported=frozenset({Knob.CPU_MAX}),
             traces=link,
+            post_incident=self._sender.post,
         )
+        config.state_dir.mkdir(parents=True, exist_ok=True)  # incidents that wait to be reported
         process = AgentProcess(config, components)
         task = asyncio.create_task(process.run(self._stop), name=f"agent of {node}")
         task.add_done_callback(partial(_ended, node))

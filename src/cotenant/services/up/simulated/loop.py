@@ -15,18 +15,19 @@ from cotenant.local.controllers.runtime.informer import Informers
 from cotenant.local.controllers.views.core import Pod
 from cotenant.local.nodes.world import LiveWorld
 from cotenant.services.up.config import UpConfig
-from cotenant.services.up.simulated.agents import SimulatedAgents
+from cotenant.services.up.simulated.agents import Addresses, SimulatedAgents
 from cotenant.services.up.simulated.requests import SERVICE, SimulatedRequests
 from cotenant.services.up.simulated.shop import CHECKOUT, REPLICAS, SHOP, Shop
 
 MOST_REPLICAS = 24
+AGENTS = "agents"  # the folder of what they keep, in the cluster's directory
 
 
 class Loop:
-    """`start` after the workload's services were submitted; `stop`. `traces`: URL of the trace process; `port`: where agents answer."""
+    """`start` after the workload's services were submitted; `stop`."""
 
     def __init__(
-        self, api: Api, informers: Informers, world: LiveWorld, traces: str, port: int, config: UpConfig, services: Sequence[Manifest]
+        self, api: Api, informers: Informers, world: LiveWorld, at: Addresses, config: UpConfig, services: Sequence[Manifest]
     ) -> None:  # fmt: skip
         self._informers, self._world = informers, world
         traced = measured(services)
@@ -35,10 +36,10 @@ class Loop:
             *((each["metadata"]["namespace"], each["metadata"]["name"]) for each in traced),
         }
         nodes = world.config
-        agents = SimulatedAgents(informers, world, self._is_traced, _is_shop, traces, config.directory / "agents", port)
+        agents = SimulatedAgents(informers, world, self._is_traced, _is_shop, at, config.directory / AGENTS)
         self.news = agents.news
         self._parts = (
-            SimulatedRequests(world, self._replicas, traces, time.time, config.seed),
+            SimulatedRequests(world, self._replicas, at.traces, time.time, config.seed),
             agents,
             Shop(
                 api,

@@ -164,8 +164,8 @@ class SimulatedMachine:
 class SimulatedKeeper:
     """A `Keeper`: the engine of leases over a simulated machine's knobs, in this process."""
 
-    def __init__(self, machine: SimulatedMachine, now_us: Callable[[], int]) -> None:
-        self._plant = PlantKeeper(machine, now_us)
+    def __init__(self, machine: SimulatedMachine, now_us: Callable[[], int], wall: Callable[[], float]) -> None:
+        self._plant = PlantKeeper(machine, now_us, wall)
 
     async def hold(self, wanted: Sequence[SetKnob]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol."""
