@@ -69,7 +69,6 @@ class Addresses:
 @dataclass(slots=True)
 class _Running:
     process: AgentProcess
-    machine: SimulatedMachine
     link: TraceLink
     task: asyncio.Task[None]
 
@@ -190,7 +189,7 @@ class SimulatedAgents:
         process = AgentProcess(config, components)
         task = asyncio.create_task(process.run(self._stop), name=f"agent of {node}")
         task.add_done_callback(partial(_ended, node))
-        return _Running(process, machine, link, task)
+        return _Running(process, link, task)
 
     def _pods(self, node: str) -> list[Pod]:
         return self._informers.store(PODS).by("node", node)
