@@ -18,11 +18,15 @@ app = App(
     help_format="plaintext",
 )
 
-Url = Annotated[str, Parameter(help="Where `cotenant traces` listens.")]
+Url = Annotated[
+    str,
+    Parameter(
+        help="Where `cotenant traces` listens. Default: as `cotenant up` wrote it beside the kubeconfig, else http://127.0.0.1:4318."
+    ),
+]
 TokenFile = Annotated[Path | None, Parameter(help="File with the token of the process's --token-file.")]
 Ca = Annotated[Path | None, Parameter(help="Certificate authority of the process's certificate, as PEM.")]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON document and nothing else.")]
-_URL = "http://127.0.0.1:4318"
 
 
 @app.default
@@ -105,7 +109,7 @@ def serve(
 
 
 @app.command
-def services(*, url: Url = _URL, token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+def services(*, url: Url = "", token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
     """Operations of every service: requests, errors and latency in the last minutes."""
     from cotenant.cli.traces import showing
 
@@ -124,7 +128,7 @@ def list_(
     failed: Annotated[bool, Parameter(negative=(), help="With a failed span.")] = False,
     slowest: Annotated[bool, Parameter(negative=(), help="The slowest first; default: the newest first.")] = False,
     limit: Annotated[int, Parameter(help="How many at most.")] = 20,
-    url: Url = _URL,
+    url: Url = "",
     token_file: TokenFile = None,
     ca: Ca = None,
     json: Json = False,
@@ -145,7 +149,7 @@ def show(
     trace_id: Annotated[str, Parameter(help="The trace's id, or its beginning.")],
     /,
     *,
-    url: Url = _URL,
+    url: Url = "",
     token_file: TokenFile = None,
     ca: Ca = None,
     json: Json = False,
@@ -157,7 +161,7 @@ def show(
 
 
 @app.command
-def graph(*, url: Url = _URL, token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+def graph(*, url: Url = "", token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
     """Who calls whom: calls, failures and mean durations since the start."""
     from cotenant.cli.traces import showing
 
@@ -172,7 +176,7 @@ def critical(
     slowest: Annotated[
         float, Parameter(help="Only this share of the requests, the slowest: 0.01 asks what makes slow ones slow.")
     ] = 1.0,
-    url: Url = _URL,
+    url: Url = "",
     token_file: TokenFile = None,
     ca: Ca = None,
     json: Json = False,
