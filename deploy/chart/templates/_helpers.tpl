@@ -336,6 +336,11 @@ yes
 {{- end }}
 
 {{/* The agent's configuration. What node.config says comes before what is here, key by key. */}}
+{{/* Whether pods' holdings are signed by this release's scheduler. */}}
+{{- define "cotenant.seals" -}}
+{{- if and .Values.scheduler.enabled .Values.scheduler.seal.enabled }}yes{{ end -}}
+{{- end }}
+
 {{- define "cotenant.agentConfig" -}}
 {{- $node := .Values.node -}}
 {{- $to := dict "token_file" "/var/run/secrets/cotenant/token" -}}
@@ -356,6 +361,7 @@ yes
 {{- end -}}
 {{- $_ := set $config "policies" (dict "own_cpus" false "burst" false) -}}
 {{- end -}}
+{{- if include "cotenant.seals" . }}{{ $_ := set $config "seal_certificate" "/etc/cotenant-seal/tls.crt" }}{{ end -}}
 {{- with $node.reports.urls }}{{ $_ := set $config "reports" (merge (dict "urls" .) $to) }}{{ end -}}
 {{- if and .Values.traces.enabled .Values.traces.agents .Values.traces.objectives -}}
 {{- $_ := set $config "traces" (merge (dict "url" (printf "%s://cotenant-traces.%s.svc:4318" $scheme .Release.Namespace)) $to) -}}
