@@ -336,6 +336,11 @@ yes
 {{- end }}
 
 {{/* The agent's configuration. What node.config says comes before what is here, key by key. */}}
+{{/* Whether the webhook limits agents' evictions to their own node: matchConditions keep everybody else's away from it. */}}
+{{- define "cotenant.judgesEvictions" -}}
+{{- if and .Values.webhook.enabled .Values.node.enabled .Values.node.admissionPolicy (semverCompare ">=1.28-0" .Capabilities.KubeVersion.Version) }}yes{{ end -}}
+{{- end }}
+
 {{/* Whether pods' holdings are signed by this release's scheduler. */}}
 {{- define "cotenant.seals" -}}
 {{- if and .Values.scheduler.enabled .Values.scheduler.seal.enabled }}yes{{ end -}}

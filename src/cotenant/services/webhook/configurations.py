@@ -41,6 +41,8 @@ def configurations(
         ("validate-pod", ("",), "v1", "pods", ("CREATE", "UPDATE")),
         ("validate-quota", quotas, "v1alpha1", ELASTIC_QUOTAS.plural, ("CREATE", "UPDATE", "DELETE")),
     ]
+    if rules.agents:
+        validating.append(("validate-eviction", ("",), "v1", "pods/eviction", ("CREATE",)))
     for kind, entries in ((MUTATING, mutating), (VALIDATING, validating)):
         webhooks = [
             {
@@ -64,6 +66,16 @@ def configurations(
             }
             for path, groups, version, plural, operations in entries
         ]
+        for webhook in webhooks:
+            if webhook["name"].startswith(
+                "validate-eviction."
+            ):  # of agents alone, everywhere, and never let through unseen
+                del webhook["namespaceSelector"]
+                expression = f"request.userInfo.username == '{rules.agents}'"
+                webhook |= {
+                    "failurePolicy": "Fail",
+                    "matchConditions": [{"name": "by-an-agent", "expression": expression}],
+                }
         made.append(
             (
                 kind,
