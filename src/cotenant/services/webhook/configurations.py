@@ -66,16 +66,12 @@ def configurations(
             }
             for path, groups, version, plural, operations in entries
         ]
-        for webhook in webhooks:
-            if webhook["name"].startswith(
-                "validate-eviction."
-            ):  # of agents alone, everywhere, and never let through unseen
+        for webhook, entry in zip(webhooks, entries, strict=True):
+            if entry[3] == "pods/eviction":  # of agents alone, everywhere, and never let through unseen
                 del webhook["namespaceSelector"]
                 expression = f"request.userInfo.username == '{rules.agents}'"
-                webhook |= {
-                    "failurePolicy": "Fail",
-                    "matchConditions": [{"name": "by-an-agent", "expression": expression}],
-                }
+                conditions = [{"name": "by-an-agent", "expression": expression}]
+                webhook |= {"failurePolicy": "Fail", "matchConditions": conditions}
         made.append(
             (
                 kind,
