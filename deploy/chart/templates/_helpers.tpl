@@ -195,7 +195,7 @@ true
 {{- define "cotenant.ownTracesVolumes" -}}
 {{- if include "cotenant.ownTraces" . }}
 - name: traces-token
-  secret: {secretName: {{ .root.Values.traces.tokenSecret }}, defaultMode: 288, items: [{key: token, path: token}]}
+  secret: {secretName: {{ .root.Values.traces.sendTokenSecret | default .root.Values.traces.tokenSecret }}, defaultMode: 288, items: [{key: token, path: token}]}
 {{- if include "cotenant.tls" .root }}
 - name: traces # what signs the trace process's certificate
   secret: {secretName: cotenant-traces-tls, defaultMode: 288, items: [{key: ca.crt, path: ca.crt}]}
