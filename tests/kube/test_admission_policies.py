@@ -14,6 +14,9 @@ from tests.fakes import waiting
 from tests.kube.conftest import MERGE, Kube, Response, pod
 from tests.kube.definitions import collection, installed
 from tests.kube.installation import accounts, documents
+from tests.kube.test_webhook_process import webhook
+
+from cotenant.services.webhook.reviewer import Rules
 
 pytestmark = pytest.mark.slow
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
@@ -165,4 +168,27 @@ def test_an_agent_writes_its_own_nodes_objects(governed: Kube, node: str) -> Non
             assert code == 201 or "'cotenant-node'" in answer.message
     finally:
         governed.request("DELETE", f"{path}/{node}")
+        governed.request("DELETE", f"/api/v1/namespaces/cotenant-node/pods/{name}", {"gracePeriodSeconds": 0})
+
+
+def test_an_agent_evicts_pods_of_its_own_node(governed: Kube, namespace: str, pods: str, node: str) -> None:
+    """A policy does not see where the pod is: the webhook does, and for everybody else's evictions it is not even asked."""
+    agents = "system:serviceaccount:cotenant-node:cotenant-node"
+    other, name = f"other-{uuid.uuid4().hex[:6]}", f"agent-{uuid.uuid4().hex[:6]}"
+    bearer = {"authorization": f"Bearer {agent_token(governed, node, name)}"}
+
+    def evict(pod_name: str, headers: dict[str, str] | None = None) -> Response:
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod_name, "namespace": namespace}}
+        return governed.request("POST", f"{pods}/{pod_name}/eviction", body, headers=headers)
+
+    try:
+        for made, where in (("here", node), ("there", other), ("third", other)):
+            governed.create(pods, pod(made, nodeName=where))
+        with webhook(governed, namespace, rules=Rules(agents=agents)):
+            refused = evict("there", bearer)
+            assert (refused.code, "its own node only" in refused.message) == (403, True), refused.body
+            assert evict("here", bearer).code == 201
+            assert evict("there").code == 201
+        assert evict("third").code == 201  # the webhook is gone, and is not in an administrator's way
+    finally:
         governed.request("DELETE", f"/api/v1/namespaces/cotenant-node/pods/{name}", {"gracePeriodSeconds": 0})

@@ -575,3 +575,14 @@ def test_who_met_a_promise_to_another_may_preempt_when_it_is_kept() -> None:
     assert len(evicted(given)) == 2
     world.evict(given)
     assert bound(world.go(20.0)) == ["x"]
+
+
+def test_a_quota_that_lists_namespaces_is_not_another_tenants_to_name() -> None:
+    world = World(node("n", 100))
+    most, owed = Amounts.of({"cpu": 10_000}), Amounts.of({"cpu": 5_000})
+    world.write(QuotaObject("home/theirs", "u-theirs", Quota("theirs", most, owed, namespaces=("team",))))
+    for name, namespace in (("guest", "elsewhere"), ("own", "team"), ("kept", "home")):
+        made = pod(name, 1, "theirs")
+        world.create(replace(made, pod=replace(made.pod, namespace=namespace)))
+    world.go()
+    assert {name: world.cluster.pods.by_uid[f"uid-{name}"].node for name in ("guest", "own", "kept")} == {"guest": "", "own": "n", "kept": "n"}  # fmt: skip
