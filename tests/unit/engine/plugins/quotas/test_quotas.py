@@ -581,8 +581,8 @@ def test_a_quota_that_lists_namespaces_is_not_another_tenants_to_name() -> None:
     world = World(node("n", 100))
     most, owed = Amounts.of({"cpu": 10_000}), Amounts.of({"cpu": 5_000})
     world.write(QuotaObject("home/theirs", "u-theirs", Quota("theirs", most, owed, namespaces=("team",))))
-    for name, namespace in (("guest", "elsewhere"), ("own", "team"), ("kept", "home")):
-        made = pod(name, 1, "theirs")
-        world.create(replace(made, pod=replace(made.pod, namespace=namespace)))
-    world.go()
-    assert {name: world.cluster.pods.by_uid[f"uid-{name}"].node for name in ("guest", "own", "kept")} == {"guest": "", "own": "n", "kept": "n"}  # fmt: skip
+    world.create(*(pod(name, 1, "theirs", namespace=name) for name in ("elsewhere", "team", "home")))
+    given = world.go()
+    assert {each.partition("/")[0] for each in bound(given)} == {"team", "home"}
+    (said,) = (text for key, text in told(given).items() if "elsewhere" in key)
+    assert "Quota theirs is of the namespaces that it lists (team), and not of elsewhere" in said
