@@ -48,6 +48,34 @@ def serve(
     token_file: Annotated[
         Path | None, Parameter(help="Accept requests with the bearer token in this file only.")
     ] = None,
+    send_token_file: Annotated[
+        Path | None,
+        Parameter(help="Accept spans with the bearer token in this file, and no longer with that of --token-file."),
+    ] = None,
+    sender_tokens: Annotated[
+        Path | None,
+        Parameter(
+            help="Folder with a token for each namespace, in a file of its name: its spans count for that namespace's objectives."
+        ),
+    ] = None,
+    review_senders: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Accept spans with tokens of service accounts, projected for the audience cotenant-spans: they count for objectives of their namespace; needs --cluster.",
+        ),
+    ] = False,
+    collector: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            help="NAMESPACE/NAME of a service account that forwards others' spans; may be repeated; needs --review-senders.",
+        ),
+    ] = (),
+    trust_senders: Annotated[
+        bool,
+        Parameter(negative=(), help="Let nodes act by the spans of whoever can send, also beyond loopback."),
+    ] = False,
     report_account: Annotated[
         str,
         Parameter(
@@ -93,6 +121,11 @@ def serve(
             tls_key=tls_key,
             client_ca=client_ca,
             token_file=token_file,
+            send_token_file=send_token_file,
+            sender_tokens=sender_tokens,
+            review_senders=review_senders,
+            collectors=collector,
+            trust_senders=trust_senders,
             report_account=report_account,
             insecure=insecure,
             most_skew_s=most_skew_s,
