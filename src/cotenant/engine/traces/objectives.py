@@ -1,7 +1,7 @@
 """Objectives counted from spans: exact good and bad requests by objective and by replica.
 
 Problem: a burn rate from a sketch carries the sketch's error, and an objective may concern one operation, a service, or nothing that was ever seen. Choice: each SERVER and CONSUMER span of a service with objectives is compared with their
-thresholds when it arrives; operations map to objectives by a table that is made again when either changes. What an objective names is reserved in the table of operations, so a million other operations do not hide it. Limits: counts are in
+thresholds when it arrives; one that ended long before counts at its own time, and not before the objective was known; operations map to objectives by a table that is made again when either changes. What an objective names is reserved in the table of operations, so a million other operations do not hide it. Limits: counts are in
 memory and begin when the objective is first seen, or where a saved state ends.
 """
 
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from cotenant.engine.traces.bounded_table import BoundedTable
 from cotenant.engine.traces.operations import Operation, Operations
 from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
+from cotenant.engine.traces.service_graph import grouped
 from cotenant.engine.traces.slot_counts import SlotCounts
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.objective import Indicator, ServiceObjective
-from cotenant.model.traces.spans import REQUESTS, SpanColumns, SpanSource
+from cotenant.model.traces.spans import REQUESTS, SpanColumns, SpanKind, SpanSource
 from cotenant.policy.objective.burn import Counted, Standing, judge
 
 MOST = 2_000
@@ -91,9 +92,10 @@ class TrackedObjectives:
         source: NDArray[np.int32],
         own_ns: NDArray[np.int64],
         called: NDArray[np.bool_],
+        old: NDArray[np.bool_],
         now_s: float,
     ) -> None:
-        """Count spans. `operation`, `source`: numbers of each; `own_ns`, `called`: see `OwnTimes`."""
+        """Count spans. `operation`, `source`: numbers of each; `own_ns`, `called`: see `OwnTimes`. The `old` ones count when they ended, and not before the objective."""
         if not self._tracked:
             return
         self._refresh()
@@ -106,6 +108,10 @@ class TrackedObjectives:
         objective = self._objective[self._first[operation[rows]] + place]
         duration = (spans.end_ns - spans.start_ns)[rows]
         bad = np.where(self._of_errors[objective], spans.failed[rows], duration > self._limit_ns[objective])
+        is_old = old[rows]
+        if is_old.any():
+            self._add_old(objective[is_old], spans.end_ns[rows[is_old]] / 1e9, bad[is_old], now_s)
+            rows, objective, duration, bad = (each[~is_old] for each in (rows, objective, duration, bad))
         pairs, of_row, sizes = np.unique(objective * _SOURCES + source[rows], return_inverse=True, return_counts=True)
         bad_of_pair = np.bincount(of_row, bad, pairs.size).astype(np.int64).tolist()
         replica = np.empty(pairs.size, np.int64)
@@ -119,6 +125,16 @@ class TrackedObjectives:
                 else -1
             )
         self.replicas.add(replica[of_row], duration, bad, own_ns[rows], called[rows])
+
+    def _add_old(
+        self, objective: NDArray[np.int64], ended_s: NDArray[np.float64], bad: NDArray[np.bool_], now_s: float
+    ) -> None:
+        for number, places in grouped(objective):
+            tracked = self._in_order[number]
+            counted = places[ended_s[places] >= tracked.since_s]
+            tracked.counts.add_ended(now_s, ended_s[counted], bad[counted])
+            tracked.requests += counted.size
+            tracked.bad += int(bad[counted].sum())
 
     def reported(self, service: str, requests: int, bad: int, now_s: float) -> int:
         """A service's report on itself; `service` as NAMESPACE/NAME. How many objectives it counts for."""
@@ -157,6 +173,15 @@ class TrackedObjectives:
     def is_known(self, objective: ServiceObjective) -> bool:
         """Whether a request of what it names was ever seen."""
         return any(_concerns(objective, each) for each in self._operations.known)
+
+    def other_kinds(self, objective: ServiceObjective) -> set[SpanKind]:
+        """Kinds of the spans of its service that are no requests."""
+        of = objective.service_namespace, objective.service
+        return {
+            each.kind
+            for each in self._operations.known
+            if (each.namespace, each.service) == of and each.kind not in REQUESTS
+        }
 
     def near(self, objective: ServiceObjective) -> list[str]:
         """Services, or operations of its service, with similar names."""

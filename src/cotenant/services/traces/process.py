@@ -152,11 +152,13 @@ async def serve(
         metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
         metrics.registry.register(traffic)
         app = Application(engine, metrics, clock, checked.token, board)
+        stack.callback(app.intake.close)
         metrics.registry.register(StreamMetrics(app.streams))
         saved = None if settings.state is None else CountsFile(settings.state)
         for objective in checked.objectives:
             engine.objectives.set(objective, clock())
         if saved is not None:
+            engine.seen.restore(saved.seen)
             for tracked in engine.objectives:
                 saved.restore(tracked)
         cluster = await _cluster(settings, stack, board, saved)
@@ -185,7 +187,7 @@ async def serve(
             stack.push_async_callback(grpc_server.stop)
         jaeger = ""
         if checked.jaeger_udp is not None:
-            udp_server = JaegerUdpServer(app.export, lambda outcome: metrics.answered("jaeger-udp", outcome))
+            udp_server = JaegerUdpServer(app.export_datagram, lambda outcome: metrics.answered("jaeger-udp", outcome))
             jaeger = str(await udp_server.start(checked.jaeger_udp))
             stack.push_async_callback(udp_server.stop)
         tasks, end = TaskSet(), asyncio.Event()
@@ -233,7 +235,7 @@ async def _save(saved: CountsFile, engine: TraceEngine) -> None:
 
 def _write(saved: CountsFile, engine: TraceEngine) -> None:
     try:
-        saved.save(engine.objectives)
+        saved.save(engine.objectives, engine.seen.saved())
     except OSError as error:
         _log.error("the counts of objectives cannot be saved: %s", error)
 
