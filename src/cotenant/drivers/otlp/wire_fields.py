@@ -31,7 +31,7 @@ MAX_RESOURCE_BYTES = 64 << 10  # of one
 class TooLarge(InvalidInput):
     """A request has more of something than is taken at once."""
 
-    def __init__(self, what: str, found: int, most: int) -> None:
+    def __init__(self, what: str, found: Whole, most: int) -> None:
         super().__init__("body", f"{found} {what}", f"at most {most}", "send smaller batches")
 
 
@@ -41,9 +41,9 @@ class WireCounts(NamedTuple):
     spans: int
     resources: int
     resource_attributes: int
-    largest_resource: int  # bytes
+    largest_resource: Whole  # bytes
 
-    def beyond(self) -> tuple[str, int, int] | None:
+    def beyond(self) -> tuple[str, Whole, int] | None:
         """The first bound that is passed: of what, how many (at least), and how many there may be."""
         bounds = (MAX_SPANS, MAX_RESOURCES, MAX_RESOURCE_ATTRIBUTES, MAX_RESOURCE_BYTES)
         names = ("spans", "resources", "attributes of resources", "bytes of a resource")
@@ -97,8 +97,9 @@ def read_field(data: Bytes, at: Whole, end: Whole) -> tuple[Whole, Whole, Whole,
 @njit
 def _count(
     data: Bytes, most_spans: int, most_resources: int, most_attributes: int, most_bytes: int
-) -> tuple[int, int, int, int]:
-    spans = resources = attributes = largest = 0
+) -> tuple[int, int, int, Whole]:
+    spans = resources = attributes = 0
+    largest: Whole = 0
     at: Whole = 0
     end = data.size
     while at < end:

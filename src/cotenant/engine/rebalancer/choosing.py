@@ -53,7 +53,7 @@ class RoundChoice:
     def admit(self, pod: LoadPod, node: str) -> str:
         """Why the pod may not move now; empty = it may."""
         entry = self.entries[pod.uid]
-        refused = self._limits.refuses(entry, node)
+        refused = self._limits.several_budgets(entry) or self._limits.refuses(entry, node)
         owner = controller(entry)
         if refused or owner is None:
             return refused

@@ -174,14 +174,14 @@ class TrackedObjectives:
         """Whether a request of what it names was ever seen."""
         return any(_concerns(objective, each) for each in self._operations.known)
 
-    def other_kinds(self, objective: ServiceObjective) -> set[SpanKind]:
+    def other_kinds(self, objective: ServiceObjective) -> frozenset[SpanKind]:
         """Kinds of the spans of its service that are no requests."""
         of = objective.service_namespace, objective.service
-        return {
+        return frozenset(
             each.kind
             for each in self._operations.known
             if (each.namespace, each.service) == of and each.kind not in REQUESTS
-        }
+        )
 
     def near(self, objective: ServiceObjective) -> list[str]:
         """Services, or operations of its service, with similar names."""
