@@ -14,12 +14,15 @@ from math import inf, isnan
 from typing import Protocol
 
 from cotenant.engine.migration.instructions import (
+    CreateJob,
     CreateReservation,
     DeleteJob,
     DeleteReservation,
     EvictPod,
     Instruction,
     PodFacts,
+    SetLanding,
+    SetPodUid,
     WriteStatus,
 )
 from cotenant.engine.migration.proof import Measure, Proofs, Purpose, ended_s, rests
@@ -148,6 +151,21 @@ class Migrations:
     def reservation_seen(self, reservation: Reservation) -> None:
         """A reservation as stored."""
         self._reservations[reservation.name] = reservation
+
+    def job_written(self, what: Instruction, job: MigrationJob) -> None:
+        """The answer to a write, known before the watch repeats it. An answer may come after the watch has shown that write, or a later one: then it is old, and left alone."""
+        before = self.jobs.get(job.name)
+        if before is None and isinstance(what, CreateJob):
+            self.job_seen(job)
+        if before is None or not isinstance(what, (SetPodUid, SetLanding, WriteStatus)):
+            return
+        if (before.uid, before.version) == (what.job.uid, what.job.version):
+            self.job_seen(job)
+
+    def reservation_written(self, reservation: Reservation) -> None:
+        """The answer to a creation; the watch may have shown what became of it since."""
+        if reservation.name not in self._reservations:
+            self.reservation_seen(reservation)
 
     def reservation_gone(self, name: str) -> None:
         """A reservation was deleted."""

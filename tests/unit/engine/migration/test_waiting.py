@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.fakes.processes.migration_world import MigrationWorld, PassAll
 
+from cotenant.engine.migration.instructions import CreateReservation, Instruction, WriteStatus
 from cotenant.engine.migration.migrations import TWO_BUDGETS, MigrationSettings
 from cotenant.model.groups.migration import JobPhase, JobReason, MigrationJob, PodRef, Step, WaitReason
 from cotenant.policy.rebalance.migration.arbitration import BUDGET, Verdict
@@ -124,11 +125,11 @@ def test_a_wait_for_a_turn_does_not_count_toward_the_time_limit() -> None:
     world = MigrationWorld(arbiter=arbiter)
     world.job(ttl_s=60.0)
     world.run(100)  # five minutes
-    assert world.jobs["job"].phase is JobPhase.PENDING
+    phases = [world.jobs["job"].phase]
     arbiter.why = ""
     world.restart()
     world.run(15)
-    assert world.jobs["job"].phase is JobPhase.SUCCEEDED
+    assert [*phases, world.jobs["job"].phase] == [JobPhase.PENDING, JobPhase.SUCCEEDED]
 
 
 def test_no_job_of_a_storm_ends_for_want_of_time() -> None:
@@ -151,3 +152,37 @@ def test_room_is_not_reserved_before_the_eviction_may_begin() -> None:
     held = [job for job in world.jobs.values() if job.condition(Step.QUEUED) is not None]
     assert len(held) == 9
     assert {waiting(world, job.name)[1] for job in held} == {WaitReason.LIMIT}
+
+
+def test_an_answer_that_comes_after_the_watch_does_not_hide_what_became_of_it() -> None:
+    """A reservation is placed, and the watch shows that, before its creation is answered."""
+    world = MigrationWorld()
+    world.job()
+    world.act()
+    (create,) = [each for each in _decided(world) if isinstance(each, CreateReservation)]
+    world._carry_out(create)
+    (answer,) = world.reservations.values()
+    world.turn()
+    world._show()
+    world.engine.reservation_written(answer)
+    world.engine.done(create, world.now_s)
+    assert world.engine._reservations[answer.name].node == "new-node"
+
+
+def test_an_old_answer_about_a_job_is_left_alone() -> None:
+    world = MigrationWorld()
+    first = world.job()
+    (write,) = [each for each in _decided(world) if isinstance(each, WriteStatus)]
+    answer = replace(write.job, version="2")
+    later = replace(answer, version="3", paused=True)
+    world.engine.job_seen(later)
+    world.engine.job_written(write, answer)
+    assert world.engine.jobs["job"] is later
+    world.engine.job_seen(first)
+    world.engine.job_written(write, answer)
+    assert world.engine.jobs["job"] is answer
+
+
+def _decided(world: MigrationWorld) -> list[Instruction]:
+    world._show()
+    return world.engine.decide(world.now_s)
