@@ -86,7 +86,7 @@ async def hops() -> list[float]:
     for number in range(HOPS):
         await asyncio.sleep(float(_random.uniform(0.02, 0.3)))
         request, began = body(20, f"cart-{number}"), time.monotonic()
-        app.export(request)
+        await app.export(request, "bench")
         while f"shop/cart-{number}" not in came:
             some.clear()
             await some.wait()

@@ -311,7 +311,10 @@ def test_a_part_sends_its_traces_to_the_trace_process(part: str) -> None:
     assert bound.arguments["otlp_traces"] == "https://cotenant-traces.cotenant-system.svc:4318"
     mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
     secrets = {each["name"]: each["secret"] for each in pods[part]["volumes"] if "secret" in each}
-    for option, secret in (("otlp_traces_token_file", "cotenant-traces-send"), ("otlp_traces_ca", "cotenant-traces-tls")):
+    for option, secret in (
+        ("otlp_traces_token_file", "cotenant-traces-send"),
+        ("otlp_traces_ca", "cotenant-traces-tls"),
+    ):
         path = bound.arguments[option]
         assert secrets[mounted[str(path.parent)]]["secretName"] == secret
         assert path.name in {each["path"] for each in secrets[mounted[str(path.parent)]]["items"]}

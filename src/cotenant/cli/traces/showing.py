@@ -15,7 +15,16 @@ import msgspec
 from cotenant.cli import tables
 from cotenant.cli.traces.asking import client
 from cotenant.model.errors import InvalidInput
-from cotenant.services.traces.pages import LIMITS, MIN_MS, SHARES, SpanRow, TracePage, checked_number
+from cotenant.services.traces.pages import (
+    LIMITS,
+    MIN_MS,
+    SHARES,
+    ServicesPage,
+    SilentRow,
+    SpanRow,
+    TracePage,
+    checked_number,
+)
 
 _BAR = 24  # columns
 
@@ -55,7 +64,7 @@ def services(url: str, token_file: Path | None, ca: Path | None, as_json: bool) 
     if as_json:
         return _json(page)
     if not page.operations:
-        print("no service has sent spans yet")
+        print(_nothing_served(page))
         return 0
     headings = ("service", "operation", "requests", "per s", "errors %", "p50 ms", "p95 ms", "p99 ms")
     rows = [
@@ -71,7 +80,23 @@ def services(url: str, token_file: Path | None, ca: Path | None, as_json: bool) 
     ]
     tables.print_words(headings, rows, right=headings[2:])
     print(f"of the last {page.window_s:.0f} s")
+    if page.silent:
+        print(_without_requests(page.silent))
     return 0
+
+
+def _nothing_served(page: ServicesPage) -> str:
+    return _without_requests(page.silent) if page.silent else "no service has sent spans yet"
+
+
+def _without_requests(silent: list[SilentRow]) -> str:
+    """What came of services without requests, and what is expected."""
+    rows = [f"{each.service} ({', '.join(f'{count} {kind}' for kind, count in each.spans.items())})" for each in silent]
+    more = f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+    return (
+        f"spans without a request: {', '.join(rows[:3])}{more}; a request is a span of kind SERVER or CONSUMER: "
+        "the receiving side has to be instrumented, too"
+    )
 
 
 def traces(query: TraceListQuery, url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> int:

@@ -26,6 +26,7 @@ _KINDS = {
     "consumer": Span.SPAN_KIND_CONSUMER,
 }
 _PROCESS_KEYS = {"hostname": "host.name"}  # of Jaeger's clients
+MAX_SPANS = 2_000  # of a datagram
 _CHILD_OF = 0
 _MASK = (1 << 64) - 1
 _MOST_US = (1 << 63) // 1000
@@ -48,7 +49,10 @@ def request_of(datagram: bytes) -> bytes:
         of_resource.resource.attributes.add(key="service.name").value.string_value = service
     _put_tags(of_resource.resource.attributes, _structs(process.get(2)), _PROCESS_KEYS)
     spans = of_resource.scope_spans.add().spans
-    for given in _structs(batch.get(2)):
+    given_spans = _structs(batch.get(2))
+    if len(given_spans) > MAX_SPANS:
+        raise InvalidInput("Jaeger batch", f"{len(given_spans)} spans", f"at most {MAX_SPANS} in a datagram")
+    for given in given_spans:
         _put_span(spans.add(), given)
     return request.SerializeToString()
 

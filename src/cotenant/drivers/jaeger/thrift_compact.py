@@ -15,6 +15,7 @@ from typing import TypeAlias
 from cotenant.model.errors import InvalidInput
 
 MOST_DEPTH = 12
+MAX_VALUES = 20_000  # of a message; a full datagram of usual spans has 13,000
 _PROTOCOL, _VERSION = 0x82, 1
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
@@ -41,6 +42,7 @@ class _Reader:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._at = 0
+        self._left = MAX_VALUES
         self._values: dict[int, Callable[[int], Value]] = {
             _TRUE: lambda depth: self.byte() == _TRUE,  # of a list: one byte each
             _FALSE: lambda depth: self.byte() == _TRUE,
@@ -84,12 +86,16 @@ class _Reader:
             kind, delta = head & 0x0F, head >> 4
             number = number + delta if delta else self.zigzag()
             if kind in (_TRUE, _FALSE):
+                self._left -= 1
                 fields[number] = kind == _TRUE
             else:
                 fields[number] = self._value(kind, depth + 1)
         return fields
 
     def _value(self, kind: int, depth: int) -> Value:
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidInput("Thrift message", f"byte {self._at}", f"at most {MAX_VALUES} values")
         read = self._values.get(kind)
         if read is None:
             raise InvalidInput("Thrift message", f"type {kind}", "a type of the compact protocol")

@@ -17,9 +17,9 @@ from cotenant.model.errors import InvalidInput, Transient
 
 
 class JaegerUdpServer:
-    """Passes requests in OTLP's protobuf to `export`, which raises `InvalidInput` or `Transient`. `answered` gets each outcome: OK, INVALID_ARGUMENT or UNAVAILABLE."""
+    """Passes requests in OTLP's protobuf, each with the address that it came from, to `export`, which raises `InvalidInput` or `Transient`. `answered` gets each outcome: OK, INVALID_ARGUMENT or UNAVAILABLE."""
 
-    def __init__(self, export: Callable[[bytes], object], answered: Callable[[str], None]) -> None:
+    def __init__(self, export: Callable[[bytes, str], object], answered: Callable[[str], None]) -> None:
         self._export, self._answered = export, answered
         self._transport: asyncio.DatagramTransport | None = None
 
@@ -40,9 +40,9 @@ class JaegerUdpServer:
         if self._transport is not None:
             self._transport.close()
 
-    def _received(self, datagram: bytes) -> None:
+    def _received(self, datagram: bytes, sender: str) -> None:
         try:
-            self._export(request_of(datagram))
+            self._export(request_of(datagram), sender)
         except InvalidInput:
             self._answered("INVALID_ARGUMENT")
         except Transient:
@@ -52,9 +52,9 @@ class JaegerUdpServer:
 
 
 class _Datagrams(asyncio.DatagramProtocol):
-    def __init__(self, received: Callable[[bytes], None]) -> None:
+    def __init__(self, received: Callable[[bytes, str], None]) -> None:
         self._received = received
 
-    def datagram_received(self, data: bytes, addr: object) -> None:
+    def datagram_received(self, data: bytes, addr: tuple[object, ...]) -> None:
         """One datagram."""
-        self._received(data)
+        self._received(data, str(addr[0]))

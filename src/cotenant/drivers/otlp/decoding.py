@@ -1,7 +1,7 @@
 """A body as it arrived into a span batch: gzip, protobuf or JSON, and the better decoder for its size.
 
 Problem: small requests are faster with the protobuf library and large ones with the compiled walk, and exporters use both encodings. Choice: the walk from
-`WALK_FROM_BYTES` on; JSON is turned into protobuf first, so that there is one reader. Limits: JSON costs some 30 us a span.
+`WALK_FROM_BYTES` on; JSON is turned into protobuf first, so that there is one reader. Limits: JSON costs some 30 us a span; what a body may become is bounded before anything is made of it (`wire_fields.py`).
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP" and "JSON Protobuf Encoding".
 """
@@ -18,20 +18,16 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from cotenant.drivers.otlp import protobuf, wire_walk
+from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanBatch
 
 MOST_BYTES = 20 << 20  # of a body, compressed or not; the protocol's recommendation
 WALK_FROM_BYTES = 3000  # about 8 spans
+LIBRARY_MAX_BYTES = 64 << 10  # of a body that the walk leaves to the library, which makes an object of every two bytes
+JSON_MAX_OBJECTS = 200_000  # objects and lists of a body in JSON; a span with ten attributes has 23
 _GZIP = 31  # window bits: 15, and 16 for gzip's header
 _IDS = ("traceId", "spanId", "parentSpanId")
-
-
-class TooLarge(InvalidInput):
-    """The body is larger than `MOST_BYTES` once it is decompressed."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__("body", size, f"at most {MOST_BYTES} bytes after decompression", "send smaller batches")
 
 
 def decode_protobuf(body: bytes) -> SpanBatch:
@@ -42,11 +38,17 @@ def decode_protobuf(body: bytes) -> SpanBatch:
                 return batch
         except DecodeError:
             pass  # the library refuses it with its own reason
+        if len(body) > LIBRARY_MAX_BYTES:
+            hint = f"above {LIBRARY_MAX_BYTES} bytes also without groups and resources in parts"
+            raise InvalidInput("body", body[:40], "an ExportTraceServiceRequest in protobuf", hint)
     return protobuf.decode(body)
 
 
 def decode_json(body: bytes) -> SpanBatch:
     """Raises `InvalidInput`. Ids are hexadecimal, unknown fields are ignored."""
+    objects = body.count(b"{") + body.count(b"[")
+    if objects > JSON_MAX_OBJECTS:
+        raise TooLarge("objects and lists", objects, JSON_MAX_OBJECTS)
     try:
         document = msgspec.json.decode(body)
         request = ParseDict(_ids_as_base64(document), ExportTraceServiceRequest(), ignore_unknown_fields=True)
@@ -63,7 +65,7 @@ def gunzip(body: bytes) -> bytes:
     except zlib.error as error:
         raise InvalidInput("body", body[:20], "gzip", str(error)) from None
     if len(found) > MOST_BYTES:
-        raise TooLarge(len(found))
+        raise TooLarge("bytes after decompression", len(found), MOST_BYTES)
     if not unpacker.eof or unpacker.unused_data:
         raise InvalidInput("body", body[:20], "one whole gzip stream")
     return found

@@ -19,19 +19,20 @@ from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.otlp.answers import success
 from cotenant.drivers.otlp.decoding import MOST_BYTES
+from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.model.errors import InvalidInput, Transient
 
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 STOP_WITHIN_S = 2.0
 
-Export = Callable[[bytes], tuple[int, str]]
+Export = Callable[[bytes, str], Awaitable[tuple[int, str]]]
 Door = Callable[[bytes], Awaitable[Export | None]]  # by the `authorization` of a call: what takes it, None = refused
 
 
 class OtlpGrpcServer:
     """Serves `Export`.
 
-    `export` takes the bytes of a request and returns how many spans were rejected and why; it raises `InvalidInput` for a body that cannot be read, `Transient` where
+    `export` takes the bytes of a request and the address that it came from, and returns how many spans were rejected and why; it raises `InvalidInput` for a body that cannot be read, `Transient` where
     the client must wait. With a `token` each call needs it as `authorization: Bearer TOKEN`. Raises `InvalidInput` where the address or the certificate cannot be used.
     """
 
@@ -68,21 +69,24 @@ class OtlpGrpcServer:
         await self._server.stop(STOP_WITHIN_S)
 
     async def _answer(self, body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
-        code, text, answer = await self._outcome(
-            body, dict(context.invocation_metadata() or ()).get("authorization", "")
-        )
+        given = dict(context.invocation_metadata() or ()).get("authorization", "")
+        code, text, answer = await self._outcome(body, given, _address(context.peer()))
         self._answered(code.name)
         if code is not grpc.StatusCode.OK:
             await context.abort(code, text)
         return answer
 
-    async def _outcome(self, body: bytes, authorization: str | bytes) -> tuple[grpc.StatusCode, str, bytes]:
+    async def _outcome(
+        self, body: bytes, authorization: str | bytes, sender: str
+    ) -> tuple[grpc.StatusCode, str, bytes]:
         given = authorization if isinstance(authorization, bytes) else authorization.encode()
         try:
             export = await self._door(given) if self._door is not None else self._admitted(given)
             if export is None:
                 return grpc.StatusCode.UNAUTHENTICATED, "expected authorization: Bearer TOKEN", b""
-            return grpc.StatusCode.OK, "", success(*export(body))
+            return grpc.StatusCode.OK, "", success(*await export(body, sender))
+        except TooLarge as error:
+            return grpc.StatusCode.RESOURCE_EXHAUSTED, str(error), b""
         except InvalidInput as error:
             return grpc.StatusCode.INVALID_ARGUMENT, str(error), b""
         except Transient as error:
@@ -101,6 +105,11 @@ class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no typ
     def service(self, handler_call_details: Any) -> Any:
         """The handler of a method; None = unimplemented."""
         return self._method if handler_call_details.method == METHOD else None
+
+
+def _address(peer: str) -> str:
+    """The host of gRPC's name for a peer, such as `ipv4:192.0.2.1:5678`."""
+    return peer.partition(":")[2].rpartition(":")[0] or peer
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:

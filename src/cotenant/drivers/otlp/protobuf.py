@@ -12,7 +12,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from cotenant.drivers.otlp.resources import peer_of, source_of
-from cotenant.drivers.otlp.validity import BAD_PARENT_ID, BAD_SPAN_ID, BAD_TIME, BAD_TRACE_ID, VALID, batch_of
+from cotenant.drivers.otlp.validity import (
+    BAD_PARENT_ID,
+    BAD_SPAN_ID,
+    BAD_TIME,
+    BAD_TRACE_ID,
+    MAX_PARTS,
+    TOO_MANY_PARTS,
+    VALID,
+    batch_of,
+)
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource, columns_of
 
@@ -72,4 +81,6 @@ def _fault(span: Span) -> int:
         return BAD_PARENT_ID
     if not 0 < span.start_time_unix_nano <= span.end_time_unix_nano <= _LATEST_NS:
         return BAD_TIME
+    if max(len(span.attributes), len(span.events), len(span.links)) > MAX_PARTS:
+        return TOO_MANY_PARTS
     return VALID

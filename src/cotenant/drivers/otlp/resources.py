@@ -1,7 +1,7 @@
 """OTLP resources and attributes as this package uses them.
 
 Problem: a resource is repeated in every request of an exporter, and reading it costs more than a span. Choice: sources are remembered by the bytes of their resource.
-Attributes of a span are read only when they are asked for. Limits: arrays, maps and bytes are shown as text.
+Attributes of a span are read only when they are asked for. Limits: arrays, maps and bytes are shown as text, at most `_MOST_SHOWN` characters of each value; a large resource is read anew each time.
 
 Source: OpenTelemetry semantic conventions 1.27, resource (service, k8s, host).
 """
@@ -21,12 +21,21 @@ from cotenant.model.traces.spans import UNKNOWN_SERVICE, SpanSource
 DATABASE_KEYS = ("db.namespace", "db.name", "db.system.name", "db.system")
 PEER_KEYS = ("peer.service", "server.address", "net.peer.name")
 _MOST_TEXT = 200  # characters of a name that become part of keys and labels
-_REMEMBERED = 4096
+_MOST_SHOWN = 4096
+_REMEMBERED, _REMEMBERED_BYTES = 4096, 8 << 10  # sources, and bytes of the resource of each
+
+
+def source_of(resource: bytes) -> SpanSource:
+    """The source that a serialised Resource describes. Raises `DecodeError`."""
+    return _remembered_source(resource) if len(resource) <= _REMEMBERED_BYTES else _source_of(resource)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def source_of(resource: bytes) -> SpanSource:
-    """The source that a serialised Resource describes. Raises `DecodeError`."""
+def _remembered_source(resource: bytes) -> SpanSource:
+    return _source_of(resource)
+
+
+def _source_of(resource: bytes) -> SpanSource:
     found = tags_of(Resource.FromString(resource).attributes)
     return SpanSource(
         service=_first(found, "service.name") or UNKNOWN_SERVICE,
@@ -52,7 +61,7 @@ def span_tags(message: bytes) -> dict[str, str]:
 
 def tags_of(attributes: Iterable[KeyValue]) -> dict[str, str]:
     """Attributes as text; the last of a key counts."""
-    return {each.key: _text(each.value) for each in attributes}
+    return {each.key[:_MOST_SHOWN]: _text(each.value)[:_MOST_SHOWN] for each in attributes}
 
 
 def peer_of(attributes: Iterable[KeyValue]) -> tuple[str, bool]:

@@ -2,7 +2,7 @@
 
 Problem: objects of the protobuf library cost 1.5 us a span, five times what everything after them costs. Choice: one pass over the bytes that fills the columns and numbers the
 distinct names; attributes, events and links are skipped by their lengths. What is malformed, or unusual (groups, a resource that is sent in parts), is left to the
-library, which then accepts or refuses the request. Limits: the inside of an attribute is not checked.
+library, which then accepts or refuses the request. Limits: the inside of an attribute is not checked; of names whose hashes meet on purpose some get several numbers.
 
 Source: protobuf encoding, "Message structure"; field numbers from opentelemetry-proto, trace.proto.
 """
@@ -19,29 +19,42 @@ from cotenant.drivers.otlp.validity import (
     BAD_TIME,
     BAD_TRACE_ID,
     LATEST_NS,
+    MAX_PARTS,
+    TOO_MANY_PARTS,
     VALID,
     batch_of,
+)
+from cotenant.drivers.otlp.wire_fields import (
+    FIXED64,
+    LEFT_TO_LIBRARY,
+    LENGTH,
+    VARINT,
+    Bytes,
+    TooLarge,
+    Whole,
+    count,
+    read_field,
+    read_varint,
 )
 from cotenant.model.compiled import njit
 from cotenant.model.traces.spans import SpanBatch, SpanColumns, SpanKind, columns_of
 
-Bytes = NDArray[np.uint8]
-Whole = int | np.int64  # a place or a number in compiled code
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-_LEFT_TO_LIBRARY = -1
-_MOST_VARINT_BYTES = 10
 _CLIENT, _PRODUCER = int(SpanKind.CLIENT), int(SpanKind.PRODUCER)
 _KEYS = (*DATABASE_KEYS, *PEER_KEYS)  # the first that a span has names its peer
 _KEY_BYTES = np.frombuffer("".join(_KEYS).encode(), np.uint8)
 _KEY_ENDS = np.cumsum([len(key) for key in _KEYS])
 _DATABASES = len(DATABASE_KEYS)
+_MAX_PROBES = 64
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 def walk(body: bytes) -> SpanBatch | None:
-    """The batch, or None where the library must read the body. Raises `DecodeError` where a resource cannot be read."""
+    """The batch, or None where the library must read the body. Raises `TooLarge`, and `DecodeError` where a resource cannot be read."""
     data = np.frombuffer(body, np.uint8)
-    spans, resources = _count(data)
+    counts = count(data)
+    if (beyond := counts.beyond()) is not None:
+        raise TooLarge(*beyond)
+    spans, resources, *_ = counts
     if spans < 0:
         return None
     columns, faults = columns_of(spans), np.zeros(spans, np.uint8)
@@ -56,92 +69,6 @@ def walk(body: bytes) -> SpanBatch | None:
         return None
     sources = tuple(source_of(body[start : start + size]) for start, size in resource_at.tolist())
     return batch_of(columns, faults, texts, sources, body)
-
-
-@njit
-def _varint(data: Bytes, at: Whole, end: Whole) -> tuple[np.uint64, Whole]:
-    """The value and where it ends; a negative end where it is malformed."""
-    value, shift = np.uint64(0), np.uint64(0)
-    last = min(end, at + _MOST_VARINT_BYTES)
-    while at < last:
-        byte = data[at]
-        at += 1
-        value |= np.uint64(byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += np.uint64(7)
-    return value, _LEFT_TO_LIBRARY
-
-
-@njit
-def _field(data: Bytes, at: Whole, end: Whole) -> tuple[Whole, Whole, Whole, Whole]:
-    """Number, wire type, where the value begins and where it ends; the end is negative where the field is malformed or unusual."""
-    key, at = _varint(data, at, end)
-    if at < 0 or key >> np.uint64(3) == 0 or key > np.uint64(0xFFFFFFFF):
-        return 0, 0, 0, _LEFT_TO_LIBRARY
-    number, wire = np.int64(key >> np.uint64(3)), np.int64(key & np.uint64(7))
-    if wire == _LENGTH:
-        size, at = _varint(data, at, end)
-        if at < 0 or size > np.uint64(end - at):
-            return 0, 0, 0, _LEFT_TO_LIBRARY
-        return number, wire, at, at + np.int64(size)
-    if wire == _VARINT:
-        _, after = _varint(data, at, end)
-        return number, wire, at, after
-    width = 8 if wire == _FIXED64 else 4 if wire == _FIXED32 else end + 1
-    if width > end - at:
-        return 0, 0, 0, _LEFT_TO_LIBRARY
-    return number, wire, at, at + width
-
-
-@njit
-def _count(data: Bytes) -> tuple[int, int]:
-    """Spans and resources; (-1, 0) where the library must read the body."""
-    spans = resources = 0
-    at: Whole = 0
-    end = data.size
-    while at < end:
-        number, wire, inner, at = _field(data, at, end)
-        if at < 0:
-            return _LEFT_TO_LIBRARY, 0
-        if number != 1 or wire != _LENGTH:
-            continue
-        resources += 1
-        described = False
-        while inner < at:
-            number, wire, scope, inner = _field(data, inner, at)
-            if inner < 0:
-                return _LEFT_TO_LIBRARY, 0
-            if number == 1 and wire == _LENGTH:
-                if described:
-                    return _LEFT_TO_LIBRARY, 0
-                described = True
-            if number != 2 or wire != _LENGTH:
-                continue
-            while scope < inner:
-                number, wire, span, scope = _field(data, scope, inner)
-                if scope < 0:
-                    return _LEFT_TO_LIBRARY, 0
-                if number == 2 and wire == _LENGTH:
-                    spans += 1
-                    if not _is_well_formed(data, span, scope):
-                        return _LEFT_TO_LIBRARY, 0
-    return spans, resources
-
-
-@njit
-def _is_well_formed(data: Bytes, at: Whole, end: Whole) -> bool:
-    """Whether a span, and the status in it, consists of whole fields."""
-    while at < end:
-        number, wire, inner, at = _field(data, at, end)
-        if at < 0:
-            return False
-        if number == 15 and wire == _LENGTH:
-            while inner < at:
-                _, _, _, inner = _field(data, inner, at)
-                if inner < 0:
-                    return False
-    return True
 
 
 @njit
@@ -174,26 +101,26 @@ def _fill(
     resource = -1
     at: Whole = 0
     while at < data.size:
-        number, wire, inner, at = _field(data, at, data.size)
-        if number != 1 or wire != _LENGTH:
+        number, wire, inner, at = read_field(data, at, data.size)
+        if number != 1 or wire != LENGTH:
             continue
         resource += 1
         while inner < at:
-            number, wire, scope, inner = _field(data, inner, at)
-            if wire != _LENGTH:
+            number, wire, scope, inner = read_field(data, inner, at)
+            if wire != LENGTH:
                 continue
             if number == 1:
                 resource_at[resource, 0], resource_at[resource, 1] = scope, inner - scope
             elif number == 2:
                 while scope < inner:
-                    number, wire, span, scope = _field(data, scope, inner)
-                    if number == 2 and wire == _LENGTH:
+                    number, wire, span, scope = read_field(data, scope, inner)
+                    if number == 2 and wire == LENGTH:
                         columns.source[row] = resource
                         names = _fill_span(data, span, scope, row, columns, faults, name_at, table, names)
                         if columns.kind[row] == _CLIENT or columns.kind[row] == _PRODUCER:
                             names = _fill_peer(data, span, scope, row, columns, name_at, table, names, peer_at)
                         if names < 0:
-                            return _LEFT_TO_LIBRARY
+                            return LEFT_TO_LIBRARY
                         row += 1
     return names
 
@@ -216,9 +143,13 @@ def _fill_span(
     start_ns = end_ns = np.uint64(0)
     good_trace = good_span = False
     good_parent = True
+    attributes = events = links = 0
     while at < end:
-        number, wire, value, at = _field(data, at, end)
-        if wire == _LENGTH:
+        number, wire, value, at = read_field(data, at, end)
+        if wire == LENGTH:
+            attributes += number == 9
+            events += number == 11
+            links += number == 13
             if number == 1:
                 good_trace = at - value == 16
                 if good_trace:
@@ -235,17 +166,17 @@ def _fill_span(
                 name, name_end = value, at
             elif number == 15:
                 while value < at:
-                    field, kind, content, value = _field(data, value, at)
-                    if field == 3 and kind == _VARINT:
-                        code, _ = _varint(data, content, value)
+                    field, kind, content, value = read_field(data, value, at)
+                    if field == 3 and kind == VARINT:
+                        code, _ = read_varint(data, content, value)
                         columns.failed[row] = np.int32(code & np.uint64(0xFFFFFFFF)) == 2
-        elif wire == _FIXED64:
+        elif wire == FIXED64:
             if number == 7:
                 start_ns = _little_endian(data, value)
             elif number == 8:
                 end_ns = _little_endian(data, value)
-        elif wire == _VARINT and number == 6:
-            given, _ = _varint(data, value, at)
+        elif wire == VARINT and number == 6:
+            given, _ = read_varint(data, value, at)
             kind_number = given & np.uint64(0xFFFFFFFF)
             columns.kind[row] = np.uint8(kind_number) if kind_number <= np.uint64(5) else np.uint8(0)
     columns.name[row], names = _number_of_name(data, name, name_end, name_at, table, names)
@@ -257,6 +188,8 @@ def _fill_span(
         faults[row] = BAD_PARENT_ID
     elif start_ns == 0 or start_ns > end_ns or end_ns > LATEST_NS:
         faults[row] = BAD_TIME
+    elif max(attributes, events, links) > MAX_PARTS:
+        faults[row] = TOO_MANY_PARTS
     else:
         faults[row] = VALID
         columns.start_ns[row], columns.end_ns[row] = np.int64(start_ns), np.int64(end_ns)
@@ -278,27 +211,27 @@ def _fill_peer(
     """Fill a row's peer from the span's attributes; returns the number of distinct names, or -1 where an attribute is malformed."""
     peer_at[:] = 0
     while at < end:
-        number, wire, attribute, at = _field(data, at, end)
-        if number != 9 or wire != _LENGTH:
+        number, wire, attribute, at = read_field(data, at, end)
+        if number != 9 or wire != LENGTH:
             continue
         key, start, stop = np.int64(-1), np.int64(0), np.int64(0)
         while attribute < at:
-            number, wire, inner, attribute = _field(data, attribute, at)
+            number, wire, inner, attribute = read_field(data, attribute, at)
             if attribute < 0:
-                return _LEFT_TO_LIBRARY
-            if number == 1 and wire == _LENGTH:
+                return LEFT_TO_LIBRARY
+            if number == 1 and wire == LENGTH:
                 key = _key_number(data, inner, attribute)
-            elif number == 2 and wire == _LENGTH:
+            elif number == 2 and wire == LENGTH:
                 while inner < attribute:
-                    number, wire, value, inner = _field(data, inner, attribute)
+                    number, wire, value, inner = read_field(data, inner, attribute)
                     if inner < 0:
-                        return _LEFT_TO_LIBRARY
-                    if number == 1 and wire == _LENGTH:
+                        return LEFT_TO_LIBRARY
+                    if number == 1 and wire == LENGTH:
                         start, stop = np.int64(value), np.int64(inner)
                     elif (
-                        (number in (2, 3) and wire == _VARINT)
-                        or (number == 4 and wire == _FIXED64)
-                        or (number in (5, 6, 7) and wire == _LENGTH)
+                        (number in (2, 3) and wire == VARINT)
+                        or (number == 4 and wire == FIXED64)
+                        or (number in (5, 6, 7) and wire == LENGTH)
                     ):  # another kind of value takes the string's place
                         start, stop = np.int64(0), np.int64(0)
         if key >= 0:
@@ -339,7 +272,9 @@ def _number_of_name(
         hashed = (hashed ^ np.uint64(data[index])) * _FNV_PRIME
     mask = np.uint64(table.size - 1)
     slot = hashed & mask
-    while table[slot] >= 0:
+    probes = 0
+    while table[slot] >= 0 and probes < _MAX_PROBES:
+        probes += 1
         known = table[slot]
         if name_at[known, 1] == end - start:
             same = True
@@ -350,6 +285,7 @@ def _number_of_name(
             if same:
                 return known, names
         slot = (slot + np.uint64(1)) & mask
-    table[slot] = names
+    if table[slot] < 0:
+        table[slot] = names
     name_at[names, 0], name_at[names, 1] = start, end - start
     return names, names + 1

@@ -9,22 +9,34 @@ here, of others only while their pod exists.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isnan
 from typing import Protocol
 
 from cotenant.engine.migration.instructions import (
+    CreateJob,
     CreateReservation,
     DeleteJob,
     DeleteReservation,
     EvictPod,
     Instruction,
     PodFacts,
+    SetLanding,
+    SetPodUid,
     WriteStatus,
 )
 from cotenant.engine.migration.proof import Measure, Proofs, Purpose, ended_s, rests
-from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, Simulated, is_scavenged, next_step
-from cotenant.model.groups.migration import COMPONENT, CREATED_BY, EvictPolicy, JobMode, JobPhase, MigrationJob, Step
+from cotenant.engine.migration.steps import SCAVENGED_AFTER_S, JobFacts, Next, Simulated, is_scavenged, next_step
+from cotenant.model.groups.migration import (
+    COMPONENT,
+    CREATED_BY,
+    EvictPolicy,
+    JobMode,
+    JobPhase,
+    MigrationJob,
+    Step,
+    WaitReason,
+)
 from cotenant.model.groups.reservation import Reservation
 from cotenant.policy.rebalance.migration.arbitration import Verdict
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit, ObjectLimiter
@@ -34,6 +46,8 @@ _POLL_S = 3.0
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
 _MINUTE_S = 60.0
 _SIMULATE_AGAIN_S = 30.0
+_SAY_AGAIN_S = 10.0
+TWO_BUDGETS = "more than one PodDisruptionBudget"  # in the answer of the eviction API
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,10 @@ class _Pending:
     failures: int = 0
     retry_s: float = -inf
     cannot_reserve: str = ""
+    cannot_evict: str = ""
+    refused: str = ""  # why the last write was
+    reserves: bool = False  # whether the write under way creates its reservation
+    said_s: float = -inf  # when what it waits for was written
     waits: str = ""
 
 
@@ -134,6 +152,21 @@ class Migrations:
         """A reservation as stored."""
         self._reservations[reservation.name] = reservation
 
+    def job_written(self, what: Instruction, job: MigrationJob) -> None:
+        """The answer to a write, known before the watch repeats it. An answer may come after the watch has shown that write, or a later one: then it is old, and left alone."""
+        before = self.jobs.get(job.name)
+        if before is None and isinstance(what, CreateJob):
+            self.job_seen(job)
+        if before is None or not isinstance(what, (SetPodUid, SetLanding, WriteStatus)):
+            return
+        if (before.uid, before.version) == (what.job.uid, what.job.version):
+            self.job_seen(job)
+
+    def reservation_written(self, reservation: Reservation) -> None:
+        """The answer to a creation; the watch may have shown what became of it since."""
+        if reservation.name not in self._reservations:
+            self.reservation_seen(reservation)
+
     def reservation_gone(self, name: str) -> None:
         """A reservation was deleted."""
         self._reservations.pop(name, None)
@@ -142,12 +175,18 @@ class Migrations:
         """An instruction was answered. `error` empty = carried out; `is_final`: the server would refuse it again."""
         pending = self._pending.setdefault(what.about, _Pending())
         pending.in_flight = False
+        if not error and _says_what_it_waits_for(what):
+            return
+        pending.refused = error
         if not error:
             pending.failures = 0
             pending.retry_s = now_s + _POLL_S if isinstance(what, EvictPod) else -inf
             return
         if is_final and isinstance(what, CreateReservation):
             pending.cannot_reserve = error
+            return
+        if isinstance(what, EvictPod) and TWO_BUDGETS in error:
+            pending.cannot_evict = error
             return
         pending.waits = error
         pending.retry_s = now_s + min(_LONGEST_RETRY_S, _FIRST_RETRY_S * 2 ** min(pending.failures, 10))
@@ -164,19 +203,24 @@ class Migrations:
         found: list[Instruction] = []
         verdicts = self._arbitrate(now_s)
         first = self._first_of_workloads()
-        evictions = self._recent(now_s)
+        for name in self.jobs:
+            self._pending.setdefault(name, _Pending())
+        evictions, intended = self._recent(now_s), self._intended()
         self._simulations = 0
         for name in sorted(self.jobs):
-            job, pending = self.jobs[name], self._pending.setdefault(name, _Pending())
+            job, pending = self.jobs[name], self._pending[name]
             if pending.in_flight or pending.retry_s > now_s:
                 continue
             if job.phase.is_final:
                 write = self._after(job, now_s)
             else:
                 verdict, why = verdicts.get(name, (Verdict.WAITING, "it was not arbitrated"))
-                facts = self._facts(job, verdict, why, evictions, first, now_s)
+                taken = evictions if self._has_room(job) else evictions + intended
+                facts = self._facts(job, verdict, why, taken, first, now_s)
                 step = next_step(job, facts, now_s)
-                write, pending.waits = step.write, step.waits
+                write, pending.waits = self._said(job, step, now_s), step.waits
+                pending.reserves = isinstance(write, CreateReservation)
+                intended += pending.reserves
                 if _begins_evicting(job, write):
                     evictions += 1
                     self._count(job, facts.pod, now_s)
@@ -303,10 +347,48 @@ class Migrations:
             holds_back=self._holds_back(job, pod, evictions, now_s),
             holds_reservation=self._holds_reservation(job, first),
             cannot_reserve=self._pending[job.name].cannot_reserve,
+            cannot_evict=self._pending[job.name].cannot_evict,
             policy=self.settings.policy,
             target=job.note.target if job.note is not None else "",
             simulated=self._simulated(job, now_s),
         )
+
+    def _said(self, job: MigrationJob, step: Next, now_s: float) -> Instruction | None:
+        """The write of a step; where it has none, or is refused, first of all what the job waits for, unless that is said already."""
+        refused, write = self._pending[job.name].refused, step.write
+        if isinstance(write, WriteStatus):
+            ended = write.job.phase.is_final
+            waits = write.job.waits(WaitReason.NONE, "", now_s)
+            return WriteStatus(replace(waits, message=write.job.message) if ended else waits)
+        if write is None:
+            reason, message = step.reason, step.waits
+        elif refused:
+            is_budget = isinstance(write, EvictPod) and "disruption budget" in refused
+            reason, message = WaitReason.BUDGET if is_budget else WaitReason.REFUSED, refused
+        else:
+            return write
+        if not message or self._is_said(job, reason, message, now_s):
+            return write
+        self._pending[job.name].said_s = now_s
+        return WriteStatus(job.waits(reason, message, now_s))
+
+    def _is_said(self, job: MigrationJob, reason: WaitReason, message: str, now_s: float) -> bool:
+        """Whether the job's status says this; other words for the same reason are written now and then only."""
+        said = job.condition(Step.WAITING)
+        if said is None or said.status != "True" or said.reason != reason:
+            return False
+        return said.message == message or now_s - self._pending[job.name].said_s < _SAY_AGAIN_S
+
+    def _has_room(self, job: MigrationJob) -> bool:
+        """Whether a reservation of it exists, or is being created."""
+        is_known = job.reservation_name in self._reservations or self._pending[job.name].reserves
+        return is_known or job.has(Step.RESERVATION_CREATED)
+
+    def _intended(self) -> int:
+        """Evictions for which room is reserved; those whose reservation finds no node do not count."""
+        reserved = [job for job in self.moving() if self._has_room(job) and isnan(job.began_evicting_s())]
+        placed = [job.condition(Step.RESERVATION_SCHEDULED) for job in reserved]
+        return sum(found is None or found.status == "True" for found in placed)
 
     def _simulated(self, job: MigrationJob, now_s: float) -> Simulated | None:
         """The what-if of a requested move that has none; one a turn, since each may cost seconds. What cannot move now is simulated again later."""
@@ -363,7 +445,8 @@ class Migrations:
         if judged is not None:
             return WriteStatus(judged)
         kept_s = self.settings.kept_s if job.is_ours else SCAVENGED_AFTER_S
-        return DeleteJob(job) if is_scavenged(job.phase, now_s - job.created_s, job.ttl_s, kept_s) else None
+        age_s = now_s - job.limit_from_s(now_s)
+        return DeleteJob(job) if is_scavenged(job.phase, age_s, job.ttl_s, kept_s) else None
 
     def _orphans(self, now_s: float) -> list[Instruction]:
         """Reservations of a rebalancer whose job is gone."""
@@ -386,6 +469,13 @@ class Migrations:
 
 def _wants_simulation(job: MigrationJob) -> bool:
     return job.what_if and job.note is None
+
+
+def _says_what_it_waits_for(what: Instruction) -> bool:
+    if not isinstance(what, WriteStatus):
+        return False
+    said = what.job.condition(Step.WAITING)
+    return said is not None and said.status == "True"
 
 
 def _begins_evicting(job: MigrationJob, write: Instruction | None) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import isnan, nan
 
-from cotenant.model.groups.migration import JobPhase, MigrationJob, Step
+from cotenant.model.groups.migration import REMARKS, JobPhase, MigrationJob, Step
 
 WATCH_S = 180.0
 LEAST_SHARE = 0.5  # of the expected change
@@ -114,7 +114,7 @@ class Proofs:
 
 def ended_s(job: MigrationJob) -> float:
     """Unix time when the job succeeded; NaN where no condition says so."""
-    times = [each.since_s for each in job.conditions if each.type != Step.HELPED and not isnan(each.since_s)]
+    times = [each.since_s for each in job.conditions if each.type not in REMARKS and not isnan(each.since_s)]
     return max(times, default=nan)
 
 

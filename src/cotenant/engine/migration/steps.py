@@ -3,7 +3,7 @@
 Problem: a rebalancer may be killed between any two writes, its view may lag behind the server, and pods, reservations and jobs may be deleted by others at any moment. Choice: one pure function from
 the job, its pod, its reservation and the replacement to at most one write. It keeps no memory: what was done is a condition of the job, or can be seen in the cluster. The
 intention to evict is written before the eviction, so a pod that is gone afterwards was evicted for this job. A failure is written first, and the reservation is deleted when the job has ended (migrations.py), so
-the reason is never lost.
+the reason is never lost. What a job waits for is a condition too (`Waiting`), and a wait for its turn among other moves does not count toward its time limit.
 Differences from upstream: a job whose pod was replaced before it ran fails, where upstream moves the new pod; the eviction is confirmed before the reservation's owner is read.
 Limits: a replacement that is deleted before it is ready counts as ready, as upstream.
 Source: Koordinator, pkg/descheduler/controllers/migration/controller.go.
@@ -32,9 +32,10 @@ from cotenant.model.groups.migration import (
     MoveNote,
     PodRef,
     Step,
+    WaitReason,
 )
 from cotenant.model.groups.reservation import SCHEDULED, CurrentOwner, Phase, Reservation
-from cotenant.policy.rebalance.migration.arbitration import Verdict
+from cotenant.policy.rebalance.migration.arbitration import BUDGET, Verdict
 
 SETTLES_S = 10.0  # objects of different kinds are seen at different times
 SCAVENGED_AFTER_S = 300.0  # after the end of its time limit
@@ -64,6 +65,7 @@ class JobFacts:
     holds_back: str = ""  # why the eviction must wait; empty = it may begin
     holds_reservation: str = ""  # why no reservation may be created yet; empty = it may
     cannot_reserve: str = ""  # the server refuses the reservation for good
+    cannot_evict: str = ""  # the server refuses the eviction for good
     policy: EvictPolicy = EvictPolicy.EVICTION  # where neither the pod nor the job says
     target: str = ""  # the only node that the reservation may be placed on
     simulated: Simulated | None = None  # of a requested move that has no landing yet; None = not simulated yet
@@ -75,14 +77,19 @@ class Next:
 
     write: Instruction | None
     waits: str = ""
+    reason: WaitReason = WaitReason.NONE
 
 
 def next_step(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
     """What to do for this job now."""
-    if job.paused or job.phase.is_final:
-        return Next(None, "it is paused" if job.paused else "")
-    if job.ttl_s > 0 and now_s - job.created_s >= job.ttl_s:
-        return _fail(job, JobReason.TIMEOUT, f"not complete within {job.ttl_s:.0f} s")
+    if job.phase.is_final:
+        return Next(None)
+    if job.paused:
+        return Next(None, "it is paused", WaitReason.PAUSED)
+    if job.ttl_s > 0 and now_s - job.limit_from_s(now_s) >= job.ttl_s:
+        waiting = job.condition(Step.WAITING)
+        why = f": {waiting.message}" if waiting is not None and waiting.status == "True" else ""
+        return _fail(job, JobReason.TIMEOUT, f"not complete within {job.ttl_s:.0f} s{why}")
     if job.phase is JobPhase.PENDING:
         return _begin(job, facts, now_s)
     if job.mode is JobMode.EVICT_DIRECTLY:
@@ -107,13 +114,13 @@ def _begin(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
         return _simulate(job, facts)
     pod = facts.pod
     if pod is None and now_s - job.created_s < SETTLES_S:
-        return Next(None, f"pod {job.pod.key} is not known yet")
+        return Next(None, f"pod {job.pod.key} is not known yet", WaitReason.POD)
     if pod is None or (job.pod.uid and pod.ref.uid != job.pod.uid):
         return _fail(job, JobReason.MISSING_POD, f"pod {job.pod.key} does not exist")
     if facts.verdict is Verdict.FAILED:
         return _fail(job, JobReason.FORBIDDEN, facts.why)
     if facts.verdict is Verdict.WAITING:
-        return Next(None, facts.why)
+        return Next(None, facts.why, WaitReason.BUDGET if facts.why.startswith(BUDGET) else WaitReason.LIMIT)
     if not job.pod.uid:
         return Next(SetPodUid(job, pod.ref.uid))
     return Next(WriteStatus(replace(job, phase=JobPhase.RUNNING, node=pod.node)))
@@ -123,10 +130,14 @@ def _simulate(job: MigrationJob, facts: JobFacts) -> Next:
     """A requested move: its landing is simulated and written before anything else."""
     found = facts.simulated
     if found is None:
-        return Next(None, "its landing is not simulated yet")
+        return Next(None, "its landing is not simulated yet", WaitReason.SIMULATION)
     if found.note is not None:
         return Next(SetLanding(job, found.pod, found.note))
-    return _fail(job, JobReason.NO_BETTER_PLACE, found.why) if found.final else Next(None, found.why)
+    return (
+        _fail(job, JobReason.NO_BETTER_PLACE, found.why)
+        if found.final
+        else Next(None, found.why, WaitReason.SIMULATION)
+    )
 
 
 # ---- reservation first
@@ -144,7 +155,9 @@ def _reserve(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
             if facts.cannot_reserve:
                 return _fail(job, JobReason.FAILED_CREATE, facts.cannot_reserve)
             if facts.holds_reservation:
-                return Next(None, facts.holds_reservation)
+                return Next(None, facts.holds_reservation, WaitReason.WORKLOAD)
+            if facts.holds_back:  # room is not reserved before the eviction may begin
+                return Next(None, facts.holds_back, WaitReason.LIMIT)
             return Next(CreateReservation(job, facts.pod.ref, job.node, facts.target))
         return _step(job, Step.RESERVATION_CREATED, "True", now_s, message=f"reservation {name}")
     if job.has(Step.POD_BOUND):
@@ -161,7 +174,7 @@ def _reserve(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
         before = job.condition(Step.RESERVATION_SCHEDULED)
         if why and (before is None or before.message != why):
             return _step(job, Step.RESERVATION_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE, why)
-        return Next(None, why or f"reservation {name} has no node yet")
+        return Next(None, why or f"reservation {name} has no node yet", WaitReason.RESERVATION)
     if found.node == job.node:
         return _fail(job, JobReason.FORBIDDEN, f"reservation {name} is on the pod's own node {found.node}")
     if not job.has(Step.RESERVATION_SCHEDULED):
@@ -182,7 +195,7 @@ def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
             return evicting
         owner = _owner(facts.reservation)
         if owner is None:
-            return Next(None, "its replacement is not placed yet")
+            return Next(None, "its replacement is not placed yet", WaitReason.REPLACEMENT)
         marked = job.with_condition(Step.POD_BOUND, "True", now_s, message=f"{owner.namespace}/{owner.name}")
         return Next(
             WriteStatus(
@@ -191,11 +204,11 @@ def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
         )
     bound = job.condition(Step.POD_BOUND)
     if facts.new_pod is None and bound is not None and now_s - bound.since_s < SETTLES_S:
-        return Next(None, "its replacement is not known yet")
+        return Next(None, "its replacement is not known yet", WaitReason.REPLACEMENT)
     if facts.new_pod is None:
         return _succeed(job.with_condition(Step.POD_READY, "True", now_s, message="the replacement is gone"))
     if not facts.new_pod.ready:
-        return Next(None, "its replacement is not ready yet")
+        return Next(None, "its replacement is not ready yet", WaitReason.REPLACEMENT)
     return _succeed(job.with_condition(Step.POD_READY, "True", now_s))
 
 
@@ -211,7 +224,7 @@ def _pending_pod(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | Non
         return _succeed(job.with_condition(Step.POD_SCHEDULED, "True", now_s, message=f"on {facts.pod.node}"))
     if condition is None:
         return _step(job, Step.POD_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE)
-    return Next(None, "the pod is not placed yet")
+    return Next(None, "the pod is not placed yet", WaitReason.POD)
 
 
 # ---- eviction
@@ -227,18 +240,20 @@ def _evict(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
             return _step(job, Step.EVICTION, "True", now_s, JobReason.EVICT_COMPLETE)
         return _fail(job, JobReason.MISSING_POD, f"pod {job.pod.key} was gone before it was evicted")
     if pod.terminating and begun:
-        return Next(None, "the pod is terminating")
+        return Next(None, "the pod is terminating", WaitReason.POD)
+    if facts.cannot_evict:
+        return _fail(job, JobReason.FAILED_EVICT, facts.cannot_evict)
     owner = _owner(facts.reservation)
     if owner is not None and (owner.namespace, owner.name) != (job.pod.namespace, job.pod.name):
         return _fail(job, JobReason.FORBIDDEN, f"pod {owner.namespace}/{owner.name} took the reservation first")
     if not begun:
         if facts.holds_back:
-            return Next(None, facts.holds_back)
+            return Next(None, facts.holds_back, WaitReason.LIMIT)
         return _step(job, Step.EVICTION, "False", now_s, JobReason.EVICTING)
     policy = pod.policy or job.policy or facts.policy
     if policy is EvictPolicy.SOFT and pod.softly_evicted:
-        return Next(None, "another controller is to delete the pod")
-    return Next(EvictPod(job, policy), "the pod is there still")
+        return Next(None, "another controller is to delete the pod", WaitReason.POD)
+    return Next(EvictPod(job, policy), "the pod is there still", WaitReason.POD)
 
 
 def _gone(job: MigrationJob, facts: JobFacts) -> bool:

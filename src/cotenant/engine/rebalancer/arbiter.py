@@ -18,7 +18,7 @@ from cotenant.engine.rebalancer.round_limits import RoundLimits, controller
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.qos import effective_class
-from cotenant.model.groups.migration import MigrationJob
+from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, MigrationJob
 from cotenant.policy.rebalance.loads.order import LoadPod, sorted_pods
 from cotenant.policy.rebalance.migration.arbitration import Job, Verdict, in_order
 
@@ -60,25 +60,32 @@ class ClusterArbiter:
             else Job(job.name, job.created_s)
             for job in pending
         ]
+        policies = {job.name: job.policy for job in pending}
         found: dict[str, tuple[Verdict, str]] = {}
         for each in in_order(jobs, self._ranks(entries), by_job):
             pod = entries.get(each.name)
             if pod is None:
                 found[each.name] = (Verdict.PASSED, "")  # so that it can end
                 continue
-            found[each.name] = self._verdict(pod, limits, taken)
+            found[each.name] = self._verdict(pod, limits, taken, policies[each.name])
             if found[each.name][0] is Verdict.PASSED:
                 limits.moved(pod, pod.node)
                 taken[pod.seen.uid] = each.name
         return found
 
-    def _verdict(self, entry: PodInfo, limits: RoundLimits, taken: Mapping[str, str]) -> tuple[Verdict, str]:
+    def _verdict(
+        self, entry: PodInfo, limits: RoundLimits, taken: Mapping[str, str], policy: EvictPolicy | None
+    ) -> tuple[Verdict, str]:
         seen = entry.seen
         if seen.uid in taken:
             return Verdict.FAILED, f"job {taken[seen.uid]} moves this pod already"
         never = self._settings.filter.refuses(eviction_facts(entry, self._notes_of(seen.pod.key), self._replicas))
         if never:
             return Verdict.FAILED, never
+        given = next((each for each in EvictPolicy if each.value == seen.pod.labels.get(EVICT_POLICY)), None)
+        several = limits.several_budgets(entry, given or policy)
+        if several:
+            return Verdict.FAILED, several
         now = limits.refuses(entry, entry.node)
         return (Verdict.WAITING, now) if now else (Verdict.PASSED, "")
 

@@ -53,14 +53,16 @@ class RoundChoice:
     def admit(self, pod: LoadPod, node: str) -> str:
         """Why the pod may not move now; empty = it may."""
         entry = self.entries[pod.uid]
-        refused = self._limits.refuses(entry, node)
+        refused = self._limits.several_budgets(entry) or self._limits.refuses(entry, node)
         owner = controller(entry)
         if refused or owner is None:
             return refused
         return self._rate(owner.uid, self._replicas.get(owner.uid, 1), self._moved[owner.uid])
 
-    def land(self, pod: LoadPod, node: str, targets: Sequence[str], *, unharmed: bool = False) -> Landing:
-        """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as moved. `unharmed`: not where predicted violations grow; then up to three nodes are tried."""
+    def land(
+        self, pod: LoadPod, node: str, targets: Sequence[str], *, unharmed: bool = False, by_prior: bool = False
+    ) -> Landing:
+        """Where the pod would be placed if only these nodes were offered; it counts there from then on, and as moved. `unharmed`: not where predicted violations grow; then up to three nodes are tried. `by_prior`: also where all that is known of the pod is what is assumed of every application."""
         entry = self.entries[pod.uid]
         effects: dict[str, PredictedEffect | None] = {}  # by node that was tried
         harmed: dict[str, str] = {}
@@ -68,7 +70,8 @@ class RoundChoice:
         def refuses(target: str) -> str:
             moved = self.cluster.find(pod.key)  # counts on the target now
             effect = effects[target] = effect_of(self.cluster, moved, node, target) if moved is not None else None
-            why = growth_of(effect) if unharmed and effect is not None and effect.basis != PRIOR else ""
+            is_predicted = effect is not None and (by_prior or effect.basis != PRIOR)
+            why = growth_of(effect) if unharmed and is_predicted else ""
             if why:
                 harmed[target] = f"on {target} {why}"
             return why
@@ -100,7 +103,7 @@ class RoundChoice:
 
 
 class UnharmedChoice:
-    """The choice of moves that serve load only: a landing on which predicted violations grow is refused, unless all that is known of the pod is what is assumed of every application."""
+    """The choice of moves that serve load only: a landing on which predicted violations grow is refused."""
 
     def __init__(self, choice: RoundChoice) -> None:
         self._choice = choice
@@ -111,4 +114,4 @@ class UnharmedChoice:
 
     def land(self, pod: LoadPod, node: str, targets: Sequence[str]) -> Landing:
         """See `Choice`."""
-        return self._choice.land(pod, node, targets, unharmed=True)
+        return self._choice.land(pod, node, targets, unharmed=True, by_prior=True)

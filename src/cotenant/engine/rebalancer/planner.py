@@ -53,7 +53,12 @@ class Planner:
         self._cluster = cluster
         self._settings = settings
         self._notes_of = notes_of
-        self._policy = LowNodeLoad(settings.pools, number_of_nodes=settings.number_of_nodes, node_fit=settings.node_fit)
+        self._policy = LowNodeLoad(
+            settings.pools,
+            number_of_nodes=settings.number_of_nodes,
+            node_fit=settings.node_fit,
+            least_relief_percent=settings.least_relief_percent,
+        )
         self._metrics: dict[str, tuple[NodeMetric, float]] = {}  # with the time when it was seen
         self._replicas: dict[str, int] = {}  # of controllers, by UID
         self._raw: dict[str, Use] = {}  # raw allocatable, by node

@@ -15,6 +15,8 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
 from cotenant.model.cluster.observed import OwnedBy
+from cotenant.model.groups.migration import EvictPolicy
+from cotenant.policy.rebalance.migration.arbitration import BUDGET
 from cotenant.policy.rebalance.migration.evictable import Gate
 from cotenant.policy.rebalance.migration.workload_limits import WorkloadState, admits_one_more, workload_refuses
 
@@ -54,6 +56,15 @@ class RoundLimits:
     def refuses(self, entry: PodInfo, node: str) -> str:
         """Why this pod of a node may not move now; empty = it may."""
         return self._by_counts(entry, node) or self._by_workload(entry) or self._by_budgets(entry)
+
+    def several_budgets(self, entry: PodInfo, policy: EvictPolicy | None = None) -> str:
+        """Why a running pod can never be evicted by the eviction API: it takes at most one budget; empty = it can, or is not evicted so. `policy` None = the configured one."""
+        if (policy or self._settings.acting.migration.policy) is not EvictPolicy.EVICTION:
+            return ""
+        covering = [f"{each.namespace}/{each.name}" for each in self._budgets if each.covers(entry.seen.pod)]
+        if len(covering) < 2 or not entry.node:
+            return ""
+        return f"PodDisruptionBudgets {', '.join(covering)} cover this pod, and the eviction API refuses a pod with more than one"
 
     def moved(self, entry: PodInfo, node: str) -> None:
         """Count a move."""
@@ -125,7 +136,7 @@ class RoundLimits:
     def _by_budgets(self, entry: PodInfo) -> str:
         for budget in self._budgets:
             if budget.covers(entry.seen.pod) and self._left[budget.namespace, budget.name] <= 0:
-                return f"PodDisruptionBudget {budget.namespace}/{budget.name} allows no further disruption now"
+                return f"{BUDGET} {budget.namespace}/{budget.name} allows no further disruption now"
         return ""
 
     def _unavailable_of(self, owner: str, replicas: int) -> frozenset[str]:

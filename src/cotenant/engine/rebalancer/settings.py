@@ -109,6 +109,9 @@ class RebalancerSettings:
     pools: tuple[NodePool, ...]
     number_of_nodes: int = 0
     node_fit: bool = True
+    least_relief_percent: float = (
+        1.0  # of a node: below it neither an excess nor what a pod would free is worth a restart
+    )
     expires_s: float = 180.0  # of a node's measurement
     include: tuple[str, ...] = ()  # namespaces whose pods LowNodeLoad moves; empty = all
     exclude: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 Problem: spans arrive in any order, twice, without their parents, or with parents in a circle. Choice: compiled: a table of span ids per trace, parents by lookup, then an
 order in which parents stand before children. The second span of an id is dropped. A span whose parent is missing, or that stands in a circle, becomes a
 root of its own and the trace is partial; the root that starts first among those without a parent id is the trace's. Limits: a trace has at most `MOST_IN_TRACE` spans;
-those that arrived later are dropped and counted.
+those that arrived later are dropped and counted, and so are those whose ids are made to meet in the table.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from cotenant.model.compiled import njit
 
 MOST_IN_TRACE = 10_000
+_MAX_PROBES = (
+    256  # places of a table in which an id is looked for: ids that are chosen to meet cost no more than others
+)
 
 Ids = NDArray[np.uint64]
 Times = NDArray[np.int64]
@@ -41,10 +44,12 @@ def trees_of(span_id: Ids, parent_id: Ids, start_ns: Times, begins: Rows) -> Tre
 
 @njit
 def _find(table: Rows, span_id: Ids, wanted: np.uint64) -> np.int64:
-    """The slot that has this id, or the empty one where it belongs."""
+    """The slot that has this id, or the empty one where it belongs, or after `_MAX_PROBES` one of another."""
     mask = np.uint64(table.size - 1)
     slot = (wanted * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20) & mask
-    while table[slot] >= 0 and span_id[table[slot]] != wanted:
+    for _ in range(_MAX_PROBES):
+        if table[slot] < 0 or span_id[table[slot]] == wanted:
+            break
         slot = (slot + np.uint64(1)) & mask
     return np.int64(slot)
 
@@ -79,7 +84,7 @@ def _trees(
             if dropped[row] or parent_id[row] == 0:
                 continue
             above = table[_find(table, span_id, parent_id[row])]
-            if above < 0 or above == row:
+            if above < 0 or above == row or span_id[above] != parent_id[row]:
                 orphan[row] = True
             else:
                 parent[row] = above
@@ -93,7 +98,7 @@ def _trees(
                     continue
                 if circles == 1:
                     orphan[row] = True
-                    _detach(row, parent, first_child, next_sibling)
+                    parent[row] = -1  # it stays among the children of its parent, which is reached after it
                 roots += 1
                 reached[row] = True
                 order[placed] = row
@@ -120,19 +125,3 @@ def _trees(
         partial[trace] = roots > 1 or orphan[best]
         first_of[trace + 1] = placed
     return parent, order, first_of, root_of, orphan, dropped, partial
-
-
-@njit
-def _detach(row: int, parent: Rows, first_child: Rows, next_sibling: Rows) -> None:
-    """Take a row from its parent's children."""
-    above = parent[row]
-    if above < 0:
-        return
-    child, before = first_child[above], np.int64(-1)
-    while child != row:
-        before, child = child, next_sibling[child]
-    if before < 0:
-        first_child[above] = next_sibling[row]
-    else:
-        next_sibling[before] = next_sibling[row]
-    parent[row] = -1

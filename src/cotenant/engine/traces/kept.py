@@ -58,6 +58,11 @@ class KeptTrace:
         return f"{self.high:016x}{self.low:016x}"
 
     @property
+    def short_id(self) -> str:
+        """As its sender writes it: 16 digits where the upper half is 0, as of Jaeger's and Zipkin's clients, else 32."""
+        return f"{self.low:016x}" if self.high == 0 else self.trace_id
+
+    @property
     def duration_ns(self) -> int:
         """Of the root."""
         root = self.spans[self.root]
@@ -89,8 +94,10 @@ class KeptTraces:
         return chain(reversed(self._last.values()), sorted(others.values(), key=lambda trace: -trace.finished_s))
 
     def get(self, trace_id: str) -> KeptTrace | None:
-        """The trace with this id of 32 digits, or with this beginning where only one has it."""
-        found = [trace for trace in self if trace.trace_id.startswith(trace_id)] if trace_id else []
+        """The trace with this id of 32 digits, or with this beginning where only one has it; an id of 64 bits may be without its leading zeros."""
+        found = [each for each in self if trace_id in (each.trace_id, each.trace_id.lstrip("0"))] if trace_id else []
+        if trace_id and not found:
+            found = [each for each in self if each.trace_id.startswith(trace_id) or each.short_id.startswith(trace_id)]
         return found[0] if len(found) == 1 else None
 
     def slow_enough_ns(self, operation: Operation, now_s: float) -> int:

@@ -3,7 +3,7 @@
 Problem: ten thousand operations times twelve windows times four kilobytes is half a gigabyte. Choice: only the open slot is dense; a slot that closes keeps its counts as sorted pairs
 (operation x bucket, count), which most operations hardly have. Sums since the start are exact. For the hour before the window, the closed slots keep the
 `MOST_KEPT` operations with the most requests only. Limits: a request counts in the slot in which its span
-arrived, not in the one in which it ended.
+arrived, not in the one in which it ended; one that ended long before it arrived is in the sums only.
 """
 
 from __future__ import annotations
@@ -67,14 +67,21 @@ class LatencySeries:
         self.errors = np.zeros(64, np.int64)
         self.duration_ns = np.zeros(64, np.int64)
 
-    def add(self, operation: NDArray[np.int32], duration_ns: NDArray[np.int64], failed: NDArray[np.bool_]) -> None:
-        """Count spans."""
+    def add(
+        self,
+        operation: NDArray[np.int32],
+        duration_ns: NDArray[np.int64],
+        failed: NDArray[np.bool_],
+        old: NDArray[np.bool_],
+    ) -> None:
+        """Count spans; the old ones in the sums only."""
         if operation.size:
             self._grow(int(operation.max()) + 1)
             _add(
                 operation,
                 duration_ns,
                 failed,
+                old,
                 self._open,
                 self._errors,
                 self.requests,
@@ -161,6 +168,7 @@ def _add(
     operation: NDArray[np.int32],
     duration_ns: NDArray[np.int64],
     failed: NDArray[np.bool_],
+    old: NDArray[np.bool_],
     buckets: NDArray[np.uint32],
     errors: NDArray[np.int64],
     all_requests: NDArray[np.int64],
@@ -169,9 +177,11 @@ def _add(
 ) -> None:
     for row in range(operation.size):
         number = operation[row]
-        buckets[number, bucket_of(duration_ns[row])] += np.uint32(1)
+        if not old[row]:
+            buckets[number, bucket_of(duration_ns[row])] += np.uint32(1)
         all_requests[number] += 1
         all_duration_ns[number] += duration_ns[row]
         if failed[row]:
-            errors[number] += 1
             all_errors[number] += 1
+            if not old[row]:
+                errors[number] += 1

@@ -1,13 +1,13 @@
 """Objectives counted from spans: exact good and bad requests by objective and by replica.
 
 Problem: a burn rate from a sketch carries the sketch's error, and an objective may concern one operation, a service, or nothing that was ever seen. Choice: each SERVER and CONSUMER span of a service with objectives is compared with their
-thresholds when it arrives; operations map to objectives by a table that is made again when either changes. What an objective names is reserved in the table of operations, so a million other operations do not hide it. Limits: counts are in
+thresholds when it arrives; one that ended long before counts at its own time, and not before the objective was known; operations map to objectives by a table that is made again when either changes. What an objective names is reserved in the table of operations, so a million other operations do not hide it. Limits: counts are in
 memory and begin when the objective is first seen, or where a saved state ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from cotenant.engine.traces.bounded_table import BoundedTable
 from cotenant.engine.traces.operations import Operation, Operations
 from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
+from cotenant.engine.traces.service_graph import grouped
 from cotenant.engine.traces.slot_counts import SlotCounts
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.objective import Indicator, ServiceObjective
-from cotenant.model.traces.spans import EVERYBODY, REQUESTS, SpanColumns, SpanSource
+from cotenant.model.traces.spans import EVERYBODY, REQUESTS, SpanColumns, SpanKind, SpanSource
 from cotenant.policy.objective.burn import Counted, Standing, judge
 
 MOST = 2_000
@@ -98,9 +99,10 @@ class TrackedObjectives:
         source: NDArray[np.int32],
         own_ns: NDArray[np.int64],
         called: NDArray[np.bool_],
+        old: NDArray[np.bool_],
         now_s: float,
     ) -> None:
-        """Count spans. `operation`, `source`: numbers of each; `own_ns`, `called`: see `OwnTimes`."""
+        """Count spans. `operation`, `source`: numbers of each; `own_ns`, `called`: see `OwnTimes`. The `old` ones count when they ended, and not before the objective."""
         if not self._tracked:
             return
         self._refresh()
@@ -114,14 +116,21 @@ class TrackedObjectives:
         duration = (spans.end_ns - spans.start_ns)[rows]
         bad = np.where(self._of_errors[objective], spans.failed[rows], duration > self._limit_ns[objective])
         pairs, of_row, sizes = np.unique(objective * _SOURCES + source[rows], return_inverse=True, return_counts=True)
+        admitted = self._admitted(pairs.tolist(), sizes.tolist(), now_s)[of_row]
+        is_old = old[rows]
+        if (before := is_old & admitted).any():
+            self._add_old(objective[before], spans.end_ns[rows[before]] / 1e9, bad[before], now_s)
+        counted = admitted & ~is_old
+        if not counted.all():
+            rows, objective, duration, bad = (each[counted] for each in (rows, objective, duration, bad))
+            pairs, of_row, sizes = np.unique(
+                objective * _SOURCES + source[rows], return_inverse=True, return_counts=True
+            )
         bad_of_pair = np.bincount(of_row, bad, pairs.size).astype(np.int64).tolist()
         replica = np.empty(pairs.size, np.int64)
         for index, (pair, size) in enumerate(zip(pairs.tolist(), sizes.tolist(), strict=True)):
             number, source_number = divmod(pair, _SOURCES)
             tracked = self._in_order[number]
-            if not self._admits(tracked, self._sources[source_number], size, now_s):
-                replica[index] = -1
-                continue
             self._count(tracked, size, bad_of_pair[index], now_s)
             replica[index] = (
                 self.replicas.row(tracked.objective.key, self._sources[source_number], now_s, size)
@@ -130,21 +139,43 @@ class TrackedObjectives:
             )
         self.replicas.add(replica[of_row], duration, bad, own_ns[rows], called[rows])
 
-    def _admits(self, tracked: Tracked, source: SpanSource, requests: int, now_s: float) -> bool:
-        """Whether requests of this source count. Without a proven sender everybody's do, and nothing is done for them; the first one ends that."""
+    def _admitted(self, pairs: Sequence[int], sizes: Sequence[int], now_s: float) -> NDArray[np.bool_]:
+        """Which pairs of an objective and a source count. Without a proven sender everybody's do, and nothing is done for them; the first one ends that."""
+        admitted = np.ones(len(pairs), np.bool_)
         if self.trusts_all:
-            return True
+            return admitted
+        given = [(self._in_order[pair // _SOURCES], self._sources[pair % _SOURCES]) for pair in pairs]
+        strangers = [index for index, (tracked, source) in enumerate(given) if not self._proves(tracked, source, now_s)]
+        for index in strangers:  # after all who prove it
+            admitted[index] = self._admits_stranger(given[index][0], sizes[index])
+        return admitted
+
+    def _proves(self, tracked: Tracked, source: SpanSource, now_s: float) -> bool:
+        """Whether a source is sent by whoever may speak for this objective; the first such ends that strangers count."""
         own = tracked.objective.key.partition("/")[0]
         of_pod = source.pod_namespace or source.namespace or own
-        if source.sender == EVERYBODY or source.sender == own == of_pod:
-            if not tracked.is_proven:
-                tracked.is_proven = True
-                if tracked.unproven:  # what strangers said before is not to be acted on
-                    tracked.counts, tracked.since_s = SlotCounts(tracked.objective.window_s), now_s
-                    self.replicas.drop_objective(tracked.objective.key)
-            return True
+        if source.sender != EVERYBODY and not source.sender == own == of_pod:
+            return False
+        if not tracked.is_proven:
+            tracked.is_proven = True
+            if tracked.unproven:  # what strangers said before is not to be acted on
+                tracked.counts, tracked.since_s = SlotCounts(tracked.objective.window_s), now_s
+                self.replicas.drop_objective(tracked.objective.key)
+        return True
+
+    def _admits_stranger(self, tracked: Tracked, requests: int) -> bool:
         tracked.unproven += requests
         return not tracked.is_proven
+
+    def _add_old(
+        self, objective: NDArray[np.int64], ended_s: NDArray[np.float64], bad: NDArray[np.bool_], now_s: float
+    ) -> None:
+        for number, places in grouped(objective):
+            tracked = self._in_order[number]
+            counted = places[ended_s[places] >= tracked.since_s]
+            tracked.counts.add_ended(now_s, ended_s[counted], bad[counted])
+            tracked.requests += counted.size
+            tracked.bad += int(bad[counted].sum())
 
     def reported(self, service: str, requests: int, bad: int, now_s: float, sender: str = "") -> int:
         """A service's report on itself; `service` as NAMESPACE/NAME. How many objectives it counts for."""
@@ -157,7 +188,7 @@ class TrackedObjectives:
         ]
         source = SpanSource(sender=sender)
         for each in found:
-            if self._admits(each, source, requests, now_s):
+            if self.trusts_all or self._proves(each, source, now_s) or self._admits_stranger(each, requests):
                 self._count(each, requests, bad, now_s)
         return len(found)
 
@@ -185,6 +216,15 @@ class TrackedObjectives:
     def is_known(self, objective: ServiceObjective) -> bool:
         """Whether a request of what it names was ever seen."""
         return any(_concerns(objective, each) for each in self._operations.known)
+
+    def other_kinds(self, objective: ServiceObjective) -> frozenset[SpanKind]:
+        """Kinds of the spans of its service that are no requests."""
+        of = objective.service_namespace, objective.service
+        return frozenset(
+            each.kind
+            for each in self._operations.known
+            if (each.namespace, each.service) == of and each.kind not in REQUESTS
+        )
 
     def near(self, objective: ServiceObjective) -> list[str]:
         """Services, or operations of its service, with similar names."""

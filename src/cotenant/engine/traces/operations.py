@@ -1,7 +1,7 @@
 """Operations, numbered.
 
 Problem: span names often contain ids, so one bad instrumentation makes a million operations. Choice: an operation is (namespace, service, name, kind); each service
-has at most `PER_SERVICE`, and all have at most `MOST`. What comes later is counted under `OTHER`, of its service where that is known, so totals stay right.
+has at most `PER_SERVICE`, and all have at most `MOST`, of which no namespace takes everything (`shares.py`). What comes later is counted under `OTHER`, of its service where that is known, so totals stay right.
 Limits: names are not guessed into patterns; an operation that is no longer seen keeps its number until the process ends.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cotenant.engine.traces.shares import Shares
 from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource
 
 OTHER = "_other"
@@ -41,7 +42,9 @@ class Operations:
     """The table of operations."""
 
     def __init__(self, most: int = MOST, per_service: int = PER_SERVICE, most_services: int = MOST_SERVICES) -> None:
-        self._most, self._per_service, self._most_services = most, per_service, most_services
+        self._per_service = per_service
+        self._of_namespace: Shares[str] = Shares(most)
+        self._services: Shares[str] = Shares(most_services)  # by namespace, too
         self._numbers: dict[Operation, int] = {}
         self._known: list[Operation] = []
         self._of_service: dict[tuple[str, str], int] = {}
@@ -83,23 +86,30 @@ class Operations:
             return number
         service = (source.namespace, source.service)
         of_service = self._of_service.get(service, 0)
-        has_room = of_service < self._per_service and len(self._known) < self._most and self._has_room_for(service)
-        if has_room or (*service, name) in self._reserved:
-            self._of_service[service] = of_service + 1
+        has_room = of_service < self._per_service and self._of_namespace.has_room(source.namespace)
+        if (has_room and self._has_room_for(service)) or (*service, name) in self._reserved:
+            self._know(service)
+            self._of_service[service] += 1
             return self._add(wanted)
         self.overflowed += spans
         if self._has_room_for(service):
-            self._of_service.setdefault(service, 0)
+            self._know(service)
             return self._add(Operation(*service, OTHER, kind))
         return self._add(Operation("", OTHER, OTHER, kind))
 
     def _has_room_for(self, service: tuple[str, str]) -> bool:
         is_known = service in self._of_service or (*service, "") in self._reserved
-        return is_known or len(self._of_service) < self._most_services
+        return is_known or self._services.has_room(service[0])
+
+    def _know(self, service: tuple[str, str]) -> None:
+        if service not in self._of_service:
+            self._of_service[service] = 0
+            self._services.take(service[0])
 
     def _add(self, operation: Operation) -> int:
         number = self._numbers.get(operation)
         if number is None:
             number = self._numbers[operation] = len(self._known)
             self._known.append(operation)
+            self._of_namespace.take(operation.namespace)
         return number

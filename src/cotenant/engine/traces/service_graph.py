@@ -9,7 +9,7 @@ Source: grafana/tempo, modules/generator/processor/servicegraphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -25,6 +25,7 @@ from cotenant.model.traces.spans import SpanKind
 USER = "user"
 BOUNDS_S = tuple(0.1 * 2**power for power in range(8))
 MOST_EDGES = 10_000
+MAX_EDGES_OF_CLIENT = 500  # what a service calls beyond is `_other`
 
 
 class Connection(StrEnum):
@@ -63,11 +64,6 @@ class CallDurations:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(BOUNDS_S) + 1, np.int64))
     total_s: float = 0.0
 
-    def add(self, seconds: NDArray[np.float64]) -> None:
-        """Count durations."""
-        self.counts += np.bincount(np.searchsorted(BOUNDS_S, seconds), minlength=self.counts.size)
-        self.total_s += float(seconds.sum())
-
 
 @dataclass(slots=True)
 class EdgeFigures:
@@ -78,6 +74,14 @@ class EdgeFigures:
     client: CallDurations = field(default_factory=CallDurations)
     server: CallDurations = field(default_factory=CallDurations)
 
+    def add(self, other: EdgeFigures) -> None:
+        """Add another edge's."""
+        self.calls += other.calls
+        self.failed += other.failed
+        for mine, its in ((self.client, other.client), (self.server, other.server)):
+            mine.counts += its.counts
+            mine.total_s += its.total_s
+
 
 class ServiceGraph:
     """The edges."""
@@ -85,6 +89,7 @@ class ServiceGraph:
     def __init__(self, most: int = MOST_EDGES) -> None:
         self._most = most
         self.edges: dict[Edge, EdgeFigures] = {}
+        self._of_client: dict[str, int] = {}  # edges
 
     def add(self, spans: ArrivedSpans, trees: Trees, operations: Operations, peers: BoundedTable[Peer]) -> None:
         """Count the calls of finished traces. Spans number their peers as in `peers`."""
@@ -104,38 +109,69 @@ class ServiceGraph:
         self._exits(spans, rows[leaving], operations, peers)
 
     def _pairs(self, spans: ArrivedSpans, clients: Rows, servers: Rows, operations: Operations) -> None:
-        failed = spans.columns.failed[clients] | spans.columns.failed[servers]
-        keys = spans.operation[clients].astype(np.int64) << 32 | spans.operation[servers]
-        for key, calls in _grouped(keys):
+        def edge(key: int) -> Edge:
             asking, answering = operations[key >> 32], operations[key & 0xFFFFFFFF]
             connection = Connection.MESSAGING if answering.kind is SpanKind.CONSUMER else Connection.CALL
-            figures = self._edge(asking.qualified_service, answering.qualified_service, connection)
-            figures.calls += calls.size
-            figures.failed += int(failed[calls].sum())
-            figures.client.add(_seconds(spans, clients[calls]))
-            figures.server.add(_seconds(spans, servers[calls]))
+            return Edge(asking.qualified_service, answering.qualified_service, connection)
+
+        failed = spans.columns.failed[clients] | spans.columns.failed[servers]
+        keys = spans.operation[clients].astype(np.int64) << 32 | spans.operation[servers]
+        self._count(keys, edge, failed, _seconds(spans, clients), _seconds(spans, servers))
 
     def _entries(self, spans: ArrivedSpans, rows: Rows, operations: Operations) -> None:
-        for key, calls in _grouped(spans.operation[rows].astype(np.int64)):
-            figures = self._edge(USER, operations[key].qualified_service, Connection.VIRTUAL)
-            figures.calls += calls.size
-            figures.failed += int(spans.columns.failed[rows[calls]].sum())
-            figures.server.add(_seconds(spans, rows[calls]))
+        def edge(key: int) -> Edge:
+            return Edge(USER, operations[key].qualified_service, Connection.VIRTUAL)
+
+        keys = spans.operation[rows].astype(np.int64)
+        self._count(keys, edge, spans.columns.failed[rows], None, _seconds(spans, rows))
 
     def _exits(self, spans: ArrivedSpans, rows: Rows, operations: Operations, peers: BoundedTable[Peer]) -> None:
-        for key, calls in _grouped(spans.operation[rows].astype(np.int64) << 32 | spans.peer[rows]):
+        def edge(key: int) -> Edge:
             peer = peers[key & 0xFFFFFFFF]
             connection = Connection.DATABASE if peer.is_database else Connection.VIRTUAL
-            figures = self._edge(operations[key >> 32].qualified_service, peer.name, connection)
-            figures.calls += calls.size
-            figures.failed += int(spans.columns.failed[rows[calls]].sum())
-            figures.client.add(_seconds(spans, rows[calls]))
+            return Edge(operations[key >> 32].qualified_service, peer.name, connection)
 
-    def _edge(self, client: str, server: str, connection: Connection) -> EdgeFigures:
-        edge = Edge(client, server, connection)
-        if edge not in self.edges and len(self.edges) >= self._most:
-            edge = Edge(OTHER, OTHER, Connection.CALL)
-        return self.edges.setdefault(edge, EdgeFigures())
+        keys = spans.operation[rows].astype(np.int64) << 32 | spans.peer[rows]
+        self._count(keys, edge, spans.columns.failed[rows], _seconds(spans, rows), None)
+
+    def _count(
+        self,
+        keys: NDArray[np.int64],
+        edge: Callable[[int], Edge],
+        failed: NDArray[np.bool_],
+        client_s: NDArray[np.float64] | None,
+        server_s: NDArray[np.float64] | None,
+    ) -> None:
+        """Count calls by their keys; a side that was not seen is None."""
+        distinct, of_call, calls = np.unique(keys, return_inverse=True, return_counts=True)
+        failures = np.bincount(of_call, failed, distinct.size).astype(np.int64).tolist()
+        found = [self._edge(edge(key)) for key in distinct.tolist()]
+        for figures, size, bad in zip(found, calls.tolist(), failures, strict=True):
+            figures.calls += size
+            figures.failed += bad
+        for seconds, side in ((client_s, "client"), (server_s, "server")):
+            if seconds is None:
+                continue
+            width = len(BOUNDS_S) + 1
+            cells = of_call * width + np.searchsorted(BOUNDS_S, seconds)
+            counts = np.bincount(cells, minlength=distinct.size * width).reshape(distinct.size, width)
+            totals = np.bincount(of_call, seconds, distinct.size).tolist()
+            for figures, row, total_s in zip(found, counts, totals, strict=True):
+                durations: CallDurations = figures.client if side == "client" else figures.server
+                durations.counts += row
+                durations.total_s += total_s
+
+    def _edge(self, edge: Edge) -> EdgeFigures:
+        figures = self.edges.get(edge)
+        if figures is None:
+            if edge.client != USER and self._of_client.get(edge.client, 0) >= MAX_EDGES_OF_CLIENT:
+                edge = Edge(edge.client, OTHER, edge.connection)
+            if edge not in self.edges and len(self.edges) >= self._most:
+                edge = Edge(OTHER, OTHER, Connection.CALL)
+            if edge not in self.edges:
+                self._of_client[edge.client] = self._of_client.get(edge.client, 0) + 1
+            figures = self.edges.setdefault(edge, EdgeFigures())
+        return figures
 
 
 def _asks_for(asking: NDArray[np.uint8], answering: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -143,7 +179,7 @@ def _asks_for(asking: NDArray[np.uint8], answering: NDArray[np.uint8]) -> NDArra
     return calls | (asking == SpanKind.PRODUCER) & (answering == SpanKind.CONSUMER)
 
 
-def _grouped(keys: NDArray[np.int64]) -> Iterator[tuple[int, Rows]]:
+def grouped(keys: NDArray[np.int64]) -> Iterator[tuple[int, Rows]]:
     """The distinct keys, each with the places that have it."""
     distinct, of_place, counts = np.unique(keys, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts).tolist()

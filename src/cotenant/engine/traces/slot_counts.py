@@ -34,6 +34,15 @@ class SlotRing:
         self.counts[0, place] += requests
         self.counts[1, place] += bad
 
+    def add_ended(self, now_s: float, ended_s: NDArray[np.float64], bad: NDArray[np.bool_]) -> None:
+        """Count requests in the slots in which they ended, where the ring still has these."""
+        newest = self._advance(now_s)
+        numbers = (ended_s // self.width_s).astype(np.int64)
+        within = (numbers <= newest) & (numbers > newest - self.slots)
+        places = numbers[within] % self.slots
+        self.counts[0] += np.bincount(places, minlength=self.slots)
+        self.counts[1] += np.bincount(places[bad[within]], minlength=self.slots)
+
     def sum(self, now_s: float, window_s: int) -> Counted:
         """The requests of the open slot and of as many closed ones as the window has."""
         newest = self._advance(now_s)
@@ -74,6 +83,11 @@ class SlotCounts:
         """Count requests now."""
         for ring in self.rings:
             ring.add(now_s, requests, bad)
+
+    def add_ended(self, now_s: float, ended_s: NDArray[np.float64], bad: NDArray[np.bool_]) -> None:
+        """Count requests at the times at which they ended, before now."""
+        for ring in self.rings:
+            ring.add_ended(now_s, ended_s, bad)
 
     def sum(self, now_s: float, window_s: int) -> Counted:
         """The requests of the last `window_s`."""

@@ -2,7 +2,8 @@
 
 Problem: a collector that keeps every span needs a database, and one that keeps nothing cannot explain a slow request. Choice: every span is counted when it
 arrives; a finished trace is assembled, corrected for clock skew and counted in the graph; the last and the slowest can be looked at. All state is bounded, and
-what a bound dropped is counted. Limits: one process, no disk; a span that arrives after its trace is finished is counted, and not shown.
+what a bound dropped is counted; no sender takes all the room for open spans. A repeated span counts once. One that ended more than `NOW_WITHIN_S` ago is no request of now: it counts in the totals and for objectives at its own
+time, and is left out of the sliding windows. Limits: one process, no disk; a span that arrives after its trace is finished is counted, and not shown; a node whose clock is late by more than `NOW_WITHIN_S` sends such spans only.
 """
 
 from __future__ import annotations
@@ -16,27 +17,28 @@ from numpy.typing import NDArray
 from cotenant.engine.traces.assembly import Times, Trees, trees_of
 from cotenant.engine.traces.bounded_table import BoundedTable
 from cotenant.engine.traces.kept import MOST_SPANS as MOST_KEPT_SPANS
-from cotenant.engine.traces.kept import KeptSpan, KeptTrace, KeptTraces
+from cotenant.engine.traces.kept import SLOWEST_FOR_S, KeptSpan, KeptTrace, KeptTraces
 from cotenant.engine.traces.latency import LatencySeries
 from cotenant.engine.traces.objectives import TrackedObjectives
 from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
 from cotenant.engine.traces.operations import Operations
 from cotenant.engine.traces.own_times import OwnTimes
 from cotenant.engine.traces.request_bodies import RequestBodies
-from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph
+from cotenant.engine.traces.seen_spans import SeenSpans
+from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph, grouped
 from cotenant.engine.traces.skew import MOST_SHIFT_NS, ClockSkews
 from cotenant.model.errors import Transient
 from cotenant.model.traces.spans import SpanBatch, SpanColumns, SpanSource
 from cotenant.policy.objective.critical_path import blocking_parents, critical_paths
 
-FUTURE_S = 600.0  # a span that ends later than this from now is refused
+FUTURE_S = 600.0  # a span that ends later than this from now is refused; until then it counts as of now
+NOW_WITHIN_S = 60.0  # a span that ended this long ago counts as of now: collectors hold spans for up to 30 s and more to see whole traces
 MOST_OPEN = 600_000
 TABLES = 8
 MOST_HOSTS = 20_000
 MOST_SOURCES = 50_000
 MOST_PEERS = 10_000
 RETRY_AFTER_S = 2.0
-_PEER_CHARACTERS = 200
 
 MessageTags = Callable[[bytes], Mapping[str, str]]
 
@@ -59,7 +61,9 @@ class TraceCounts:
     rejected: int = 0
     refused_batches: int = 0  # for want of room
     late: int = 0  # spans that arrived after their trace was finished
-    dropped: int = 0  # spans that were doubled, or beyond the bound of a trace
+    repeated: int = 0  # spans that were sent again; they are not counted anew
+    old: int = 0  # spans that ended more than `NOW_WITHIN_S` before they arrived
+    dropped: int = 0  # spans beyond the bound of a trace, or with the id of another
     finished: int = 0  # traces
     partial: int = 0
 
@@ -81,7 +85,8 @@ class TraceEngine:
         self.graph = ServiceGraph()
         self.skews = ClockSkews(most_shift_ns)
         self.kept = KeptTraces()
-        self.bodies = RequestBodies()
+        self.bodies = RequestBodies(most_open)
+        self.seen = SeenSpans(now_s)
         self._most_open = most_open
         self._tables = [OpenSpans() for _ in range(TABLES)]
         self._next_table = 0
@@ -97,27 +102,32 @@ class TraceEngine:
         """Spans whose traces are not finished."""
         return sum(table.size for table in self._tables)
 
-    def add(self, batch: SpanBatch, now_s: float) -> Receipt:
-        """Count a batch and hold its spans. Raises `Transient` where there is no room; nothing of the batch is taken then."""
-        held = self.open_spans
-        if held and held + len(batch) > self._most_open:  # a single request always fits
+    def add(self, batch: SpanBatch, now_s: float, sender: str = "", *, goes_on: bool = False) -> Receipt:
+        """Count a batch, or a further part of one (`goes_on`), and hold its spans. Raises `Transient` where there is no room for it, or for more of its sender; nothing of the batch is taken then."""
+        held, senders = self.open_spans, self.bodies.senders
+        is_full = held > 0 and held + len(batch) > self._most_open  # a single request always fits
+        if is_full or (senders.of(sender) and not senders.has_room(sender, len(batch))):
             self.counts.refused_batches += 1
-            raise Transient(f"{held} spans wait for the end of their traces", RETRY_AFTER_S)
+            whose = "" if is_full else f", {senders.of(sender)} of the same sender"
+            raise Transient(f"{held} spans wait for the end of their traces{whose}", RETRY_AFTER_S)
         rejected, problems = batch.rejected, [batch.problem] if batch.problem else []
-        columns = batch.columns
-        future = columns.end_ns > (now_s + FUTURE_S) * 1e9
+        future = batch.columns.end_ns > (now_s + FUTURE_S) * 1e9
         if future.any():
             count = int(future.sum())
             problems.append(f"{count} of {len(batch)} spans: they end more than {FUTURE_S:.0f} s from now")
             rejected += count
-            columns = columns.take(~future)
-            batch = SpanBatch(columns, batch.names, batch.sources, batch.body)
-        self.counts.batches += 1
+            batch = batch.take(~future)
+        repeated = self.seen.repeated(batch.columns, now_s, batch.sources)
+        taken = len(batch)
+        if repeated.any():
+            self.counts.repeated += int(repeated.sum())
+            batch = batch.take(~repeated)
+        self.counts.batches += not goes_on
         self.counts.spans += len(batch)
         self.counts.rejected += rejected
         if len(batch):
-            self._take(batch, columns, now_s)
-        return Receipt(len(batch), rejected, "; ".join(problems))
+            self._take(batch, batch.columns, now_s, sender)
+        return Receipt(taken, rejected, "; ".join(problems))
 
     def tick(self, now_s: float) -> None:
         """Finish the traces that are due."""
@@ -142,16 +152,22 @@ class TraceEngine:
         """Finish every open trace, as if nothing had arrived for long."""
         self.tick(now_s + 1e6)
 
-    def _take(self, batch: SpanBatch, columns: SpanColumns, now_s: float) -> None:
+    def _take(self, batch: SpanBatch, columns: SpanColumns, now_s: float, sender: str) -> None:
         operation = self.operations.number(batch)
-        self.latency.add(operation, columns.end_ns - columns.start_ns, columns.failed)
-        source = np.array([self._sources.number(each) for each in batch.sources], np.int32)[columns.source]
+        old = columns.end_ns < (now_s - NOW_WITHIN_S) * 1e9
+        self.counts.old += int(old.sum())
+        self.latency.add(operation, columns.end_ns - columns.start_ns, columns.failed, old)
+        source = np.array([self._sources.number(each, each.namespace) for each in batch.sources], np.int32)[
+            columns.source
+        ]
         if len(self.objectives):
-            self.objectives.add(operation, columns, source, *self._own_times.of(columns), now_s)
+            self.objectives.add(operation, columns, source, *self._own_times.of(columns), old, now_s)
         spans = ArrivedSpans(
             columns,
             operation,
-            np.array([self._hosts.number(each.host) for each in batch.sources], np.int32)[columns.source],
+            np.array([self._hosts.number(each.host, each.namespace) for each in batch.sources], np.int32)[
+                columns.source
+            ],
             source,
             self._peers_of(batch),
             np.zeros(len(batch), np.int32),
@@ -167,7 +183,7 @@ class TraceEngine:
                 part = part.take(~late)
             parts.append((self._tables[number], part))
         if held := sum(part.operation.size for _, part in parts):
-            request = self.bodies.add(batch.body, held)
+            request = self.bodies.add(batch.body, held, sender)
             for table, part in parts:
                 part.request[:] = request
                 table.add(part)
@@ -176,9 +192,9 @@ class TraceEngine:
         peers = np.zeros(len(batch), np.int32)
         rows = np.flatnonzero(batch.columns.peer >= 0)
         keys = batch.columns.peer[rows] * 2 + batch.columns.to_database[rows]
-        for key in np.unique(keys).tolist():
-            peer = Peer(batch.names[key // 2][:_PEER_CHARACTERS], bool(key % 2))
-            peers[rows[keys == key]] = self._peers.number(peer)
+        distinct, of_row = np.unique(keys, return_inverse=True)
+        numbers = [self._peers.number(Peer(batch.names[key // 2], bool(key % 2))) for key in distinct.tolist()]
+        peers[rows] = np.array(numbers, np.int32)[of_row]
         return peers
 
     def _message(self, spans: ArrivedSpans, row: int) -> bytes:
@@ -207,11 +223,12 @@ class TraceEngine:
         )
 
     def _slow(self, spans: ArrivedSpans, trees: Trees, duration: Times, now_s: float) -> set[int]:
-        operation = spans.operation[trees.root_of]
+        operation = spans.operation[trees.root_of].astype(np.int64)
+        is_fresh = spans.columns.end_ns[trees.root_of] > (now_s - SLOWEST_FOR_S) * 1e9
         slow: set[int] = set()
-        for number in np.unique(operation).tolist():
+        for number, rows in grouped(operation):
             bound = self.kept.slow_enough_ns(self.operations[number], now_s)
-            rows = np.flatnonzero((operation == number) & (duration > bound))
+            rows = rows[(duration[rows] > bound) & is_fresh[rows]]
             slow.update(rows[np.argsort(-duration[rows], kind="stable")[:5]].tolist())
         return slow
 

@@ -68,6 +68,12 @@ class Step(StrEnum):
     POD_BOUND = "PodBoundReservation"
     POD_READY = "BoundPodReady"
     HELPED = "Helped"  # ours: what the move changed, measured after it
+    WAITING = "Waiting"  # ours: on what it waits now
+    QUEUED = "Queued"  # ours: it waits for its turn among other moves; such time does not count toward its time limit
+
+
+# Conditions that say nothing about how far a move has come.
+REMARKS = frozenset({Step.HELPED, Step.WAITING, Step.QUEUED})
 
 
 class JobReason(StrEnum):
@@ -85,6 +91,26 @@ class JobReason(StrEnum):
     NO_BETTER_PLACE = "NoBetterPlace"  # ours: the simulation found none
     EVICTING = "Evicting"
     EVICT_COMPLETE = "EvictComplete"
+
+
+class WaitReason(StrEnum):
+    """Reasons of the condition Waiting."""
+
+    PAUSED = "Paused"
+    POD = "Pod"  # it is not known yet, ends, or is to be deleted by another controller
+    LIMIT = "Limit"  # of moves at a time, or in a time
+    WORKLOAD = "Workload"  # another pod of it moves first
+    BUDGET = "DisruptionBudget"
+    SIMULATION = "Simulation"
+    RESERVATION = "Reservation"
+    REPLACEMENT = "Replacement"
+    REFUSED = "Refused"  # the API server refused the last write, which is tried again
+    NONE = "NotWaiting"
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether this is a turn among other moves."""
+        return self in (WaitReason.LIMIT, WaitReason.WORKLOAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +221,25 @@ class MigrationJob:
         """Unix time when its eviction began or was confirmed; NaN before."""
         found = self.condition(Step.EVICTION)
         return found.since_s if found is not None else nan
+
+    def waits(self, reason: WaitReason, message: str, now_s: float) -> MigrationJob:
+        """The job with what it waits for; an empty message = nothing."""
+        queued = "True" if message and reason.is_queue else "False"
+        made = self
+        if queued == "True" or self.condition(Step.QUEUED) is not None:
+            made = made.with_condition(Step.QUEUED, queued, now_s, reason if queued == "True" else WaitReason.NONE)
+        if message:
+            return replace(made.with_condition(Step.WAITING, "True", now_s, reason, message), message=message)
+        if self.condition(Step.WAITING) is None:
+            return made
+        return replace(made.with_condition(Step.WAITING, "False", now_s, WaitReason.NONE), message="")
+
+    def limit_from_s(self, now_s: float) -> float:
+        """Unix time from which its time limit counts: its creation, or the end of its last wait for a turn; now, while it waits for one."""
+        queued = self.condition(Step.QUEUED)
+        if queued is None:
+            return self.created_s
+        return now_s if queued.status == "True" else max(self.created_s, queued.since_s)
 
     def with_condition(
         self, type_: str, status: str, now_s: float, reason: str = "", message: str = ""

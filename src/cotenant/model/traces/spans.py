@@ -9,6 +9,7 @@ Source: opentelemetry-proto, opentelemetry/proto/trace/v1/trace.proto.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -85,6 +86,22 @@ class SpanBatch:
 
     def __len__(self) -> int:
         return self.columns.span_id.size
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> SpanBatch:
+        """These spans, without what was said of rejected ones."""
+        return SpanBatch(self.columns.take(rows), self.names, self.sources, self.body)
+
+    def parts(self, max_spans: int) -> Iterator[SpanBatch]:
+        """The batch in parts of so many spans, each with its own bytes; the first says what was rejected."""
+        if len(self) <= max_spans:
+            yield self
+            return
+        for first in range(0, len(self), max_spans):
+            columns = self.columns.take(np.arange(first, min(first + max_spans, len(self))))
+            begin, end = int(columns.offset.min()), int((columns.offset + columns.length).max())
+            rejected, problem = (self.rejected, self.problem) if first == 0 else (0, "")
+            moved = columns._replace(offset=columns.offset - begin)
+            yield SpanBatch(moved, self.names, self.sources, self.body[begin:end], rejected, problem)
 
 
 def columns_of(size: int) -> SpanColumns:

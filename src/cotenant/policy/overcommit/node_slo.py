@@ -17,6 +17,7 @@ from typing import Any
 
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT
 from cotenant.model.quantities import parse_quantity
 from cotenant.policy.overcommit.selection import json_value, read_selector
 
@@ -42,7 +43,7 @@ PARTS = (
         "resourceUsedThresholdWithBE",
         {
             "enable": False,
-            "cpuSuppressThresholdPercent": 65,
+            "cpuSuppressThresholdPercent": BEST_EFFORT_TARGET_PERCENT,
             "cpuSuppressPolicy": "cpuset",
             "memoryEvictThresholdPercent": 70,
             "cpuEvictPolicy": "evictByRealLimit",

@@ -20,6 +20,7 @@ from cotenant.engine.rebalancer.settings import ActingSettings, MoveLimits, Reba
 from cotenant.model.document import read_struct
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import EvictPolicy, JobMode
+from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT, OVERLOAD_BAND_PERCENT
 from cotenant.policy.rebalance.loads.detector import AnomalyCondition
 from cotenant.policy.rebalance.loads.pools import DEFAULT_POOL, NodePool
 from cotenant.policy.rebalance.loads.thresholds import Percentages
@@ -43,7 +44,15 @@ from cotenant.services.rebalancer.kinds import BALANCE, DESCHEDULE, read_kinds
 
 OPTION = "--config"
 DEFAULT = RebalancerSettings(
-    (NodePool(DEFAULT_POOL, Percentages({"cpu": 45.0, "memory": 60.0}, {"cpu": 65.0, "memory": 85.0})),)
+    (
+        NodePool(
+            DEFAULT_POOL,
+            Percentages(
+                {"cpu": 45.0, "memory": 60.0},
+                {"cpu": float(BEST_EFFORT_TARGET_PERCENT + OVERLOAD_BAND_PERCENT), "memory": 85.0},
+            ),
+        ),
+    )
 )
 _API = "descheduler/v1alpha2"
 _LOW_NODE_LOAD, _MIGRATION = "LowNodeLoad", "MigrationController"

@@ -265,19 +265,19 @@ class RebalancerProcess:
             self.migrations.done(what, self.kube.now(), str(error), is_final=not isinstance(error, Transient))
         else:
             self.rounds.writes["done"] += 1
-            self._seen(stored)
+            self._seen(what, stored)
             self.migrations.done(what, self.kube.now())
             self._record(what)
         finally:
             self.kube.wake()
 
-    def _seen(self, stored: MigrationJobObject | ReservationObject | None) -> None:
+    def _seen(self, what: Instruction, stored: MigrationJobObject | ReservationObject | None) -> None:
         """What was written is known at once; the watch repeats it."""
         try:
             if isinstance(stored, MigrationJobObject):
-                self.migrations.job_seen(read_migration_job(stored))
+                self.migrations.job_written(what, read_migration_job(stored))
             elif isinstance(stored, ReservationObject):
-                self.migrations.reservation_seen(self._reservation.read(stored))
+                self.migrations.reservation_written(self._reservation.read(stored))
         except InvalidInput as error:
             _log.warning("%s", error)
 

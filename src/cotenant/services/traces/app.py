@@ -9,7 +9,7 @@
     GET  /healthz /readyz /metrics
 
 Problem: an exporter must learn whether to send again. Choice: 400 for what cannot be read, 413 beyond the limit, 429 with Retry-After where there is no room;
-partial success where single spans were bad. With a token every path but the health pages needs it; an agent may come with the token of its own pod instead, which is good for signals, actions and stories of its own node
+partial success where single spans were bad. Senders take turns, and large bodies are decoded beside the event loop (intake.py). With a token every path but the health pages needs it; an agent may come with the token of its own pod instead, which is good for signals, actions and stories of its own node
 (`nodes`). Spans, and reports of services on themselves, are taken by the tokens of senders (senders.py).
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP".
@@ -17,7 +17,8 @@ Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -40,14 +41,16 @@ from cotenant.drivers.http.messages import (
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.otlp.answers import JSON, PROTOBUF, Code, failure, success
-from cotenant.drivers.otlp.decoding import MOST_BYTES, TooLarge, decode_json, decode_protobuf, gunzip
-from cotenant.engine.traces.trace_engine import TraceEngine
+from cotenant.drivers.otlp.decoding import MOST_BYTES, decode_json, decode_protobuf, gunzip
+from cotenant.drivers.otlp.wire_fields import TooLarge
+from cotenant.engine.traces.trace_engine import Receipt, TraceEngine
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.traces.spans import SpanBatch
 from cotenant.services.agent import latency
 from cotenant.services.reporting import signals, stories
 from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
 from cotenant.services.reporting.stories import STORIES
+from cotenant.services.traces.intake import Intake
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
@@ -64,6 +67,8 @@ LATENCY = "/api/v1/latency"
 _POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
 _OF_AGENTS = (SIGNALS, ACTIONS, STORIES)
 _SENT = (EXPORT, LATENCY)  # by services: with a sender's token
+PART_SPANS = 8_192  # that are counted at once: some 30 ms where all have names of their own
+_GZIP_WEIGHT, _JSON_WEIGHT = 64, 32  # how much more a byte of these costs than one of protobuf
 LIMITS = replace(DEFAULTS, body_bytes=MOST_BYTES, body_within_s=30.0)
 
 
@@ -85,18 +90,37 @@ class Application:
         self.moves: MoveRequests | None = None  # where moves are requested
         self.nodes: TokenNodes | None = None  # where agents come with tokens of their own
         self.stories = StoryBoard(clock)
+        self.intake = Intake()
         self._pages = TracePages(engine, clock, self.board, self.stories)
         self._health = HealthPages(metrics.page)
 
-    def export(self, body: bytes, sender: str = "") -> tuple[int, str]:
-        """Take a request in protobuf; how many spans were rejected, and why. Raises `InvalidInput`, `Transient`."""
-        receipt = self._engine.add(_sent_by(sender, decode_protobuf(body)), self._clock())
+    async def export(self, body: bytes, sender: str, namespace: str = "") -> tuple[int, str]:
+        """Take a request in protobuf in its sender's turn; how many spans were rejected, and why. `namespace`: that the sender has proven to be of.
+        Raises `InvalidInput`, `Transient`."""
+        with self.intake.room(sender, len(body)):
+            receipt = await self._take(sender, namespace, len(body), partial(decode_protobuf, body))
         return receipt.rejected, receipt.problem
 
-    async def exporting(self, authorization: bytes) -> Callable[[bytes], tuple[int, str]] | None:
+    async def exporting(self, authorization: bytes) -> Callable[[bytes, str], Awaitable[tuple[int, str]]] | None:
         """`export` for the sender of this header; None = it may not send. Raises `Transient`."""
-        sender = await self.senders.of(authorization)
-        return None if sender is None else partial(self.export, sender=sender)
+        namespace = await self.senders.of(authorization)
+        return None if namespace is None else partial(self.export, namespace=namespace)
+
+    def export_datagram(self, body: bytes, sender: str) -> None:
+        """Take a request that came in one datagram. Raises `InvalidInput`, `Transient`."""
+        self._engine.add(decode_protobuf(body), self._clock(), sender)
+
+    async def _take(self, sender: str, namespace: str, weight: int, decode: Callable[[], SpanBatch]) -> Receipt:
+        async with self.intake.turn(sender):
+            batch = _sent_by(namespace, await self.intake.work(weight, decode))
+            receipts: list[Receipt] = []
+            # what is refused after a first part is sent again; that part is known then
+            for part in batch.parts(PART_SPANS):
+                if receipts:
+                    await asyncio.sleep(0)
+                receipts.append(self._engine.add(part, self._clock(), sender, goes_on=bool(receipts)))
+            problems = "; ".join(each.problem for each in receipts if each.problem)
+            return Receipt(sum(each.accepted for each in receipts), sum(each.rejected for each in receipts), problems)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -194,21 +218,24 @@ class Application:
             return "", _later(error)
         return ("", _unauthorized()) if found is None else (found, None)
 
-    async def _export(self, scope: Scope, receive: Receive, sender: str) -> Answer:
+    async def _export(self, scope: Scope, receive: Receive, namespace: str) -> Answer:
         if scope["method"] != "POST":
             return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
-        body = await read_body(scope, receive)
         kind = header(scope, b"content-type").partition(b";")[0].strip().lower().decode("latin-1")
         if kind not in (PROTOBUF, JSON):
-            return Answer(415, f"Content-Type: {kind}: expected {PROTOBUF} or {JSON}\n".encode(), TEXT)
+            return Answer(415, f"Content-Type: {kind[:80]}: expected {PROTOBUF} or {JSON}\n".encode(), TEXT)
         encoding = header(scope, b"content-encoding").strip().lower()
         if encoding not in (b"", b"identity", b"gzip"):
             return Answer(415, b"Content-Encoding: expected gzip or none\n", TEXT)
+        client = scope.get("client")
+        sender = namespace or (client[0] if client else "")
+        length = header(scope, b"content-length")
         try:
-            if encoding == b"gzip":
-                body = gunzip(body)
-            batch = decode_json(body) if kind == JSON else decode_protobuf(body)
-            receipt = self._engine.add(_sent_by(sender, batch), self._clock())
+            with self.intake.room(sender, min(int(length), MOST_BYTES) if length.isdigit() else MOST_BYTES):
+                body = await read_body(scope, receive)
+                is_packed = encoding == b"gzip"
+                weight = len(body) * (_GZIP_WEIGHT if is_packed else 1) * (_JSON_WEIGHT if kind == JSON else 1)
+                receipt = await self._take(sender, namespace, weight, partial(_decoded, body, is_packed, kind))
         except TooLarge as error:
             return Answer(413, failure(Code.RESOURCE_EXHAUSTED, str(error), kind), kind.encode())
         except InvalidInput as error:
@@ -219,8 +246,16 @@ class Application:
         return Answer(200, success(receipt.rejected, receipt.problem, kind), kind.encode())
 
 
-def _sent_by(sender: str, batch: SpanBatch) -> SpanBatch:
-    return replace(batch, sources=tuple(replace(each, sender=sender) for each in batch.sources)) if sender else batch
+def _decoded(body: bytes, is_packed: bool, kind: str) -> SpanBatch:
+    if is_packed:
+        body = gunzip(body)
+    return decode_json(body) if kind == JSON else decode_protobuf(body)
+
+
+def _sent_by(namespace: str, batch: SpanBatch) -> SpanBatch:
+    return (
+        replace(batch, sources=tuple(replace(each, sender=namespace) for each in batch.sources)) if namespace else batch
+    )
 
 
 def _unauthorized() -> Answer:

@@ -2,7 +2,7 @@
 
 Problem: Grafana's service map, and dashboards for span metrics, expect names that exist. Choice: `traces_service_graph_*` with Tempo's labels; what the
 process itself does is under `cotenant_traces_`. Everything is read from the engine when a scrape asks. Limits: latency by operation is exported as sum and count; its
-quantiles are on the pages.
+quantiles are on the pages; the page has a bounded size, beyond it operations and edges are summed up as `_other` (metrics_room.py).
 
 Source: grafana/tempo, modules/generator/processor/servicegraphs.
 """
@@ -16,9 +16,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.engine.traces.service_graph import BOUNDS_S, CallDurations
+from cotenant.engine.traces.operations import OTHER
+from cotenant.engine.traces.service_graph import BOUNDS_S, CallDurations, EdgeFigures
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.traces.spans import REQUESTS
+from cotenant.services.traces.metrics_room import EDGES_MAX_BYTES, OPERATIONS_MAX_BYTES, PageRoom
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.objective_metrics import objective_metrics
 from cotenant.services.traces.signal_streams import SignalStreams
@@ -73,8 +75,16 @@ class TraceMetrics(Collector):
         )
         yield _counter(
             "cotenant_traces_spans_dropped",
-            "Spans left out of their trace: doubled, or beyond its bound.",
+            "Spans left out of their trace: beyond its bound, or with the id of another.",
             counts.dropped,
+        )
+        yield _counter(
+            "cotenant_traces_spans_repeated", "Spans that were sent again; not counted anew.", counts.repeated
+        )
+        yield _counter(
+            "cotenant_traces_spans_old",
+            "Spans that ended more than a minute before they arrived; no requests of now.",
+            counts.old,
         )
         yield _counter(
             "cotenant_traces_spans_other",
@@ -111,12 +121,22 @@ class TraceMetrics(Collector):
         requests = CounterMetricFamily("cotenant_service_requests", "Requests by operation.", labels=_OPERATION)
         errors = CounterMetricFamily("cotenant_service_errors", "Failed requests by operation.", labels=_OPERATION)
         seconds = CounterMetricFamily("cotenant_service_seconds", "Sum of durations by operation.", labels=_OPERATION)
+        room = PageRoom(OPERATIONS_MAX_BYTES, lines=3)
+        rest: list[int] = []
         for number, operation in enumerate(self._engine.operations.known):
             if operation.kind in REQUESTS and number < latency.requests.size:
                 labels = (operation.namespace, operation.service, operation.name, operation.kind.name.lower())
+                if not room.takes(operation.namespace, labels):
+                    rest.append(number)
+                    continue
                 requests.add_metric(labels, int(latency.requests[number]))
                 errors.add_metric(labels, int(latency.errors[number]))
                 seconds.add_metric(labels, float(latency.duration_ns[number]) / 1e9)
+        if rest:
+            labels = (OTHER, OTHER, OTHER, "")
+            requests.add_metric(labels, int(latency.requests[rest].sum()))
+            errors.add_metric(labels, int(latency.errors[rest].sum()))
+            seconds.add_metric(labels, float(latency.duration_ns[rest].sum()) / 1e9)
         yield from (requests, errors, seconds)
 
     def _graph(self) -> Iterator[Metric]:
@@ -125,12 +145,22 @@ class TraceMetrics(Collector):
         failed = CounterMetricFamily(f"{prefix}_failed", "Failed calls between two services.", labels=_EDGE)
         client = HistogramMetricFamily(f"{prefix}_client_seconds", "Calls as the client saw them.", labels=_EDGE)
         server = HistogramMetricFamily(f"{prefix}_server_seconds", "Calls as the server saw them.", labels=_EDGE)
-        for edge, figures in self._engine.graph.edges.items():
-            labels = (edge.client, edge.server, edge.connection.value)
+
+        def add(labels: tuple[str, ...], figures: EdgeFigures) -> None:
             calls.add_metric(labels, figures.calls)
             failed.add_metric(labels, figures.failed)
             for family, durations in ((client, figures.client), (server, figures.server)):
                 family.add_metric(labels, _buckets(durations), durations.total_s)
+
+        room, rest = PageRoom(EDGES_MAX_BYTES, lines=2 * (len(BOUNDS_S) + 4)), EdgeFigures()
+        for edge, figures in self._engine.graph.edges.items():
+            labels = (edge.client, edge.server, edge.connection.value)
+            if room.takes(edge.client.partition("/")[0], labels):
+                add(labels, figures)
+            else:
+                rest.add(figures)
+        if rest.calls:
+            add((OTHER, OTHER, OTHER), rest)
         yield from (calls, failed, client, server)
 
 

@@ -212,6 +212,14 @@ class ObjectiveBoard:
             return "False", "NoReports", f"{what} has not reported its latency"
         if tracked.seen_s is not None or self.objectives.is_known(objective):
             return "False", "NoRequests", f"no request of {what} has arrived lately"
+        others = self.objectives.other_kinds(objective)
+        if others:
+            seen = ", ".join(sorted(kind.name for kind in others))
+            return (
+                "False",
+                "NoServerSpans",
+                f"{what} has sent spans of kind {seen} only; a request is a span of kind SERVER or CONSUMER",
+            )
         near = self.objectives.near(objective)
         hint = f"; seen: {', '.join(near)}" if near else ""
         return "False", "NothingMatches", f"no request of {what} has ever arrived{hint}"

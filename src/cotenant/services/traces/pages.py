@@ -39,6 +39,7 @@ from cotenant.services.traces.story_board import StoryBoard
 
 PREFIX = "/api/v1/"
 LIMITS, MIN_MS, SHARES = (1, 1000), (0, 1e9), (1e-6, 1)  # bounds of what can be asked for
+MAX_SILENT = 50
 _MS = 1e6
 BAND = 12  # buckets that are shown as one: 27 % wide
 
@@ -57,11 +58,19 @@ class OperationRow(msgspec.Struct, frozen=True, rename="camel"):
     p99_ms: float | None
 
 
+class SilentRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A service of which no request is known: spans since the start, by kind."""
+
+    service: str
+    spans: dict[str, int]
+
+
 class ServicesPage(msgspec.Struct, frozen=True, rename="camel"):
-    """`window_s`: what the rows cover."""
+    """`window_s`: what the rows cover. `silent`: services that sent spans since the start and no request among them, the first ones, each with the spans by kind."""
 
     window_s: float
     operations: list[OperationRow]
+    silent: list[SilentRow] = []
 
 
 class SketchSlot(msgspec.Struct, frozen=True, rename="camel"):
@@ -235,7 +244,20 @@ class TracePages:
                     *quantiles,
                 )
             )
-        return ServicesPage(window_s, sorted(rows, key=lambda row: (-row.requests, row.service, row.operation)))
+        rows.sort(key=lambda row: (-row.requests, row.service, row.operation))
+        return ServicesPage(window_s, rows, self._silent())
+
+    def _silent(self) -> list[SilentRow]:
+        spans: dict[str, dict[str, int]] = {}
+        serving = set()
+        for number, operation in enumerate(self.engine.operations.known):
+            if operation.kind in REQUESTS:
+                serving.add(operation.qualified_service)
+            elif number < self.engine.latency.requests.size:
+                of = spans.setdefault(operation.qualified_service, {})
+                kind = operation.kind.name.lower()
+                of[kind] = of.get(kind, 0) + int(self.engine.latency.requests[number])
+        return [SilentRow(name, of) for name, of in sorted(spans.items()) if name not in serving][:MAX_SILENT]
 
     def sketch(self, asked: Iterable[tuple[str, str]]) -> SketchPage | None:
         """A service's latency over the last hour; None where it has sent no span. Raises `InvalidInput`."""
@@ -316,7 +338,7 @@ class TracePages:
             )
             for span in trace.spans
         ]
-        return TracePage(trace.trace_id, root.start_ns, trace.duration_ns / _MS, trace.partial, trace.size, rows)
+        return TracePage(trace.short_id, root.start_ns, trace.duration_ns / _MS, trace.partial, trace.size, rows)
 
     def graph(self) -> list[EdgeRow]:
         """The edges, the busiest first."""
@@ -360,7 +382,7 @@ def _trace_row(trace: KeptTrace) -> TraceRow:
     root = trace.spans[trace.root]
     service, operation, _ = _names(root.operation)
     return TraceRow(
-        trace.trace_id,
+        trace.short_id,
         service,
         operation,
         root.start_ns,

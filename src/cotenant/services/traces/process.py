@@ -195,11 +195,13 @@ async def serve(
         engine.objectives.trusts_all = checked.trusts_senders
         app.senders.shared, app.senders.by_namespace = checked.send_token, checked.sender_tokens
         app.senders.is_open = checked.token is None and checked.send_token is None
+        stack.callback(app.intake.close)
         metrics.registry.register(StreamMetrics(app.streams))
         saved = None if settings.state is None else CountsFile(settings.state)
         for objective in checked.objectives:
             engine.objectives.set(objective, clock())
         if saved is not None:
+            engine.seen.restore(saved.seen)
             for tracked in engine.objectives:
                 saved.restore(tracked)
         cluster = await _cluster(settings, stack, board, saved)
@@ -234,7 +236,7 @@ async def serve(
             stack.push_async_callback(grpc_server.stop)
         jaeger = ""
         if checked.jaeger_udp is not None:
-            udp_server = JaegerUdpServer(app.export, lambda outcome: metrics.answered("jaeger-udp", outcome))
+            udp_server = JaegerUdpServer(app.export_datagram, lambda outcome: metrics.answered("jaeger-udp", outcome))
             jaeger = str(await udp_server.start(checked.jaeger_udp))
             stack.push_async_callback(udp_server.stop)
         tasks, end = TaskSet(), asyncio.Event()
@@ -282,7 +284,7 @@ async def _save(saved: CountsFile, engine: TraceEngine) -> None:
 
 def _write(saved: CountsFile, engine: TraceEngine) -> None:
     try:
-        saved.save(engine.objectives)
+        saved.save(engine.objectives, engine.seen.saved())
     except OSError as error:
         _log.error("the counts of objectives cannot be saved: %s", error)
 

@@ -1,7 +1,7 @@
 """The counts of objectives, kept in a file over a restart.
 
 Problem: a budget over four weeks is worth little where every restart empties it. Choice: a snapshot of every objective's rings each minute and at the end, written beside the file and renamed; at the start it is read back for
-objectives that still count the same. Limits: what arrived after the last snapshot of a killed process is lost; sketches and replicas are not kept.
+objectives that still count the same, and with them which spans were counted, so that an exporter that repeats a batch after the restart counts once. Limits: what arrived after the last snapshot of a killed process is lost; sketches and replicas are not kept.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class SavedCounts(msgspec.Struct):
 
     version: int
     objectives: dict[str, SavedObjective]
+    seen: bytes = b""  # prints of the last spans that are in the counts (engine/traces/seen_spans.py)
 
 
 class CountsFile:
@@ -54,13 +55,14 @@ class CountsFile:
         """Reads the file. Raises `InvalidInput` where it exists and cannot be read."""
         self._path = path
         self._saved: dict[str, SavedObjective] = {}
+        self.seen = b""
         try:
             if path.exists():
                 if path.stat().st_size > MOST_BYTES:
                     raise InvalidInput("--state", str(path), f"a file of at most {MOST_BYTES} bytes")
                 found = msgspec.msgpack.decode(path.read_bytes(), type=SavedCounts)
                 if found.version == VERSION:
-                    self._saved = found.objectives
+                    self._saved, self.seen = found.objectives, found.seen
             elif not path.parent.is_dir():
                 raise InvalidInput("--state", str(path), "a file in a folder that exists")
         except (OSError, msgspec.DecodeError) as error:
@@ -81,12 +83,12 @@ class CountsFile:
                 ring.counts[1, of.places] = of.bad
         tracked.since_s, tracked.requests, tracked.bad = saved.since_s, saved.requests, saved.bad
 
-    def save(self, objectives: TrackedObjectives) -> None:
-        """Write the counts of all objectives. Raises `OSError`."""
+    def save(self, objectives: TrackedObjectives, seen: bytes) -> None:
+        """Write the counts of all objectives, and which spans are in them. Raises `OSError`."""
         found = {tracked.objective.key: _saved(tracked) for tracked in objectives}
         beside = self._path.with_name(f".{self._path.name}.new")
         with beside.open("wb") as file:
-            file.write(msgspec.msgpack.encode(SavedCounts(VERSION, {**self._saved, **found})))
+            file.write(msgspec.msgpack.encode(SavedCounts(VERSION, {**self._saved, **found}, seen)))
         os.replace(beside, self._path)
 
 

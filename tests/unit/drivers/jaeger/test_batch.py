@@ -7,8 +7,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from tests.fakes.servers.jaeger_datagrams import CLIENT_SPAN, SERVER_SPAN, field, i64, message, text, varint
 
-from cotenant.drivers.jaeger.batch import request_of
-from cotenant.drivers.jaeger.thrift_compact import MOST_DEPTH, read_message
+from cotenant.drivers.jaeger.batch import MAX_SPANS, request_of
+from cotenant.drivers.jaeger.thrift_compact import MAX_VALUES, MOST_DEPTH, read_message
 from cotenant.model.errors import InvalidInput
 
 
@@ -78,3 +78,13 @@ def test_maps_and_unknown_fields_are_skipped() -> None:
         message(field(11, a_map) + field(1, b"") + field(2, b"") + field(3, b"\xff") + field(7, b"\x00" * 8) + b"\x00")
     )
     assert (name, fields[1]) == ("emitBatch", {1: {}, 2: True, 3: False, 4: -1, 5: 0.0})
+
+
+@pytest.mark.parametrize(
+    ("spans", "problem"),
+    [(MAX_SPANS + 1, f"at most {MAX_SPANS} in a datagram"), (MAX_VALUES + 1, f"at most {MAX_VALUES} values")],
+)
+def test_a_datagram_of_empty_spans_is_refused(spans: int, problem: str) -> None:
+    empty = b"\xfc" + varint(spans) + bytes(spans)
+    with pytest.raises(InvalidInput, match=problem):
+        request_of(message(field(12, b"\x00") + field(9, empty) + b"\x00"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
@@ -14,8 +15,24 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.fakes.servers.spans import Given, request_of
 
 from cotenant.drivers.otlp import decoding, protobuf, wire_walk
-from cotenant.drivers.otlp.decoding import MOST_BYTES, TooLarge, decode_json, decode_protobuf, gunzip
+from cotenant.drivers.otlp.decoding import (
+    JSON_MAX_OBJECTS,
+    LIBRARY_MAX_BYTES,
+    MOST_BYTES,
+    decode_json,
+    decode_protobuf,
+    gunzip,
+)
 from cotenant.drivers.otlp.resources import span_tags
+from cotenant.drivers.otlp.validity import MAX_NAME, MAX_PARTS
+from cotenant.drivers.otlp.wire_fields import (
+    MAX_RESOURCE_ATTRIBUTES,
+    MAX_RESOURCE_BYTES,
+    MAX_RESOURCES,
+    MAX_SPANS,
+    TooLarge,
+    count,
+)
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanBatch, SpanKind, SpanSource
 
@@ -201,7 +218,7 @@ def test_ids_of_wrong_length_in_json_reject_the_span() -> None:
 
 def test_gzip_is_bounded_after_decompression() -> None:
     assert gunzip(gzip.compress(b"abc", mtime=0)) == b"abc"
-    with pytest.raises(TooLarge, match="at most 20971520 bytes after decompression"):
+    with pytest.raises(TooLarge, match="bytes after decompression: expected at most 20971520"):
         gunzip(gzip.compress(bytes(MOST_BYTES + 1)))
 
 
@@ -220,3 +237,91 @@ def test_names_are_numbered_by_their_text_and_not_by_their_hash() -> None:
     names = [batch.names[index] for index in batch.columns.name]
     assert names == [f"operation {number % 50}" for number in range(300)]
     assert batch.columns.name.dtype == np.int32
+
+
+def message(number: int, body: bytes) -> bytes:
+    """A field of length-delimited bytes."""
+    size, length = len(body), b""
+    while size > 127:
+        size, length = size >> 7, length + bytes([size & 127 | 128])
+    return bytes([number << 3 | 2]) + length + bytes([size]) + body
+
+
+MANY = 10_000_000
+EMPTY = {  # two bytes each: what ten million of them would become
+    "resources": (b"\x0a\x00" * MANY, MAX_RESOURCES),
+    "spans": (message(1, message(2, b"\x12\x00" * MANY)), MAX_SPANS),
+    "attributes of resources": (message(1, message(1, b"\x0a\x00" * MANY)), MAX_RESOURCE_ATTRIBUTES),
+    "bytes of a resource": (message(1, message(1, message(1, bytes(MAX_RESOURCE_BYTES)))), MAX_RESOURCE_BYTES),
+}
+
+
+@pytest.mark.parametrize("what", EMPTY)
+@pytest.mark.parametrize("end", [b"", b"\x0a\xff", b"\x0b\x0c"], ids=["whole", "malformed", "with a group"])
+def test_messages_are_counted_before_anything_is_made_of_them(
+    what: str, end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, most = EMPTY[what]
+    made: list[object] = []
+    for module, name in ((protobuf, "decode"), (wire_walk, "columns_of"), (wire_walk, "source_of")):
+        monkeypatch.setattr(module, name, made.append)
+    with pytest.raises(TooLarge, match=f"{what}: expected at most {most}; send smaller batches"):
+        decode_protobuf(body + end)
+    assert made == []
+
+
+def test_a_body_that_only_the_library_reads_is_bounded() -> None:
+    odd = b"\x0b\x0c" + b"\x0a\x00" * 10
+    assert len(decode_protobuf(odd)) == 0
+    with pytest.raises(InvalidInput, match="also without groups and resources in parts"):
+        decode_protobuf(odd + message(3, bytes(LIBRARY_MAX_BYTES)))
+
+
+def test_counting_stops_at_the_first_bound() -> None:
+    assert count(np.frombuffer(b"\x0a\x00" * MANY, np.uint8)).resources == MAX_RESOURCES + 1
+
+
+@pytest.mark.parametrize("reader", [protobuf.decode, wire_walk.walk])
+def test_a_span_with_too_many_parts_is_rejected_and_the_others_are_not(reader: Callable[[bytes], SpanBatch]) -> None:
+    given = [Given(1, tags={str(number): number for number in range(MAX_PARTS + 1)}), Given(2, tags={"a": 1})]
+    batch = reader(request_of(given))
+    assert (len(batch), batch.rejected) == (1, 1)
+    assert batch.problem == f"1 of 2 spans: attributes, events, links: expected at most {MAX_PARTS} of each"
+
+
+@pytest.mark.parametrize("reader", [protobuf.decode, wire_walk.walk])
+def test_names_are_cut(reader: Callable[[bytes], SpanBatch]) -> None:
+    batch = reader(request_of([Given(1, name="ü" * 500_000)]))
+    assert batch.names == ("ü" * MAX_NAME,)
+
+
+def test_names_that_are_made_to_meet_cost_no_more_than_others() -> None:
+    """Names whose FNV hashes end alike, found by trying; every one is looked for in a bounded number of places."""
+    spans, mask, wanted = 300, 2047, []
+    number = 0
+    while len(wanted) < spans:
+        hashed = 0xCBF29CE484222325
+        for byte in b"%d" % number:
+            hashed = (hashed ^ byte) * 0x100000001B3 & (1 << 64) - 1
+        if hashed & mask < 4:
+            wanted.append(str(number))
+        number += 1
+    batch = wire_walk.walk(request_of([Given(index + 1, name=name) for index, name in enumerate(wanted)]))
+    assert batch is not None
+    assert [batch.names[each] for each in batch.columns.name] == wanted
+
+
+def test_objects_of_json_are_counted_before_they_are_made() -> None:
+    body = b'{"resourceSpans":[' + b",".join([b"{}"] * JSON_MAX_OBJECTS) + b"]}"
+    with pytest.raises(TooLarge, match=f"{JSON_MAX_OBJECTS + 2} objects and lists"):
+        decode_json(body)
+
+
+def test_parts_of_a_batch_have_their_own_bytes() -> None:
+    batch = decode_protobuf(
+        request_of([Given(number + 1, name=str(number), tags={"n": number}) for number in range(50)])
+    )
+    parts = list(batch.parts(8))
+    assert [len(each) for each in parts] == [8] * 6 + [2]
+    assert [row for each in parts for row in rows(each)] == rows(batch)
+    assert sum(len(each.body) for each in parts) <= len(batch.body)

@@ -16,7 +16,7 @@ from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, ObservedPod, OwnedBy, Phase
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.groups.migration import JobPhase, MigrationJob, PodRef
+from cotenant.model.groups.migration import EvictPolicy, JobPhase, MigrationJob, PodRef
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.policy.rebalance.loads.pools import NodePool
@@ -93,3 +93,14 @@ def test_the_replicas_of_a_workload() -> None:
     found = arbiter(cluster(), max_moving=Share(2)).arbitrate([job(1), job(3), job(5), job(2)], [], 0.0)
     assert sorted(passed(found)) == ["job-1", "job-2", "job-3"]
     assert found["job-5"][1] == "2 of 4 replicas are moving, at most 2 may"
+
+
+def test_a_pod_under_two_budgets_fails_at_once_unless_it_is_deleted_directly() -> None:
+    made = cluster()
+    for name in ("one", "two"):
+        made.budget_seen(DisruptionBudget("default", name, LabelSelector(), 5))
+    found = arbiter(made).arbitrate([job(0), job(1, policy=EvictPolicy.DELETE)], [], 0.0)
+    verdict, why = found["job-0"]
+    assert verdict is Verdict.FAILED
+    assert "default/one, default/two cover this pod" in why
+    assert passed(found) == ["job-1"]

@@ -14,7 +14,7 @@ def served(series: LatencySeries, at_s: float, *requests: tuple[int, float]) -> 
     """Count requests (operation, milliseconds), then let the slot end."""
     operations = np.array([each[0] for each in requests], np.int32)
     took = np.array([int(each[1] * MS) for each in requests], np.int64)
-    series.add(operations, took, operations % 2 == 1)
+    series.add(operations, took, operations % 2 == 1, np.zeros(operations.size, bool))
     series.tick(at_s + SLOT_S)
 
 
@@ -37,7 +37,7 @@ def test_the_open_slot_is_the_last_and_empty_ones_are_left_out() -> None:
     series = LatencySeries(0.0)
     served(series, 0.0, (3, 5.0))
     series.tick(2 * SLOT_S)
-    series.add(np.array([3], np.int32), np.array([7 * MS]), np.array([True]))
+    series.add(np.array([3], np.int32), np.array([7 * MS]), np.array([True]), np.array([False]))
     found = series.slots([3], 2 * SLOT_S + 4.0)
     assert [(each.begun_s, each.ended_s, each.errors) for each in found] == [(0.0, 30.0, 1), (60.0, 64.0, 1)]
     assert series.slots([2], 64.0) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from cotenant.model.traces.spans import SpanKind, SpanSource
 from cotenant.policy.objective.burn import Counted
 
 NOW_S = float(EPOCH_S + 10)
+IDS = count(1)
 CART = ServiceObjective("default/cart", "", "cart", threshold_us=80_000)
 
 
@@ -30,7 +32,7 @@ def engine() -> TraceEngine:
 
 
 def spans(*ms: float, service: str = "cart", name: str = "POST", kind: SpanKind = SpanKind.SERVER) -> list[Given]:
-    return [Given(number + 1, 0, name, kind, 0, each, service, trace=number + 1) for number, each in enumerate(ms)]
+    return [Given(next(IDS), 0, name, kind, 0, each, service) for each in ms]
 
 
 def counted(engine: TraceEngine, key: str = "default/cart") -> tuple[int, int]:
@@ -175,3 +177,51 @@ def test_a_clock_that_goes_back_counts_into_the_newest_slot() -> None:
     counts.add(10.0, 5, 1)
     assert counts.sum(1000.0, 10) == Counted(10, 2)
     assert counts.sum(1000.0 + 5 * 86_400, 86_400) == Counted(0, 0)
+
+
+def test_a_request_of_hours_ago_counts_when_it_ended_and_is_none_of_now(engine: TraceEngine) -> None:
+    engine.objectives.set(CART, NOW_S - 7200)
+    tracked = engine.objectives.get(CART.key)
+    assert tracked is not None
+    engine.add(batch_of(*spans(10)), NOW_S)
+    hour_ago = [replace(each, start_ms=-3_600_000.0, end_ms=-3_599_000.0) for each in spans(1, 1, 1)]
+    engine.add(batch_of(*hour_ago), NOW_S)
+    assert counted(engine) == (4, 3)
+    windows = {window_s: engine.objectives.counted(tracked, window_s, NOW_S) for window_s in (300, 1800, 7200, 86_400)}
+    now, since = Counted(1, 0), Counted(4, 3)
+    assert windows == {300: now, 1800: now, 7200: since, 86_400: since}
+    assert engine.counts.old == 3
+    (figures,) = [engine.latency.window(number, NOW_S) for number in range(len(engine.operations))]
+    assert (figures.requests, int(engine.latency.requests.sum())) == (1, 4)
+
+
+def test_a_request_from_before_the_objective_does_not_count(engine: TraceEngine) -> None:
+    engine.objectives.set(CART, NOW_S)
+    engine.add(batch_of(*(replace(each, start_ms=-9e6, end_ms=-8.9e6) for each in spans(1, 1))), NOW_S)
+    assert counted(engine) == (0, 0)
+    tracked = engine.objectives.get(CART.key)
+    assert tracked is not None
+    assert tracked.seen_s is None
+
+
+def test_old_requests_of_a_replica_are_no_signal_of_it(engine: TraceEngine) -> None:
+    engine.objectives.set(CART, NOW_S - 7200)
+    engine.add(batch_of(*(replace(each, pod="a", start_ms=-9e5, end_ms=-8.9e5) for each in spans(*[1] * 50))), NOW_S)
+    assert len(engine.objectives.replicas) == 0
+
+
+def test_old_requests_fall_out_of_rings_that_do_not_go_so_far_back() -> None:
+    counts = SlotCounts(3600)
+    ended_s = NOW_S - np.array([5.0, 100.0, 3700.0, 90_000.0])
+    counts.add_ended(NOW_S, ended_s, np.array([True, False, True, True]))
+    assert counts.sum(NOW_S, 60) == Counted(1, 1)
+    assert counts.sum(NOW_S, 3600) == Counted(2, 1)
+    assert counts.sum(NOW_S, 80_000) == Counted(3, 2)
+    counts.add_ended(NOW_S, NOW_S + np.array([100.0]), np.array([True]))  # a time ahead is none of this
+    assert counts.sum(NOW_S, 60) == Counted(1, 1)
+
+
+def test_kinds_of_a_service_that_are_no_requests_are_known(engine: TraceEngine) -> None:
+    engine.add(batch_of(*spans(1, kind=SpanKind.CLIENT), *spans(1, kind=SpanKind.INTERNAL)), NOW_S)
+    assert engine.objectives.other_kinds(CART) == {SpanKind.CLIENT, SpanKind.INTERNAL}
+    assert not engine.objectives.is_known(CART)

@@ -10,7 +10,7 @@ from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.kept import KeptTrace
 from cotenant.engine.traces.open_spans import LONGEST_S, QUIET_S
 from cotenant.engine.traces.operations import OTHER, Operations
-from cotenant.engine.traces.request_bodies import RequestBodies
+from cotenant.engine.traces.request_bodies import MAX_MESSAGE_BYTES, RequestBodies
 from cotenant.engine.traces.search import TraceQuery, critical_of, search
 from cotenant.engine.traces.service_graph import Connection, Edge
 from cotenant.engine.traces.trace_engine import FUTURE_S, Receipt, TraceEngine
@@ -83,7 +83,8 @@ def test_a_span_that_was_sent_twice_counts_once_in_its_trace(engine: TraceEngine
         engine.add(batch_of(*request()), NOW_S)
     engine.tick(NOW_S + 20)
     (trace,) = kept(engine)
-    assert (len(trace.spans), trace.size, engine.counts.dropped) == (6, 12, 6)
+    assert (len(trace.spans), trace.size, engine.counts.repeated) == (6, 6, 6)
+    assert engine.latency.requests.sum() == 6
 
 
 def test_spans_of_the_future_are_rejected(engine: TraceEngine) -> None:
@@ -183,13 +184,14 @@ def test_operations_are_bounded_and_the_rest_is_counted_as_other() -> None:
     services = {operation.service for operation in operations.known}
     assert services == {"s0", "s1", "s2", OTHER}
     assert sum(operation.name == OTHER for operation in operations.known) == 4
-    assert len(operations) == 29 + 4  # the bound counts those of the rest that were there before
-    assert operations.overflowed == 500 - 29
+    assert len(operations) == 22 + 4  # three quarters of the bound for one namespace, with those of its rest
+    assert operations.overflowed == 500 - 22
 
 
 def test_a_million_operations_take_bounded_room(engine: TraceEngine) -> None:
     for number in range(300):
-        engine.add(batch_of(*(Given(span + 1, name=f"{number}-{span}", kind=SERVER) for span in range(40))), NOW_S)
+        spans = [Given(span + 1, name=f"{number}-{span}", kind=SERVER, trace=number + 1) for span in range(40)]
+        engine.add(batch_of(*spans), NOW_S)
     assert len(engine.operations) == 501
     assert engine.latency.requests.sum() == 12_000
 
@@ -197,7 +199,7 @@ def test_a_million_operations_take_bounded_room(engine: TraceEngine) -> None:
 def test_attributes_beyond_the_bound_are_dropped_and_the_spans_stay(
     engine: TraceEngine,
 ) -> None:
-    engine.bodies = RequestBodies(most_bytes=1000)
+    engine.bodies = RequestBodies(100, most_bytes=1000)
     for trace in range(1, 4):
         engine.add(batch_of(Given(1, trace=trace, tags={"big": "x" * 600})), NOW_S)
     engine.tick(NOW_S + 20)
@@ -275,3 +277,31 @@ def test_random_arrival_gives_the_same_traces(engine: TraceEngine) -> None:
 
 def _facts(engine: TraceEngine) -> object:
     return sorted((trace.low, sorted((span.span_id, span.self_ns) for span in trace.spans)) for trace in engine.kept)
+
+
+def test_a_sender_that_fills_its_share_does_not_stop_another() -> None:
+    engine = TraceEngine(NOW_S, span_tags, most_open=40)
+    for trace in range(1, 5):
+        engine.add(batch_of(*request(trace)), NOW_S, "greedy")
+    with pytest.raises(Transient, match="24 of the same sender"):
+        engine.add(batch_of(*request(5), *request(6)), NOW_S, "greedy")
+    assert engine.add(batch_of(*request(5)), NOW_S, "other").accepted == 6
+    engine.tick(NOW_S + 20)
+    assert engine.add(batch_of(*request(7), *request(8)), NOW_S + 20, "greedy").accepted == 12
+
+
+def test_attributes_of_a_huge_span_are_not_kept(engine: TraceEngine) -> None:
+    engine.add(batch_of(Given(1, tags={"a": "x" * MAX_MESSAGE_BYTES}), Given(2, trace=2, tags={"a": "b"})), NOW_S)
+    engine.tick(NOW_S + 20)
+    assert sorted(len(trace.spans[0].message) > 0 for trace in kept(engine)) == [False, True]
+
+
+def test_a_service_calls_so_many_others_and_the_rest_is_one_edge(
+    engine: TraceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cotenant.engine.traces.service_graph.MAX_EDGES_OF_CLIENT", 5)
+    calls = [Given(number + 1, kind=CLIENT, tags={"peer.service": f"p{number}"}) for number in range(20)]
+    engine.add(batch_of(*calls), NOW_S)
+    engine.tick(NOW_S + 20)
+    assert {edge.server for edge in engine.graph.edges} == {"p0", "p1", "p2", "p3", "p4", OTHER}
+    assert sum(figures.calls for figures in engine.graph.edges.values()) == 20

@@ -205,3 +205,26 @@ def test_a_resource_that_no_target_has_does_not_end_the_round() -> None:
 def test_an_excess_shows_that_it_is_one() -> None:
     assert str(Excess("cpu", 65.00004, 65.0)) == "cpu 65.00004 % above 65.00 %"
     assert str(Excess("cpu", 71.5, 65.0)) == "cpu 71.50 % above 65.00 %"
+
+
+@pytest.mark.parametrize(("cpu", "moves"), [(651, 0), (659, 0), (660, 1), (700, 1)])
+def test_an_excess_within_the_band_begins_no_moves(cpu: int, moves: int) -> None:
+    """A pod that uses a tenth of the node, on a node that is above its threshold by that little."""
+    pods = pods_by_node([100, cpu - 100], [])
+    round_ = LowNodeLoad([pool(45, 65)], least_relief_percent=1.0)
+    assert len(round_.round(loads(pods), pods.__getitem__, Choosing(nowhere=["n0/p1"]), 0.0).moves) == moves
+
+
+def test_moves_that_have_begun_go_on_until_the_node_is_below_its_threshold() -> None:
+    pods = pods_by_node([*[15] * 50], [])  # 75 %
+    found = LowNodeLoad([pool(45, 65)], least_relief_percent=1.0).round(loads(pods), pods.__getitem__, Choosing(), 0.0)
+    assert found.usage[0, 0] <= 650
+
+
+def test_a_pod_that_would_free_next_to_nothing_stays() -> None:
+    pods = pods_by_node([9, 300, 600], [])
+    found = LowNodeLoad([pool(45, 65)], least_relief_percent=1.0).round(
+        loads(pods), pods.__getitem__, Choosing(nowhere=["n0/p1", "n0/p2"]), 0.0
+    )
+    assert not found.moves
+    assert {kept.pod.key: kept.reason for kept in found.kept}["n0/p0"] == "it would free next to nothing"

@@ -129,7 +129,7 @@ def test_own_time_leaves_out_calls_and_is_unknown_without_them() -> None:
         await until(lambda: len(lines) > 1)
         assert to_signal(lines[1].signals[0]).self_p99_us == pytest.approx(100_000, rel=0.011)  # of the first request
         world.now_s += 9
-        world.engine.add(batch_of(call, served), world.now_s)
+        world.engine.add(batch_of(replace(call, trace=98), replace(served, trace=98)), world.now_s)
         world.app.streams.publish()
         await until(lambda: len(lines) > 2)
         assert to_signal(lines[2].signals[0]).self_p99_us == pytest.approx(20_000, rel=0.011)
@@ -235,7 +235,7 @@ def test_counts_survive_a_restart(tmp_path: Path) -> None:
     world, file = World(), tmp_path / "counts"
     world.engine.objectives.set(CART, world.now_s)
     world.requests(10, 100)
-    CountsFile(file).save(world.engine.objectives)
+    CountsFile(file).save(world.engine.objectives, world.engine.seen.saved())
     after = World(now_s=world.now_s + 60)
     saved = CountsFile(file)
     for objective, expected in ((CART, (2, 1)), (replace(CART, key="shop/other"), (0, 0))):
@@ -245,6 +245,9 @@ def test_counts_survive_a_restart(tmp_path: Path) -> None:
         saved.restore(tracked)
         standing = after.engine.objectives.standing(tracked, after.now_s)
         assert (standing.requests, standing.bad) == expected
+    after.engine.seen.restore(saved.seen)
+    after.requests(10, 100)  # its exporter did not hear the answer
+    assert after.engine.counts.repeated == 2
     changed = replace(CART, threshold_us=1)
     after.engine.objectives.set(changed, after.now_s)
     tracked = after.engine.objectives.get(CART.key)

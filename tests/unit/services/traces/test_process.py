@@ -311,3 +311,62 @@ def test_a_used_port_is_one_line(running: Running, capsys: pytest.CaptureFixture
 
 def test_limits_follow_the_protocol() -> None:
     assert app_module.LIMITS.body_bytes == 20 << 20
+
+
+def test_a_service_of_which_no_request_comes_is_named_with_what_came(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["traces", "services", "--url", running.url]) == 0
+    assert capsys.readouterr().out == "no service has sent spans yet\n"
+    running.post(request_of([Given(1, kind=CLIENT, namespace="shop"), Given(2, namespace="shop")]))
+    assert main(["traces", "services", "--url", running.url]) == 0
+    words = capsys.readouterr().out
+    assert "spans without a request: shop/web (1 client, 1 internal)" in words
+    assert "a span of kind SERVER or CONSUMER" in words
+
+
+def test_ids_of_64_bits_are_shown_and_found_as_their_clients_write_them(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running.post(request_of([Given(1, kind=SERVER, trace=0xABCDEF0123456789)]))
+    running.finish()
+    assert main(["traces", "list", "--url", running.url]) == 0
+    assert "abcdef0123456789" in capsys.readouterr().out
+    for asked in ("abcdef0123456789", "abcdef01", f"{0xABCDEF0123456789:032x}"):
+        assert json.loads(running.ask("GET", f"/api/v1/traces/{asked}")[1])["traceId"] == "abcdef0123456789"
+
+
+def test_a_body_of_too_many_messages_is_refused_by_both_protocols(running: Running) -> None:
+    body = b"\x0a\x00" * 10_000_000
+    status, answer, _ = running.post(gzip.compress(body, 1), **{"Content-Encoding": "gzip"})
+    assert (status, answer[:2]) == (413, b"\x08\x08")
+    assert b"5001 resources: expected at most 5000; send smaller batches" in answer
+    with grpc.insecure_channel(running.grpc_address) as channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary(METHOD)(body, timeout=20)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    with grpc.insecure_channel(running.grpc_address) as channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary(METHOD)(bytes(40 << 20), timeout=20, compression=grpc.Compression.Gzip)
+    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (
+        'cotenant_traces_answers_total{status="413",transport="http"} 1.0' in running.ask("GET", "/metrics")[1].decode()
+    )
+
+
+def test_a_repeated_export_counts_once_and_names_are_cut_on_the_page(running: Running) -> None:
+    body = request_of([Given(1, name="op" + "n" * 500_000, kind=SERVER, service="cart")])
+    assert [running.post(body)[0] for _ in range(2)] == [200, 200]
+    page = running.ask("GET", "/metrics")[1].decode()
+    assert len(page) < 50_000
+    (line,) = (line for line in page.splitlines() if line.startswith("cotenant_service_requests_total"))
+    assert line.endswith(" 1.0")
+    assert "cotenant_traces_spans_repeated_total 1.0" in page
+
+
+def test_a_batch_in_parts_is_taken_whole(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_module, "PART_SPANS", 7)
+    spans = [Given(number + 1, name=f"op {number}", kind=SERVER) for number in range(50)]
+    status, answer, _ = running.post(request_of([*spans, Given(0)]))
+    assert (status, ExportTraceServiceResponse.FromString(answer).partial_success.rejected_spans) == (200, 1)
+    page = running.ask("GET", "/metrics")[1].decode()
+    assert "cotenant_traces_spans_total 50.0" in page
+    assert "cotenant_traces_requests_total 1.0" in page

@@ -19,6 +19,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import LogicalCpu
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT
 from cotenant.policy.nodeqos.amounts import cpu_text
 from cotenant.policy.nodeqos.cpu import choice
 from cotenant.policy.nodeqos.cpu.allowance import allowance_m, next_cpu_count, next_quota_us, system_m
@@ -38,7 +39,9 @@ class SuppressConfig:
     """Koordinator's settings and constants. Raises `InvalidInput`."""
 
     enabled: bool = True
-    threshold_percent: int = 65  # of the node, best-effort work included: above it best-effort work is suppressed
+    threshold_percent: int = (
+        BEST_EFFORT_TARGET_PERCENT  # of the node, best-effort work included: above it best-effort work is suppressed
+    )
     least_percent: int | None = None  # of the node, always available to best-effort work; None = no floor
     form: Form = Form.CPUSET
     least_cpus: int = 2  # of a cpuset

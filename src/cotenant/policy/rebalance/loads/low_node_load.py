@@ -2,7 +2,7 @@
 
 Problem: moving pods of an overloaded node helps only if other nodes have room for their measured use, now and after the earlier moves of the round. Choice: the most loaded node first, its pods
 in order (order.py); a pod moves if the limits admit it (`Choice.admit`) and it lands on a node whose use then stays within its thresholds (`Choice.land`, the scheduler's simulation; first fit in
-tests). Use is accounted only for pods that move. A node is done when it is no longer above its thresholds, or no target has room. Node-level work precedes production-level work;
+tests). Use is accounted only for pods that move. Moves begin where a node is above a threshold by `least_relief_percent` and end where it is below: a band, so that a node at its threshold is not moved about. A node is done when it is no longer above its thresholds, or no target has room. Node-level work precedes production-level work;
 both share what is left of nodes that are low for both. Differences from upstream: use is not reserved for candidates that do not move; a resource that no target has does not end the round.
 Limits: use of a moved pod is taken to be the same on the new node; limits of disruption budgets are the caller's (`Choice.admit`).
 Source: Koordinator, pkg/descheduler/framework/plugins/loadaware/low_node_load.go.
@@ -108,8 +108,16 @@ class RoundResult:
 class LowNodeLoad:
     """The rounds of one configuration; remembers the detectors of each pool between rounds."""
 
-    def __init__(self, pools: Sequence[NodePool], *, number_of_nodes: int = 0, node_fit: bool = True) -> None:
-        """`number_of_nodes`: act only where more nodes than that are underused. Without `node_fit`, targets are not limited to those with room for the pod."""
+    def __init__(
+        self,
+        pools: Sequence[NodePool],
+        *,
+        number_of_nodes: int = 0,
+        node_fit: bool = True,
+        least_relief_percent: float = 0.0,
+    ) -> None:
+        """`number_of_nodes`: act only where more nodes than that are underused. Without `node_fit`, targets are not limited to those with room for the pod. `least_relief_percent` of a node: an excess below it begins no moves, and a pod that would free less stays."""
+        self._least_relief = least_relief_percent / 100.0
         self.pools = tuple(pools)
         self._number_of_nodes = number_of_nodes
         self._node_fit = node_fit
@@ -157,7 +165,7 @@ class LowNodeLoad:
         sources = [row for row in over if detectors.mark(nodes.names[row], now_s)]
         if not sources:
             note = "overloaded nodes have not been so for enough rounds"
-        work = _Work(pool, nodes, limits, self._node_fit, pods_of, choice, moves, kept)
+        work = _Work(pool, nodes, limits, self._node_fit, self._least_relief, pods_of, choice, moves, kept)
         for scope in Scope:
             mine = [row for row in sources if classes[row] is _SOURCES[scope]]
             receiving = NodeClass.LOW if scope is Scope.NODE else NodeClass.PROD_LOW
@@ -199,6 +207,7 @@ class _Work:
         nodes: NodeLoads,
         limits: Thresholds,
         node_fit: bool,
+        least_relief: float,
         pods_of: Callable[[str], Sequence[LoadPod]],
         choice: Choice,
         moves: list[Move],
@@ -206,6 +215,7 @@ class _Work:
     ) -> None:
         self._pool, self._nodes, self._limits = pool, nodes, limits
         self._node_fit = node_fit
+        self._least_amounts = nodes.allocatable * least_relief  # float64[N, R]
         self._pods_of, self._choice = pods_of, choice
         self._moves, self._kept = moves, kept
         self._weights = pool.weights_of(nodes.resources)
@@ -234,6 +244,8 @@ class _Work:
             return
         name = self._nodes.names[row]
         excess = np.maximum(usage[row] - high[row], 0)
+        if not self._is_worth(row, excess):
+            return
         pods = [pod for pod in self._pods_of(name) if scope is Scope.NODE or pod.is_prod]
         for pod in sorted_pods(pods, self._named(excess), self._weights):
             reason = self._try(scope, row, pod, room)
@@ -253,6 +265,9 @@ class _Work:
         if reason:
             return reason
         used = self._vector(pod.usage)
+        usage, high = self._view(scope)
+        if not self._is_worth(row, np.where(usage[row] > high[row], used, 0)):
+            return "it would free next to nothing"
         targets = room.names(used if self._node_fit else None)
         if not targets:
             return "no underused node has room for its use within the thresholds"
@@ -271,6 +286,10 @@ class _Work:
         room.changed(at)
         self._moves.append(Move(pod, name, landing.node, self._pool.name, scope, why, dict(pod.usage)))
         return ""
+
+    def _is_worth(self, row: int, amounts: Int) -> bool:
+        """Whether one of these amounts of a node is worth a pod's restart."""
+        return bool(((amounts > 0) & (amounts >= self._least_amounts[row])).any())
 
     def _view(self, scope: Scope) -> tuple[Int, Int]:
         """Use and thresholds of this scope."""

@@ -26,6 +26,9 @@ class Job:
     batch_job: str = ""
 
 
+BUDGET = "PodDisruptionBudget"  # reasons of budgets begin so
+
+
 class Verdict(StrEnum):
     """What arbitration decides about a job."""
 

@@ -23,6 +23,7 @@ import msgspec
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.model.document import split_refusal
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT
 from cotenant.policy.nodeqos.burst.config import BurstConfig, BurstPolicy
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
@@ -222,7 +223,7 @@ def _suppress(given: Threshold, base: SuppressConfig) -> SuppressConfig:
     return replace(
         base,
         enabled=bool(given.enable),
-        threshold_percent=_or(given.cpu_suppress_threshold_percent, 65),
+        threshold_percent=_or(given.cpu_suppress_threshold_percent, BEST_EFFORT_TARGET_PERCENT),
         least_percent=given.cpu_suppress_min_percent,
         form=given.cpu_suppress_policy or Form.CPUSET,
     )

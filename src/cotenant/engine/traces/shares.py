@@ -1,0 +1,48 @@
+"""Room that many share, of which nobody takes the rest.
+
+Problem: tables and buffers are bounded, and the first that sends without end fills them for everybody. Choice: dynamic thresholds: one holder may have at most `FAVOUR` times what is free afterwards, so one alone has three quarters, and there
+is always some for the next. Limits: it does not help against a sender that invents holders.
+
+Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+FAVOUR = 3
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Shares(Generic[T]):
+    """How much each holder has of `most`."""
+
+    def __init__(self, most: int, favour: int = FAVOUR) -> None:
+        self.most, self._favour = most, favour
+        self.held = 0
+        self._of: dict[T, int] = {}
+
+    def of(self, holder: T) -> int:
+        """What a holder has."""
+        return self._of.get(holder, 0)
+
+    def has_room(self, holder: T, size: int = 1) -> bool:
+        """Whether a holder may have so much more."""
+        free = self.most - self.held - size
+        return free >= 0 and self.of(holder) + size <= self._favour * (free + 1)
+
+    def take(self, holder: T, size: int = 1) -> None:
+        """Give a holder so much, whether there is room or not."""
+        self.held += size
+        self._of[holder] = self.of(holder) + size
+
+    def give_back(self, holder: T, size: int = 1) -> None:
+        """A holder has so much less."""
+        self.held -= size
+        left = self.of(holder) - size
+        if left > 0:
+            self._of[holder] = left
+        else:
+            self._of.pop(holder, None)
