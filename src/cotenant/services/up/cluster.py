@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from socket import gethostname
 
@@ -52,7 +51,6 @@ from cotenant.services.up.console import Console
 from cotenant.services.up.lending import config_map
 from cotenant.services.up.node_metrics import SimulatedNodeMetrics, period_s
 from cotenant.services.up.reporter import HttpReporter
-from cotenant.services.up.stale_lease import release_stale_lease
 
 OTLP_GRPC, OTLP_HTTP = 4317, 4318
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
@@ -102,8 +100,11 @@ class LocalCluster:
     async def ready(self) -> None:
         """Wait until everything is ready. Raises `Transient` with the end of the log of what is not."""
         await asyncio.gather(*(child.ready(READY_S) for child in self.children))
-        if self.children:  # by now the children of a killed cluster are gone too: they outlive it for a moment
-            await release_stale_lease(self.api)
+
+    async def troubles(self) -> dict[str, str]:
+        """What is wrong now, by part; empty = nothing."""
+        said = await asyncio.gather(*(child.standing() for child in self.children))
+        return {child.spec.name: why for child, why in zip(self.children, said, strict=True) if why}
 
     async def _start(self) -> None:
         directory = self.config.directory
@@ -253,8 +254,7 @@ class LocalCluster:
         (self.config.directory / "logs").mkdir(exist_ok=True)
         _kept_token(self._report_token)
         scheduler = free_port()
-        again = partial(release_stale_lease, self.api)
-        self.children = [self._child("scheduler", scheduler, *self.config.scheduler_options(), before=again)]
+        self.children = [self._child("scheduler", scheduler, *self.config.scheduler_options())]
         extender = 0
         if self.config.has_extender:
             extender = free_port()
@@ -369,7 +369,7 @@ class LocalCluster:
         )
         return Child(ChildSpec("credit", arguments, directory / "logs" / "credit.log", port))
 
-    def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
+    def _child(self, name: str, port: int, *more: str) -> Child:
         arguments = (
             name,
             "--kubeconfig",
@@ -382,7 +382,7 @@ class LocalCluster:
             self.config.log_format,
             *more,
         )
-        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port, before))
+        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
 
 
 @contextmanager

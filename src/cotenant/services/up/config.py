@@ -141,8 +141,8 @@ class UpConfig:
 
     def scheduler_options(self) -> tuple[str, ...]:
         """The scheduler's command-line options about placement."""
-        # `up` itself releases the lease of a scheduler that died, also after the server's port changed
-        asked = ["--profile", self.profile, STRATEGY, self.device_strategy, "--state-dir", ""]
+        # the only scheduler here: a lease that it could not renew in time would stop it for nobody's sake
+        asked = ["--profile", self.profile, STRATEGY, self.device_strategy, "--no-leader-elect", "--state-dir", ""]
         for name in self._written_names():
             asked += [FLAG, name]
         if self.usual_gpu_pods:
