@@ -104,7 +104,8 @@ class LocalCluster:
     async def troubles(self) -> dict[str, str]:
         """What is wrong now, by part; empty = nothing."""
         said = await asyncio.gather(*(child.standing() for child in self.children))
-        return {child.spec.name: why for child, why in zip(self.children, said, strict=True) if why}
+        found = {child.spec.name: why for child, why in zip(self.children, said, strict=True) if why}
+        return {"API server": self.api.store.trouble, **found} if self.api.store.trouble else found
 
     async def _start(self) -> None:
         directory = self.config.directory
@@ -184,7 +185,7 @@ class LocalCluster:
         if self.config.audit_log is not None:
             audit = AuditLog(self.config.audit_log)
             self._stack.callback(audit.close)
-        app = self._app = Application(self.api, Credentials(token), audit=audit)
+        app = self._app = Application(self.api, Credentials(token), audit=audit, storage=lambda: self.api.store.trouble)
         host, directory = self.config.host, self.config.directory
         # Also on loopback: clients of the Go library send a token over TLS only.
         hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))

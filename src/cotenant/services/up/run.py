@@ -10,6 +10,7 @@ from time import perf_counter
 from cotenant.services.credit.opening import FILE
 from cotenant.services.heap import map_large_blocks
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.running import raise_descriptors
 from cotenant.services.scheduler.names import cluster_profile
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
@@ -26,6 +27,7 @@ def run(config: UpConfig, say: Say) -> int:
 
     log_to_stderr("warning", config.log_format)
     map_large_blocks()
+    raise_descriptors()
     return uvloop.run(_run(config, say))
 
 
