@@ -110,7 +110,6 @@ def up(
         Receive OpenTelemetry spans too, and count ServiceObjectives from them. The addresses are printed.
     """
     from cotenant.services.up.config import UpConfig, usual_nodes
-    from cotenant.services.up.run import run
 
     where = (directory or default_directory()).expanduser().absolute()
     if nodes is None:
@@ -145,4 +144,6 @@ def up(
         console_port=console_port,
         has_traces=traces,
     )
+    from cotenant.services.up.run import run  # seconds: after the checks
+
     return run(config, lambda line: print(line, flush=True))
