@@ -42,6 +42,7 @@ from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.simulated import SimulatedNodes
 from cotenant.local.nodes.usage import FleetUsage
 from cotenant.local.workloads.submitter import Submitter
+from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
 from cotenant.services.credit.opening import FILE
 from cotenant.services.scheduler.explain.client import URL_FILE
@@ -142,11 +143,20 @@ class LocalCluster:
             await self._start_nodes()
 
     async def _define(self) -> None:
-        """Install the custom kinds that the scheduler reads; existing definitions stay as they are."""
+        """Install the custom kinds that the scheduler reads, and the priority classes; what exists stays as it is."""
         resource = self.api.registry.by_kind("apiextensions.k8s.io", "CustomResourceDefinition")
         assert resource is not None
         for _, text in manifests():
             await self._create_missing(Target(resource), msgspec.yaml.decode(text))
+        for band, (lowest, _) in BANDS.items():  # as the chart does
+            priority: Manifest = {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": band.label},
+                "value": lowest,
+                "globalDefault": False,
+            }
+            await self._create_missing(self.api.target("scheduling.k8s.io", "priorityclasses"), priority)
 
     async def _lend(self) -> None:
         """Write the manager's ConfigMap where there is none."""

@@ -118,6 +118,7 @@ def routes(process: Process) -> tuple[Route, ...]:
         Route("GET", "/debug/filters", filters),
         Route("PUT", "/debug/flags/s", lambda asked: Answer(200, debugging.set_scores(asked.body).encode(), TEXT)),
         Route("PUT", "/debug/flags/f", lambda asked: Answer(200, debugging.set_filters(asked.body).encode(), TEXT)),
+        Route("PUT", "/debug/flags/v", lambda asked: Answer(200, debugging.set_verbosity(asked.body).encode(), TEXT)),
         Route("GET", "/apis/v1/nodes/:nodeName", node),
     )
 
