@@ -53,6 +53,10 @@ from cotenant.services.up.lending import config_map
 from cotenant.services.up.node_metrics import SimulatedNodeMetrics, period_s
 from cotenant.services.up.reporter import HttpReporter
 
+_OF_THE_CHART = {
+    "labels": {"app.kubernetes.io/managed-by": "Helm"},
+    "annotations": {"meta.helm.sh/release-name": "cotenant", "meta.helm.sh/release-namespace": "cotenant-system"},
+}
 OTLP_GRPC, OTLP_HTTP = 4317, 4318
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
 _log = logging.getLogger(__name__)
@@ -148,11 +152,11 @@ class LocalCluster:
         assert resource is not None
         for _, text in manifests():
             await self._create_missing(Target(resource), msgspec.yaml.decode(text))
-        for band, (lowest, _) in BANDS.items():  # as the chart does
+        for band, (lowest, _) in BANDS.items():  # as the chart does, which may be installed here and takes them over
             priority: Manifest = {
                 "apiVersion": "scheduling.k8s.io/v1",
                 "kind": "PriorityClass",
-                "metadata": {"name": band.label},
+                "metadata": {"name": band.label, **_OF_THE_CHART},
                 "value": lowest,
                 "globalDefault": False,
             }
