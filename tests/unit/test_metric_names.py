@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PREFIX = re.compile(r"(cotenant|scheduler|apiserver)_[a-z0-9_]+")
+PREFIX = re.compile(r"(cotenant|scheduler|apiserver|leader_election)_[a-z0-9_]+")
 NAMED = re.compile(r"(?<![\w/.\-])(?:cotenant|scheduler|apiserver)_[a-z0-9_]+(?![\w/(]|\.py)\*?")
 PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),

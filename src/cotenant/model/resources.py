@@ -79,6 +79,10 @@ _SHORT = {
 }
 
 
+# Names of earlier versions of the protocol (founding text, v0.7), read as those of today.
+EARLIER = {f"kubernetes.io/{short}": _SHORT[short] for short in ("gpu-core", "gpu-memory", "gpu-memory-ratio")}
+
+
 def unit_of(name: str) -> Unit:
     """The unit of a resource's amounts; an unknown resource is counted."""
     if name.startswith("hugepages-"):
@@ -139,10 +143,17 @@ class Amounts:
 
     @classmethod
     def parse(cls, amounts: Mapping[str, str | int | float], field: str = "resources") -> Amounts:
-        """From a manifest's resource list; errors are reported on `field.NAME`."""
+        """From a manifest's resource list, with the names of today; errors are reported on `field.NAME`."""
         if not isinstance(amounts, Mapping):
             raise InvalidInput(field, amounts, "a mapping of resource names to quantities")
-        return cls(tuple(sorted((name, parse_amount(name, text, f"{field}.{name}")) for name, text in amounts.items())))
+        return cls(
+            tuple(
+                sorted(
+                    (now := EARLIER.get(name, name), parse_amount(now, text, f"{field}.{name}"))
+                    for name, text in amounts.items()
+                )
+            )
+        )
 
     def get(self, name: str) -> int:
         """The amount of one resource, 0 where it is absent."""

@@ -69,7 +69,7 @@ def server(c: Cluster, tmp_path: Path | None = None) -> Server:
         token = BearerToken(tmp_path / "token")
     debugging = Debugging(c.observe)
     state = ProcessState("one", True, True, 1, 1, 1, {}, {}, 0, 0, {})
-    process = Process(c, debugging, "cotenant", lambda: 5.0, lambda: state, lambda: True)
+    process = Process(c, debugging, "cotenant", lambda: 5.0, lambda: state, lambda: "")
     debug = Routes((*routes(process), *plugin_routes(c, lambda: 5.0)), Guard(token, lambda: 0.0))
 
     async def report(scope: Any, receive: Any, send: Any) -> None:

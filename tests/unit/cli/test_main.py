@@ -431,6 +431,34 @@ def test_listing_loads_no_scenario_and_no_heavy_library() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--version",
+        "--nothing",
+        "up --nothing",
+        "up --nodes -1",
+        "up --speed 0",
+        "scheduler --nothing",
+        "scheduler --qps 0",
+        "scheduler --listen nowhere",
+        "agent --nothing",
+        "lab compare --nothing",
+    ],
+)
+def test_what_is_answered_without_work_imports_little(words: str) -> None:
+    code = (
+        "import sys; from cotenant.cli.main import main; main(sys.argv[1:])\n"
+        "heavy = {'numba', 'numpy', 'polars', 'ortools', 'scipy', 'aiohttp', 'prometheus_client', 'uvicorn'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert len(sys.modules) < 500, len(sys.modules)"
+    )
+    command = [sys.executable, "-c", code, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def fake_scenario(_: str) -> Scenario:
     return registry.scenario("fake")
 

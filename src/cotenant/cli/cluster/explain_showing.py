@@ -147,9 +147,8 @@ def _print_answer(answer: PodAnswer) -> None:
     amounts = ", ".join(f"{amount} {name}" for name, amount in answer.requests) or "nothing"
     tables.print_folded(f"It requests {amounts}; priority {answer.priority}; state {answer.state}.")
     if not answer.leads:
-        tables.print_folded(
-            "The scheduler that answered is not the leader: it makes no decisions now, and has no record of the leader's."
-        )
+        why = f" ({answer.standing})" if answer.standing else ""
+        tables.print_folded(f"The scheduler that answered makes no decisions now{why}, and has no record of another's.")
     if answer.waiting is not None:
         _print_waiting(answer.waiting)
     for each in answer.concerns:

@@ -141,7 +141,7 @@ def scheduler(
     from cotenant.engine.plugins.quotas.settings import QuotaSettings
     from cotenant.model.errors import InvalidInput
     from cotenant.services.kube_process.identity import state_folder
-    from cotenant.services.scheduler import main
+    from cotenant.services.scheduler.arguments import SchedulerArguments, check
 
     leases = (leader_elect_lease_s, leader_elect_renew_deadline_s, leader_elect_retry_s)
     try:
@@ -151,42 +151,44 @@ def scheduler(
         raise InvalidInput(flags, ", ".join(f"{each:g}" for each in leases), error.expected) from None
     if not 0 <= quota_revoke_after_s < float("inf"):
         raise InvalidInput("--quota-revoke-after-s", quota_revoke_after_s, "seconds, 0 or more")
-    return main.run(
-        main.SchedulerArguments(
-            kubeconfig=kubeconfig,
-            context=context,
-            scheduler_names=scheduler_name,
-            profile=profile,
-            leader_elect=leader_elect,
-            lease_namespace=lease_namespace,
-            qps=qps,
-            burst=burst,
-            binds_in_flight=binds_in_flight,
-            notices_per_s=notices_per_s,
-            listen=listen,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            report_token_file=report_token_file,
-            report_account=report_account,
-            debug_token_file=debug_token_file,
-            seal=seal,
-            load_aware=load_aware,
-            predicted_use_risk_pct=predicted_use_risk,
-            device_strategy=device_strategy,
-            usual_gpu_pods=usual_gpu_pods,
-            default_spread=default_spread,
-            otlp_traces=otlp_traces,
-            otlp_traces_token_file=otlp_traces_token_file,
-            otlp_traces_ca=otlp_traces_ca,
-            log_level=log_level,
-            log_format=log_format,
-            election=election,
-            state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
-            quotas=QuotaSettings(
-                check_parents=quota_check_parents,
-                revoke=quota_revoke,
-                revoke_after_s=quota_revoke_after_s,
-                credit=credit,
-            ),
-        )
+    request = SchedulerArguments(
+        kubeconfig=kubeconfig,
+        context=context,
+        scheduler_names=scheduler_name,
+        profile=profile,
+        leader_elect=leader_elect,
+        lease_namespace=lease_namespace,
+        qps=qps,
+        burst=burst,
+        binds_in_flight=binds_in_flight,
+        notices_per_s=notices_per_s,
+        listen=listen,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        report_token_file=report_token_file,
+        report_account=report_account,
+        debug_token_file=debug_token_file,
+        seal=seal,
+        load_aware=load_aware,
+        predicted_use_risk_pct=predicted_use_risk,
+        device_strategy=device_strategy,
+        usual_gpu_pods=usual_gpu_pods,
+        default_spread=default_spread,
+        otlp_traces=otlp_traces,
+        otlp_traces_token_file=otlp_traces_token_file,
+        otlp_traces_ca=otlp_traces_ca,
+        log_level=log_level,
+        log_format=log_format,
+        election=election,
+        state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+        quotas=QuotaSettings(
+            check_parents=quota_check_parents,
+            revoke=quota_revoke,
+            revoke_after_s=quota_revoke_after_s,
+            credit=credit,
+        ),
     )
+    check(request)
+    from cotenant.services.scheduler.main import run  # seconds: after the checks
+
+    return run(request)

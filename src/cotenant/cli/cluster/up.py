@@ -115,7 +115,6 @@ def up(
     from importlib.util import find_spec
 
     from cotenant.services.up.config import UpConfig, usual_nodes
-    from cotenant.services.up.run import run
 
     where = (directory or default_directory()).expanduser().absolute()
     if nodes is None:
@@ -153,4 +152,6 @@ def up(
         has_traces=traces or shown,
         shows_loop=shown,
     )
+    from cotenant.services.up.run import run  # seconds: after the checks
+
     return run(config, lambda line: print(line, flush=True))

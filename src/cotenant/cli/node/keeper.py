@@ -128,8 +128,8 @@ def keeper(
             idle_slice_ms=idle_slice_ms,
             dry_run=dry_run,
             zones=zones,
-            zone_socket=zone_socket,
-            zone_state_dir=zone_state_dir,
+            zone_socket=zone_socket.expanduser().absolute(),
+            zone_state_dir=zone_state_dir.expanduser().absolute(),  # zones' processes have other folders of work
             most_zones=most_zones,
             bpf_root=bpf_root,
             log_level=log_level,

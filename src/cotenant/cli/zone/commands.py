@@ -18,9 +18,11 @@ app = App(
     help_format="plaintext",
 )
 
-_STATE = Parameter(help="Folder with the state of each zone.")
+_STATE = Parameter(
+    name=("--zone-state-dir", "--state-dir"), help="Folder with the state of each zone, as of `cotenant keeper`."
+)
 _STATE_DIR = Path("/run/cotenant/zones")
-_SOCKET = Parameter(help="The keeper's socket for zones.")
+_SOCKET = Parameter(name=("--zone-socket", "--socket"), help="The keeper's socket for zones, as of `cotenant keeper`.")
 _SOCKET_PATH = Path("/run/cotenant/zones.sock")
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON and nothing else.")]
 Name = Annotated[str, Parameter(help="The zone's name.")]

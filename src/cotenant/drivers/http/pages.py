@@ -1,7 +1,8 @@
 """Health, readiness and metrics pages that the processes have in common.
 
     GET /healthz, /livez    200 "ok", or 503 and what is wrong
-    GET /readyz             the same for readiness
+    GET /readyz             the same for readiness; 200 "ok; ..." names what a person should know
+    GET /...?verbose        a line for each check
     GET /metrics            Prometheus text
 
 Limits: the API server has health pages of its own, in the form of kube-apiserver's.
@@ -32,7 +33,7 @@ class HealthPages:
     unready: Callable[[], str] = no_fault
     remark: Callable[[], str] = no_fault
 
-    def answer(self, method: str, path: str) -> Answer | None:
+    def answer(self, method: str, path: str, query: bytes = b"") -> Answer | None:
         """The answer to a request for one of `HEALTH_PATHS`; None for any other path."""
         if path not in HEALTH_PATHS:
             return None
@@ -41,7 +42,17 @@ class HealthPages:
         if path == "/metrics":
             return Answer(200, self.metrics(), EXPOSITION)
         wrong = self.unready() if path == "/readyz" else self.unhealthy()
+        if query.startswith(b"verbose"):
+            return self._verbose(path.strip("/"), wrong)
         if wrong:
             return Answer(503, f"{wrong}\n".encode(), TEXT)
         remark = self.remark() if path == "/readyz" else ""
         return Answer(200, f"ok; {remark}\n".encode() if remark else b"ok\n", TEXT)
+
+    def _verbose(self, name: str, wrong: str) -> Answer:
+        remark = self.remark() if name == "readyz" else ""
+        lines = [f"[-]{name} failed: {wrong}" if wrong else f"[+]{name} ok"]
+        if remark:
+            lines.append(f"[!]{remark}")
+        lines.append(f"{name} check {'failed' if wrong else 'passed'}")
+        return Answer(503 if wrong else 200, "".join(f"{line}\n" for line in lines).encode(), TEXT)

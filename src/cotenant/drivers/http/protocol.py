@@ -3,7 +3,8 @@
 Problem: uvicorn bounds the idle time between two requests, and neither the size of a head nor the time of a head, a body or a read; it closes
 a connection with unread input, and the client's kernel then discards the answer. Choice: its protocol with bounds on each of them. A
 timer exists only while a request is incomplete, so a request that arrives in one read costs none. What is refused gets an answer, and input is
-discarded for a moment before the connection closes. An answer in progress, such as a watch, is cut only where its client reads nothing.
+discarded for a moment before the connection closes. An answer in progress, such as a watch, is cut only where its client reads nothing. Where the server is
+full, connections that have been idle for longest make room for a new one, so that clients that only hold them lock nobody out.
 Limits: HTTP/1.1; no WebSocket or other upgrade; the size of a body is bounded where it is read (`messages.read_body`); pipelined requests are
 timed from the newest of them.
 """
@@ -31,6 +32,7 @@ from cotenant.drivers.http.traffic import UNANSWERED, Traffic
 _BETWEEN: Final = 0  # requests: the next head has not begun
 _HEAD: Final = 1
 _BODY: Final = 2
+_SHARE_ENDED: Final = 32  # of the connections, one in so many is ended at once, so that the search for them is rare
 
 Refusal = Callable[[int, str], Answer]
 
@@ -114,7 +116,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._responder = _Responder(transport, self._close)
         self._context.traffic.connections += 1
-        if len(self.connections) > self._context.most_connections:
+        if len(self.connections) > self._context.most_connections and not self._made_room():
             self._refuse(503, "too many connections", "connections")
             return
         self._start_timer(self.limits.head_within_s)
@@ -246,6 +248,25 @@ class BoundedProtocol(HttpToolsProtocol):
         self._context.traffic.ended(status, scope, perf_counter() - self._began_s)  # type: ignore[arg-type]
 
     # ---- bounds
+
+    def _made_room(self) -> bool:
+        """End a part of the connections that are between two requests, the oldest first; whether there were any."""
+        idle = [
+            (waits.when(), each)
+            for each in self.connections
+            if each is not self and isinstance(each, BoundedProtocol) and (waits := each.idle_timer()) is not None
+        ]
+        idle.sort(key=lambda pair: pair[0])
+        for _, each in idle[: max(1, self._context.most_connections // _SHARE_ENDED)]:
+            self._context.traffic.refused("idle")
+            each.abort()
+        return bool(idle)
+
+    def idle_timer(self) -> asyncio.TimerHandle | None:
+        """The timer of the wait for a request; None where one is in progress, or the connection is closing."""
+        if self._is_closing or self._is_busy or self._phase != _BETWEEN:
+            return None
+        return self.timeout_keep_alive_task or self._timer
 
     @property
     def _is_busy(self) -> bool:

@@ -185,7 +185,8 @@ class PodAnswer:
     node: str = ""
     promised: str = ""  # the nominated node
     supposed: str = ""  # the assumptions of the query; empty = none
-    leads: bool = True  # whether the answering scheduler holds the lease
+    leads: bool = True  # whether the answering scheduler may act
+    standing: str = ""  # why not
     waiting: Waiting | None = None
     record: DecisionRecord | None = None  # of its placement, as it was decided
     candidates: tuple[

@@ -2,7 +2,7 @@
 
 Problem: one request for GPUs has several spellings, and what a scheduler divides must be divisible. Choice: on creation `koordinator.sh/gpu: n` becomes gpu-core and gpu-memory-ratio
 of n percent, and a request in percent or bytes gets the number of devices (`gpu.shared`) that it is divided over; both in requests and in limits. Validation is optional, as upstream:
-the scheduler checks requests by stricter rules (model/devices/request.py) and says so on the pod. Limits: Koordinator's names only.
+the scheduler checks requests by stricter rules (model/devices/request.py) and says so on the pod. Koordinator's earlier names (`kubernetes.io/gpu-core`) become today's. Limits: Koordinator's names only.
 
 Source: Koordinator, pkg/webhook/pod/{mutating,validating} (device resources). Upstream fails on requests without limits; the limits are made here.
 """
@@ -10,7 +10,7 @@ Source: Koordinator, pkg/webhook/pod/{mutating,validating} (device resources). U
 from __future__ import annotations
 
 from cotenant.model.devices.request import NPU_CORE, WHOLE
-from cotenant.model.resources import GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, parse_amount
+from cotenant.model.resources import EARLIER, GPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, GPU_SHARED, parse_amount
 from cotenant.policy.admission.documents import Document, Refusal, containers_of, mapping, section
 
 _PARTS = (GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO)
@@ -24,6 +24,8 @@ def default_devices(pod: Document) -> bool:
         resources = mapping(container, "resources", where)
         requests = mapping(resources, "requests", f"{where}.resources")
         limits = mapping(resources, "limits", f"{where}.resources")
+        renamed = [_renamed(part) for part in (requests, limits)]
+        changed = changed or any(renamed)
         asked = limits | requests
         if GPU_SHARED in asked or not any(name in asked for name in _DEFAULTED):
             continue
@@ -39,6 +41,14 @@ def default_devices(pod: Document) -> bool:
             part |= texts
         changed = True
     return changed
+
+
+def _renamed(part: Document) -> bool:
+    """Give earlier names of resources those of today, since a kubelet refuses names of Kubernetes' own that its node does not offer; whether there were any."""
+    found = [name for name in EARLIER if name in part]
+    for name in found:
+        part.setdefault(EARLIER[name], part.pop(name))
+    return bool(found)
 
 
 def check_devices(pod: Document) -> list[Refusal]:

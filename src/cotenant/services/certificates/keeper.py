@@ -11,7 +11,7 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.certificates.material import Material, advance, read_material
 
 CHECK_S = 30.0
-RETRY_S = 1.0
+RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -44,17 +44,19 @@ class CertificateKeeper:
         hosts: tuple[str, ...],
         folder: Path | None,
         now: Callable[[], datetime] = _now,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
         self._where = (namespace, name)
         self._hosts = hosts
         self._folder = folder
         self._now = now
+        self._sleep = sleep
         self._kept: Material | None = None
 
     def with_files(self, folder: Path) -> CertificateKeeper:
         """The same Secret, with files in `folder`."""
-        return CertificateKeeper(self._client, *self._where, self._hosts, folder, self._now)
+        return CertificateKeeper(self._client, *self._where, self._hosts, folder, self._now, self._sleep)
 
     @property
     def tls(self) -> Tls:
@@ -90,6 +92,7 @@ class CertificateKeeper:
 
     async def obtain(self) -> None:
         """`step` until it succeeds. Raises `InvalidInput` for a Secret that is not ours."""
+        pause_s, told = RETRY_S, ""
         while True:
             try:
                 await self.step()
@@ -97,8 +100,12 @@ class CertificateKeeper:
             except InvalidInput:
                 raise
             except CotenantError as error:
-                _log.warning("no certificate yet: %s", error)
-                await asyncio.sleep(RETRY_S)
+                why = str(error)
+                if why != told and self._client.outage.lasts_s == 0:  # the client itself tells of an outage, once
+                    _log.warning("no certificate yet: %s", why)
+                    told = why
+                await self._sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_RETRY_S)
 
     async def run(self) -> None:
         """Look every `CHECK_S`, until cancelled."""

@@ -30,7 +30,7 @@ class ConsoleArguments:
 
     kubeconfig: Path | None = None
     context: str = ""
-    listen: str = "127.0.0.1:10264"
+    listen: str = "127.0.0.1:10266"
     scheduler: str = ""
     scheduler_token_file: Path | None = None
     scheduler_ca: Path | None = None

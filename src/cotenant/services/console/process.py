@@ -58,7 +58,7 @@ from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.running import TaskSet
 
 COMPONENT = "cotenant-console"
-LISTEN = Address("127.0.0.1", 10264)
+LISTEN = Address("127.0.0.1", 10266)
 SETTLE_S = 1.0
 AT_ONCE = 250  # nodes settled without a pause
 OUTAGE_S = 3.0  # without an answer of the API server until viewers are told

@@ -109,7 +109,7 @@ class CreditProcess:
             NODE_METRICS, ObjectHandler(read_node_metric, facts.metric_seen, facts.metric_gone), optional=True
         )
         token = BearerToken(options.token, "--token-file") if options.token is not None else None
-        self._health = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
+        self._health = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
         guard = Guard(token, kube.now)
         nodes = TokenNodes(self.client, options.report_user, kube.now) if options.report_user else None
         incidents = IncidentEndpoint(
@@ -182,5 +182,5 @@ class CreditProcess:
         if scope["path"].startswith(PREFIX):
             await self._pages(scope, receive, send)
             return
-        found = self._health.answer(scope["method"], scope["path"])
+        found = self._health.answer(scope["method"], scope["path"], scope["query_string"])
         await send_answer(send, found or Answer(404, b"not found\n", TEXT))

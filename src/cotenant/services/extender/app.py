@@ -93,7 +93,9 @@ class Application:
                 return
             self._metrics.answered(verb, answer.status)
         else:
-            answer = self._health.answer(scope["method"], path) or Answer(404, b"not found\n", TEXT)
+            answer = self._health.answer(scope["method"], path, scope["query_string"]) or Answer(
+                404, b"not found\n", TEXT
+            )
         await send_answer(send, answer)
 
     async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Answer:

@@ -13,9 +13,10 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Protocol
 
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
@@ -32,6 +33,28 @@ MOST_CONNECTIONS = 16
 REST_OF_MESSAGE_S = 5.0
 IDLE_S = 300.0
 REPLY_S = 10.0  # to a peer that does not read
+MOST_TRIGGERS, TRIGGER_EVERY_S = 256, 10.0
+
+
+class Allowance:
+    """How many pressure triggers may be opened: so many at once, and one more every `every_s`.
+
+    Each costs the kernel work until its holder closes it, which the keeper does not learn: a leak is slow instead of without bound.
+    """
+
+    def __init__(self, most: int, every_s: float, now: Callable[[], float] = monotonic) -> None:
+        self._most, self._every_s, self._now = most, every_s, now
+        self._left, self._counted_s = float(most), now()
+
+    def take(self) -> bool:
+        """Whether one more may be opened."""
+        now_s = self._now()
+        self._left = min(self._most, self._left + max(0.0, now_s - self._counted_s) / self._every_s)
+        self._counted_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class RequesterKeeper(Protocol):
@@ -109,6 +132,7 @@ class KeeperServer:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._refusals = RefusalLog()
+        self._grants = Allowance(MOST_TRIGGERS, TRIGGER_EVERY_S)
         self.counts = Counts()
 
     async def start(self) -> None:
@@ -179,7 +203,7 @@ class KeeperServer:
                 return
             self.counts.requests += 1
             if isinstance(request, wire.Trigger):
-                await self._grant(writer, request)
+                await self._grant(writer, request, requester)
                 continue
             try:
                 reply = await self._answer(request, requester)
@@ -207,8 +231,11 @@ class KeeperServer:
         facts = await self._keeper.facts()
         return wire.Described(rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts)
 
-    async def _grant(self, writer: asyncio.StreamWriter, request: wire.Trigger) -> None:
+    async def _grant(self, writer: asyncio.StreamWriter, request: wire.Trigger, requester: Requester) -> None:
         try:
+            if not self._grants.take():
+                hint = f"one more every {TRIGGER_EVERY_S:g} s"
+                raise InvalidInput("triggers", requester.name, f"at most {MOST_TRIGGERS} at once", hint)
             descriptor, window_us = self._triggers.open(request)
         except CotenantError as error:
             await _send(writer, wire.refusal(error))

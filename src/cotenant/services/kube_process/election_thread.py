@@ -3,7 +3,7 @@
 Problem: renewals that share the event loop with decisions stop while a decision takes long, and a leader that is merely slow is replaced in the middle of its work.
 Choice: a `LeaderElector` with a client of its own runs in a second event loop on a thread; the process's loop only learns that leadership was gained or lost.
 Each look at the lease also asks the process's loop for a sign of life: without one for `dead_after_s` the lease is no longer renewed, so that another replica takes over
-from a process that hangs. The lease is released only after the work has ended.
+from a process that hangs; if its loop turns again before, it leads on. The lease is released only after the work has ended.
 Limits: code that holds the interpreter's lock for longer than the renew deadline without a pause stops the thread too.
 """
 
@@ -39,6 +39,7 @@ class ThreadedElection:
         self._lease = (namespace, name, identity, timing)
         self._dead_after_s = dead_after_s
         self._elector: LeaderElector | None = None
+        self._lapses = 0  # of earlier terms
 
     @property
     def leading(self) -> bool:
@@ -46,9 +47,19 @@ class ThreadedElection:
         elector = self._elector
         return elector is not None and elector.leading
 
-    async def run(self, work: Callable[[], Awaitable[None]]) -> bool:
+    @property
+    def lapses(self) -> int:
+        """How often this term went on after a renewal that came too late."""
+        return self._lapses + (self._elector.lapses if self._elector is not None else 0)
+
+    def standing(self) -> str:
+        """As `Leadership.standing`."""
+        elector = self._elector
+        return elector.standing() if elector is not None else "has not yet asked for the lease"
+
+    async def run(self, work: Callable[[], Awaitable[None]], changed: Callable[[], None] = lambda: None) -> bool:
         """As `Leadership.run`. Raises what `work` raises, after the lease was released."""
-        term = _Term(asyncio.get_running_loop(), self._dead_after_s)
+        term = _Term(asyncio.get_running_loop(), self._dead_after_s, changed)
         electing: Future[bool] = Future()
         thread = threading.Thread(target=self._elect, args=(term, electing), name="leader election", daemon=True)
         thread.start()
@@ -88,8 +99,9 @@ class ThreadedElection:
         """On the thread: one campaign and one term. Whether the term was ended by the work rather than lost."""
         namespace, name, identity, timing = self._lease
         async with self._connect() as client:
+            self._lapses = self.lapses
             self._elector = elector = LeaderElector(client, namespace, name, identity, timing, may_renew=term.is_alive)
-            running = asyncio.ensure_future(elector.run(term.hold))
+            running = asyncio.ensure_future(elector.run(term.hold, term.changed))
             term.started(running)
             try:
                 return await running
@@ -100,10 +112,11 @@ class ThreadedElection:
 class _Term:
     """What the two loops tell each other during one campaign and one term."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, dead_after_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, dead_after_s: float, changed: Callable[[], None]) -> None:
         self.gained = asyncio.Event()  # both are of the process's loop
         self.lost = asyncio.Event()
         self._loop = loop
+        self._changed = changed
         self._dead_after_s = dead_after_s
         self._alive_s = time.monotonic()
         self._lock = threading.Lock()
@@ -146,6 +159,10 @@ class _Term:
         """Whether the process's loop has turned lately; asks it for the next sign of life."""
         self._loop.call_soon_threadsafe(self._beat)
         return time.monotonic() - self._alive_s < self._dead_after_s
+
+    def changed(self) -> None:
+        """Leading has ended or goes on during the term."""
+        self._loop.call_soon_threadsafe(self._changed)
 
     def _beat(self) -> None:
         self._alive_s = time.monotonic()

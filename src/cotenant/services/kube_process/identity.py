@@ -2,8 +2,7 @@
 
 Problem: a lone replica that is killed and starts again must not wait until its own lease has run out, and two replicas must never have the same identity. Choice: an
 identity is kept in a file that its process holds locked: the kernel frees the lock when the process is gone, so whoever locks the file next is the successor and
-may use the name. Further replicas on the machine lock further files. Where no file can be kept, the identity is HOST-PID-RANDOM: host and process id are for people and for
-`cotenant up`, which starts processes on this machine. Limits: a folder must not be shared by machines whose file system does not share locks; the file's name contains the host's.
+may use the name. Further replicas on the machine lock further files. Where no file can be kept, the identity is HOST-PID-RANDOM: host and process id are for people. Limits: a folder must not be shared by machines whose file system does not share locks; the file's name contains the host's.
 """
 
 from __future__ import annotations
@@ -92,12 +91,6 @@ def _locked_token(path: Path) -> str:
         os.fsync(descriptor)
     _held.append(descriptor)
     return token
-
-
-def process_here(identity: str) -> int | None:
-    """The process id in an identity of this machine; None where it is of another machine or has another form."""
-    host, _, rest = identity.rpartition("-")[0].rpartition("-")
-    return int(rest) if host == socket.gethostname() and rest.isdecimal() else None
 
 
 def check_lease_namespace(namespace: str) -> None:

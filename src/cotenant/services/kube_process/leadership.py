@@ -23,10 +23,20 @@ class Leadership(Protocol):
         """Whether this replica may act now. False as soon as the lease could have expired, whatever the server says."""
         ...
 
-    async def run(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Campaign, then work while leading. True when the work ended by itself, False when leadership was lost and the work was cancelled.
+    @property
+    def lapses(self) -> int:
+        """How often it stopped leading because the lease was not renewed in time, and nobody else had taken it."""
+        ...
 
-        When cancelled: cancel the work, wait for it, then release the lease.
+    def standing(self) -> str:
+        """Why this replica does not lead, for a person; empty while it leads."""
+        ...
+
+    async def run(self, work: Callable[[], Awaitable[None]], changed: Callable[[], None] = lambda: None) -> bool:
+        """Campaign, then work during the term. True when the work ended by itself, False when another leads and the work was cancelled.
+
+        In a term `leading` may turn False, and True again: `changed` is called then, and the work must write nothing in between. When cancelled: cancel the
+        work, wait for it, then release the lease.
         """
         ...
 
@@ -35,8 +45,13 @@ class Alone:
     """The only replica: it always leads."""
 
     leading = True
+    lapses = 0
 
-    async def run(self, work: Callable[[], Awaitable[None]]) -> bool:
+    def standing(self) -> str:
+        """It always leads."""
+        return ""
+
+    async def run(self, work: Callable[[], Awaitable[None]], changed: Callable[[], None] = lambda: None) -> bool:
         """Work until it ends."""
         await work()
         return True

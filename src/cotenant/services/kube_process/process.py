@@ -27,6 +27,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Protocol
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.services.kube_process.clock import SteadyClock
@@ -78,6 +80,20 @@ class KubeProcess:
         self.health = Health()
         self.health.must_live(self.heartbeat)
         self.health.must_be_ready(lambda: "" if self.watches.synced else "not everything has been listed yet")
+        self.metrics.read(
+            GaugeMetricFamily,
+            "leader_election_master_status",
+            "1 while this replica may act, 0 while it waits for its lease or could not renew it",
+            ("name",),
+            lambda: (((component,), float(self.leads)),),
+        )
+        self.metrics.read(
+            CounterMetricFamily,
+            "cotenant_leader_lapses",
+            "Times that this replica paused because its lease was not renewed in time and nobody else took it",
+            (),
+            lambda: (((), float(self.leadership.lapses)),),
+        )
         self._writers: list[StatusWriter] = []
         self._background: dict[str, Callable[[], Awaitable[None]]] = {}
         self._servers: dict[str, Server] = {}
@@ -90,9 +106,13 @@ class KubeProcess:
     def status_writer(
         self, name: str, writers: Mapping[type, Writer], *, per_s: float, only_leading: bool = True
     ) -> StatusWriter:
-        """A writer of statuses with a rate of its own. `only_leading`: what comes up for writing while this replica does not lead is dropped."""
+        """A writer of statuses with a rate of its own. `only_leading`: what comes up for writing while this replica does not lead is dropped, in a term kept."""
         writer = StatusWriter(
-            self.client, writers, per_s=per_s, may_write=(lambda: self.leads) if only_leading else lambda: True
+            self.client,
+            writers,
+            per_s=per_s,
+            may_write=(lambda: self.leads) if only_leading else lambda: True,
+            must_wait=(lambda: self._working and not self.leads) if only_leading else lambda: False,
         )
         self._writers.append(writer)
         self.background(name, writer.run)
@@ -116,6 +136,10 @@ class KubeProcess:
     def leads(self) -> bool:
         """Whether this replica may act now."""
         return self._working and self.leadership.leading
+
+    def standing(self) -> str:
+        """What a person should know about its right to act; empty while it leads."""
+        return "" if self.leads else f"not leading: {self.leadership.standing() or 'the work has not begun'}"
 
     def wake(self) -> None:
         """End the present or the next `sleep`; every delivery of a watch does."""
@@ -164,7 +188,7 @@ class KubeProcess:
     async def _lead(self, work: Callable[[], Awaitable[None]], on_synced: Callable[[], None]) -> None:
         await self.watches.wait_synced()
         on_synced()
-        while not await self.leadership.run(lambda: self._work(work)):
+        while not await self.leadership.run(lambda: self._work(work), self.wake):
             pass
 
     async def _work(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -37,15 +37,17 @@ class StatusWriter:
         *,
         per_s: float,
         may_write: Callable[[], bool] = lambda: True,
+        must_wait: Callable[[], bool] = lambda: False,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`may_write`: whether this replica may write now; what comes up for writing while it may not is dropped."""
+        """`may_write`: whether this replica may write now; what comes up for writing while it may not is dropped, or kept while it `must_wait`."""
         self.written = 0
         self.refused = 0  # not written: the server refuses them
         self._client = client
         self._writers = writers
         self._may_write = may_write
+        self._must_wait = must_wait
         self._monotonic = monotonic
         self._sleep = sleep
         self._waiting: dict[Hashable, object] = {}
@@ -87,6 +89,8 @@ class StatusWriter:
             wait_s = self._bucket.take(self._monotonic())
             if wait_s > 0:
                 await self._sleep(wait_s)
+            while self._must_wait():
+                await self._sleep(RETRY_S)
             if not self._waiting:
                 continue
             key = next(iter(self._waiting))

@@ -102,7 +102,7 @@ class ManagerProcess:
         self.watches = ManagerWatches(
             kube.watches, self.manager, options.source, kube.now, self._refused, self.profiles, self.ratios, self.gpus
         )
-        self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
+        self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
         self.server = HttpServer(self._answer, listening or options.listen, tls=options.tls)
         kube.serve("http", self.server)
         if certificates is not None:
@@ -185,5 +185,5 @@ class ManagerProcess:
             self.kube.events.record(CONFIG_MAPS, key, uid, NORMAL, "ConfigInForce", "every key is in force")
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._pages.answer(scope["method"], scope["path"])
+        found = self._pages.answer(scope["method"], scope["path"], scope["query_string"])
         await send_answer(send, found or Answer(404, b"not found\n", TEXT))

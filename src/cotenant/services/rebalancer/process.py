@@ -138,7 +138,7 @@ class RebalancerProcess:
             ObjectHandler(self._reservation.read, self.migrations.reservation_seen, self.migrations.reservation_gone),
             optional=True,
         )
-        self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready)
+        self._pages = HealthPages(kube.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
         self.server = HttpServer(self._answer, listening or options.listen, tls=options.tls)
         kube.serve("http", self.server)
         metrics.register(
@@ -175,6 +175,9 @@ class RebalancerProcess:
             while True:
                 self.kube.heartbeat.beat()
                 self.kube.awake()
+                if not self.kube.leads:  # the lease could not be renewed
+                    await self.kube.sleep(_LONGEST_SLEEP_S)
+                    continue
                 now_s = self.kube.now()
                 self.reading.cluster.correct(now_s)
                 if now_s >= due_s:
@@ -254,6 +257,7 @@ class RebalancerProcess:
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
             if not self.kube.leads:
+                self.migrations.done(what, self.kube.now(), "not leading")
                 return
             stored = await carry_out(self.client, what, self.kube.now())
         except Conflict as error:
@@ -328,5 +332,5 @@ class RebalancerProcess:
         )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._pages.answer(scope["method"], scope["path"])
+        found = self._pages.answer(scope["method"], scope["path"], scope["query_string"])
         await send_answer(send, found or Answer(404, b"not found\n", TEXT))

@@ -34,4 +34,7 @@ class Pages:
         elif path.startswith(PROTECTED):
             await self._debug(scope, receive, send)
         else:
-            await send_answer(send, self._health.answer(scope["method"], path) or Answer(404, b"not found\n", TEXT))
+            await send_answer(
+                send,
+                self._health.answer(scope["method"], path, scope["query_string"]) or Answer(404, b"not found\n", TEXT),
+            )

@@ -20,6 +20,7 @@ from cotenant.policy.placement.load_aware.custom import percentiles, shares
 from cotenant.policy.placement.load_aware.forecast import Forecast
 from cotenant.policy.placement.load_aware.settings import UNASKED, LoadAwareSettings
 
+KIND = "LoadAwareSchedulingArgs"
 _DEFAULT = LoadAwareSettings()
 
 
@@ -64,6 +65,10 @@ def read_settings(path: Path) -> LoadAwareSettings:
 def parse_settings(text: bytes, where: str) -> LoadAwareSettings:
     """The settings in YAML or JSON; defaults where nothing is written. Raises `InvalidInput`."""
     given = read_struct(_File, text, where, "load-aware settings", may_be_empty=True)
+    if given.kind not in ("", KIND):
+        raise InvalidInput(f"{where}: kind", given.kind, KIND, "or no kind")
+    if given.api_version and not given.api_version.startswith("kubescheduler.config.k8s.io/"):
+        raise InvalidInput(f"{where}: apiVersion", given.api_version, "kubescheduler.config.k8s.io/..., or none")
     forecast = given.forecast
     defaults = given.default_requests or {}
     return LoadAwareSettings(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from cotenant.drivers.metrics.registry import MetricsRegistry, Sample
@@ -86,7 +86,6 @@ class SchedulerMetrics:
             buckets=_exponential(0.0001, 2, 16),
             registry=self.registry,
         )
-        self.leading = Gauge("cotenant_scheduler_leading", "1 while this replica binds", registry=self.registry)
         self.loop_errors = Counter(
             "cotenant_scheduler_unforeseen_errors", "Errors that reached an outer loop", registry=self.registry
         )
@@ -178,9 +177,17 @@ class SchedulerMetrics:
         events_dropped: Callable[[], int],
         binds_under_way: Callable[[], int],
         requests: Callable[[], int],
+        leads: Callable[[], bool],
     ) -> None:
         """Add what the parts around the engine count; their values are read at each scrape."""
         read = self.registry.read
+        read(
+            GaugeMetricFamily,
+            "cotenant_scheduler_leading",
+            "1 while this replica binds",
+            (),
+            lambda: (((), float(leads())),),
+        )
         read(
             CounterMetricFamily,
             "cotenant_scheduler_malformed_objects",

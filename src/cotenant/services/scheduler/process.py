@@ -112,7 +112,7 @@ class SchedulerProcess:
         self.spans = self._spans(kube, options)
         self._carry_out_with(kube, options)
         self.debugging = Debugging(self.cluster.observe)
-        health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready)
+        health = HealthPages(self.metrics.page, kube.health.unhealthy, kube.health.unready, kube.standing)
         traffic = Traffic("scheduler")
         self.metrics.registry.register(traffic)
         self.pages = Pages(health, report=self._report, debug=self._debug_pages())
@@ -132,6 +132,7 @@ class SchedulerProcess:
             events_dropped=lambda: kube.events.dropped,
             binds_under_way=lambda: self.binder.backlog,
             requests=lambda: self.client.requests,
+            leads=lambda: self._leads,
         )
 
     def _spans(self, kube: KubeProcess, options: Options) -> AttemptSpans | None:
@@ -198,13 +199,11 @@ class SchedulerProcess:
 
     async def _work(self) -> None:
         """Decide while leading; then settle the binds."""
-        self.metrics.leading.set(1)
         self._deciding = True
         try:
             await self._decide_and_sleep()
         finally:
             self._deciding = False
-            self.metrics.leading.set(0)
             _log.info("no longer deciding: %d binds under way", self.binder.backlog)
             self.binder.withhold("not leading")
             await self.binder.drain(DRAIN_S)
@@ -281,6 +280,7 @@ class SchedulerProcess:
         return ProcessState(
             identity=self.kube.identity,
             leading=self._leads,
+            standing=self.kube.standing(),
             synced=self.kube.watches.synced,
             nodes=nodes,
             pods=pods,
@@ -296,7 +296,7 @@ class SchedulerProcess:
         options = self.options
         token = BearerToken(options.debug_token, "--debug-token-file") if options.debug_token else None
         process = Process(
-            self.cluster, self.debugging, options.schedulers, self.kube.now, self._state, lambda: self._leads
+            self.cluster, self.debugging, options.schedulers, self.kube.now, self._state, self.kube.standing
         )
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))
 

@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -25,22 +25,19 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 STEADY_S = 60.0  # a child that ran this long is restarted after the first pause again
 STOP_S = 10.0  # grace period for a child to end by itself
+PATIENCE_S = 5.0  # a process that takes longer to answer on a busy machine is worth a word
 _PR_SET_PDEATHSIG = 1
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to run: `python -m cotenant ARGUMENTS`, its log, and the port with its `/readyz`.
-
-    `before` is awaited before a restart.
-    """
+    """What to run: `python -m cotenant ARGUMENTS`, its log, and the port with its `/readyz`."""
 
     name: str
     arguments: tuple[str, ...]
     log: Path
     port: int
-    before: Callable[[], Awaitable[object]] | None = None
 
 
 class Child:
@@ -63,12 +60,17 @@ class Child:
         """Wait until it is ready. Raises `Transient` with the end of its log where that takes too long."""
         until = monotonic() + within_s
         while monotonic() < until:
-            if await _answers(self.spec.port):
+            if (await _readiness(self.spec.port))[0]:
                 return
             await asyncio.sleep(0.03)
         raise Transient(
             f"{self.spec.name} is not ready after {within_s:g} s; the end of {self.spec.log}:\n{self.log_tail()}"
         )
+
+    async def standing(self) -> str:
+        """What is wrong with it now, or what a person should know; empty = nothing."""
+        is_ready, said = await _readiness(self.spec.port, PATIENCE_S)
+        return said.removeprefix("ok").removeprefix("; ") if is_ready else said or "does not answer"
 
     async def stop(self) -> None:
         """Stop it: SIGTERM, then SIGKILL after the grace period."""
@@ -121,8 +123,6 @@ class Child:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             self.restarts += 1
             try:
-                if self.spec.before is not None:
-                    await self.spec.before()
                 self._spawning = asyncio.create_task(self._spawn(), name=f"start {self.spec.name}")
                 await asyncio.shield(self._spawning)
             except (OSError, CotenantError) as error:  # no memory or process available now
@@ -156,18 +156,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def _answers(port: int) -> bool:
+async def _readiness(port: int, within_s: float = 1.0) -> tuple[bool, str]:
+    """Whether the process at the port is ready, and what its `/readyz` says."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
-        return False
+        return False, ""
     try:
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-        async with asyncio.timeout(1.0):
-            line = await reader.readline()
-        return b" 200 " in line
+        async with asyncio.timeout(within_s):
+            answer = await reader.read()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return b" 200 " in head.partition(b"\r\n")[0], body.decode(errors="replace").strip()
     except (OSError, TimeoutError):
-        return False
+        return False, ""
     finally:
         writer.close()
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from socket import gethostname
@@ -44,6 +43,7 @@ from cotenant.local.nodes.fleet import Fleet, Shape
 from cotenant.local.nodes.simulated import SimulatedNodes
 from cotenant.local.nodes.usage import FleetUsage
 from cotenant.local.workloads.submitter import Submitter
+from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
 from cotenant.services.credit.opening import FILE
 from cotenant.services.scheduler.explain.client import URL_FILE
@@ -54,8 +54,11 @@ from cotenant.services.up.console import Console
 from cotenant.services.up.lending import config_map
 from cotenant.services.up.node_metrics import SimulatedNodeMetrics, period_s
 from cotenant.services.up.reporter import HttpReporter
-from cotenant.services.up.stale_lease import release_stale_lease
 
+_OF_THE_CHART = {
+    "labels": {"app.kubernetes.io/managed-by": "Helm"},
+    "annotations": {"meta.helm.sh/release-name": "cotenant", "meta.helm.sh/release-namespace": "cotenant-system"},
+}
 OTLP_GRPC, OTLP_HTTP = 4317, 4318
 MOST_MEASURED_ALONE = 200  # nodes whose NodeMetrics are written also where no manager asks for them
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
@@ -107,8 +110,12 @@ class LocalCluster:
     async def ready(self) -> None:
         """Wait until everything is ready. Raises `Transient` with the end of the log of what is not."""
         await asyncio.gather(*(child.ready(READY_S) for child in self.children))
-        if self.children:  # by now the children of a killed cluster are gone too: they outlive it for a moment
-            await release_stale_lease(self.api)
+
+    async def troubles(self) -> dict[str, str]:
+        """What is wrong now, by part; empty = nothing."""
+        said = await asyncio.gather(*(child.standing() for child in self.children))
+        found = {child.spec.name: why for child, why in zip(self.children, said, strict=True) if why}
+        return {"API server": self.api.store.trouble, **found} if self.api.store.trouble else found
 
     async def _start(self) -> None:
         directory = self.config.directory
@@ -145,11 +152,20 @@ class LocalCluster:
             await self._start_nodes()
 
     async def _define(self) -> None:
-        """Install the custom kinds that the scheduler reads; existing definitions stay as they are."""
+        """Install the custom kinds that the scheduler reads, and the priority classes; what exists stays as it is."""
         resource = self.api.registry.by_kind("apiextensions.k8s.io", "CustomResourceDefinition")
         assert resource is not None
         for _, text in manifests():
             await self._create_missing(Target(resource), msgspec.yaml.decode(text))
+        for band, (lowest, _) in BANDS.items():  # as the chart does, which may be installed here and takes them over
+            priority: Manifest = {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": band.label, **_OF_THE_CHART},
+                "value": lowest,
+                "globalDefault": False,
+            }
+            await self._create_missing(self.api.target("scheduling.k8s.io", "priorityclasses"), priority)
 
     async def _lend(self) -> None:
         """Write the manager's ConfigMap where there is none."""
@@ -188,7 +204,7 @@ class LocalCluster:
         if self.config.audit_log is not None:
             audit = AuditLog(self.config.audit_log)
             self._stack.callback(audit.close)
-        app = self._app = Application(self.api, Credentials(token), audit=audit)
+        app = self._app = Application(self.api, Credentials(token), audit=audit, storage=lambda: self.api.store.trouble)
         host, directory = self.config.host, self.config.directory
         # Also on loopback: clients of the Go library send a token over TLS only.
         hosts = tuple(dict.fromkeys((host, "127.0.0.1", "localhost", gethostname())))
@@ -280,8 +296,7 @@ class LocalCluster:
         (self.config.directory / "logs").mkdir(exist_ok=True)
         _kept_token(self._report_token)
         scheduler = free_port()
-        again = partial(release_stale_lease, self.api)
-        self.children = [self._child("scheduler", scheduler, *self.config.scheduler_options(), before=again)]
+        self.children = [self._child("scheduler", scheduler, *self.config.scheduler_options())]
         extender = 0
         if self.config.has_extender:
             extender = free_port()
@@ -403,7 +418,7 @@ class LocalCluster:
         )
         return Child(ChildSpec("credit", arguments, directory / "logs" / "credit.log", port))
 
-    def _child(self, name: str, port: int, *more: str, before: Callable[[], Awaitable[object]] | None = None) -> Child:
+    def _child(self, name: str, port: int, *more: str) -> Child:
         arguments = (
             name,
             "--kubeconfig",
@@ -416,7 +431,7 @@ class LocalCluster:
             self.config.log_format,
             *more,
         )
-        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port, before))
+        return Child(ChildSpec(name, arguments, self.config.directory / "logs" / f"{name}.log", port))
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""What a person asks of `cotenant up`, checked before anything starts."""
+"""What a person asks of `cotenant up`, checked before anything starts.
+
+What needs profiles, policies and workloads is imported once everything else is right: a refused option costs no more than the command line itself.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,8 @@ from pathlib import Path
 from cotenant.local.nodes.accelerators import MAX_GPUS
 from cotenant.local.nodes.fleet import Shape
 from cotenant.local.nodes.topologies import CpuShape
-from cotenant.local.workloads import script
 from cotenant.model.errors import InvalidInput
 from cotenant.services.logs import FORMATS, TEXT
-from cotenant.services.rebalancer.configuration import read_settings as read_rebalancer
-from cotenant.services.scheduler.device_settings import STRATEGY, USUAL, device_settings
-from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import DEFAULT_SCHEDULER, FLAG, by_requests, cluster_profile, read_names
-from cotenant.services.up.lending import POLICIES
 
 MOST_NODES = 20_000
 FASTEST = 3600.0
@@ -93,12 +90,6 @@ class UpConfig:
             raise InvalidInput("--node-grace-s", self.node_grace_s, f"1 to {LONGEST_GRACE_S:g} seconds")
         if self.seed < 0:
             raise InvalidInput("--seed", self.seed, "0 or more")
-        if self.load_aware is not None:
-            read_settings(self.load_aware)  # an error is raised here, before a child fails to start
-        device_settings(self.device_strategy, self.usual_gpu_pods)  # the same
-        read_names(self._written_names(), by_requests(cluster_profile("--profile", self.profile)))
-        if self.workload and self.workload not in script.names():
-            raise InvalidInput("--workload", self.workload, "one of " + ", ".join(script.names()))
         if self.workload and not self.nodes:
             raise InvalidInput("--workload", self.workload, "nodes to run it on", "say --nodes 200")
         if not self.host:
@@ -119,35 +110,62 @@ class UpConfig:
             raise InvalidInput(
                 "--rebalancer", "without --manager", "both", "the manager makes the NodeMetrics that it reads"
             )
-        if self.rebalancer_config is not None:
-            if not self.has_rebalancer:
-                raise InvalidInput("--rebalancer-config", str(self.rebalancer_config), "together with --rebalancer")
-            read_rebalancer(self.rebalancer_config)  # an error is raised here, before a child fails to start
+        if self.rebalancer_config is not None and not self.has_rebalancer:
+            raise InvalidInput("--rebalancer-config", str(self.rebalancer_config), "together with --rebalancer")
         if self.is_bare and self.has_credit:
             raise InvalidInput("--credit", "with --bare", "one of them", "--bare starts the API server alone")
         if self.has_credit and find_spec("sqlalchemy") is None:
             raise InvalidInput("--credit", "", "the package sqlalchemy", "pip install 'cotenant[credit]'")
-        if self.lend and self.lend not in POLICIES:
-            raise InvalidInput("--lend", self.lend, "one of " + ", ".join(POLICIES))
         if self.lend and not self.has_manager:
             raise InvalidInput("--lend", self.lend, "a manager, which lends", "say --manager")
         if self.log_format not in FORMATS:
             raise InvalidInput("--log-format", self.log_format, " or ".join(FORMATS))
         if self.is_bare and (self.nodes or self.workload):
             raise InvalidInput("--bare", "with --nodes or --workload", "the API server alone")
+        self._check_contents()
+
+    def _check_contents(self) -> None:
+        """Read what is named, so that an error is raised here, before a child fails to start."""
+        from cotenant.services.scheduler.device_settings import device_settings
+        from cotenant.services.scheduler.load_aware import read_settings
+        from cotenant.services.scheduler.names import by_requests, cluster_profile, read_names
+
+        if self.load_aware is not None:
+            read_settings(self.load_aware)
+        device_settings(self.device_strategy, self.usual_gpu_pods)
+        read_names(self._written_names(), by_requests(cluster_profile("--profile", self.profile)))
+        if self.workload:
+            from cotenant.local.workloads import script
+
+            if self.workload not in script.names():
+                raise InvalidInput("--workload", self.workload, "one of " + ", ".join(script.names()))
+        if self.rebalancer_config is not None:
+            from cotenant.services.rebalancer.configuration import read_settings as read_rebalancer
+
+            read_rebalancer(self.rebalancer_config)
+        if self.lend:
+            from cotenant.services.up.lending import POLICIES
+
+            if self.lend not in POLICIES:
+                raise InvalidInput("--lend", self.lend, "one of " + ", ".join(POLICIES))
 
     def scheduler_names(self) -> tuple[str, ...]:
         """The names of schedulers that are served; the first names the Lease."""
         return tuple(each.partition("=")[0] for each in self._written_names())
 
     def _written_names(self) -> tuple[str, ...]:
+        from cotenant.services.scheduler.names import DEFAULT_SCHEDULER
+
         default = (DEFAULT_SCHEDULER,) if self.is_default_scheduler else ()
         return ("cotenant", *default, *self.more_names)
 
     def scheduler_options(self) -> tuple[str, ...]:
         """The scheduler's command-line options about placement."""
-        # `up` itself releases the lease of a scheduler that died, also after the server's port changed
-        asked = ["--profile", self.profile, STRATEGY, self.device_strategy, "--state-dir", ""]
+        from cotenant.services.scheduler.device_settings import STRATEGY, USUAL
+        from cotenant.services.scheduler.names import FLAG
+
+        # the only scheduler here: a lease that it could not renew in time would stop it for nobody's sake
+        asked = ["--profile", self.profile, STRATEGY, self.device_strategy, "--no-leader-elect", "--state-dir", ""]
         for name in self._written_names():
             asked += [FLAG, name]
         if self.usual_gpu_pods:
@@ -160,6 +178,8 @@ class UpConfig:
 
     def rebalancer_options(self) -> tuple[str, ...]:
         """The rebalancer's command-line options."""
+        from cotenant.services.scheduler.names import FLAG
+
         asked = ["--profile", self.profile]
         for name in self._written_names():
             asked += [FLAG, name]

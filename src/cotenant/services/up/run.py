@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from cotenant.services.credit.opening import FILE
 from cotenant.services.heap import map_large_blocks
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.running import raise_descriptors
 from cotenant.services.scheduler.names import cluster_profile
 from cotenant.services.up.cluster import LocalCluster
 from cotenant.services.up.config import UpConfig
@@ -26,6 +27,7 @@ def run(config: UpConfig, say: Say) -> int:
 
     log_to_stderr("warning", config.log_format)
     map_large_blocks()
+    raise_descriptors()
     return uvloop.run(_run(config, say))
 
 
@@ -56,13 +58,31 @@ async def _run(config: UpConfig, say: Say) -> int:
         for line in _welcome(cluster, perf_counter() - began):
             say(line)
         await cluster.submit()
+        watching = [asyncio.create_task(_report_troubles(cluster.troubles, say))]
         if config.workload:
-            watching = asyncio.create_task(_report_progress(cluster, say))
-            await stopping
-            watching.cancel()
+            watching.append(asyncio.create_task(_report_progress(cluster, say)))
         await stopping
+        for each in watching:
+            each.cancel()
         say("stopping")
     return 0
+
+
+async def _report_troubles(
+    troubles: Callable[[], Awaitable[dict[str, str]]],
+    say: Say,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """A line when a part is no longer ready or does not lead, and when it is as it should be again."""
+    known: dict[str, str] = {}
+    while True:
+        await sleep(PROGRESS_S)
+        found = await troubles()
+        for name in sorted(found.keys() - known.keys()):
+            say(f"{name}: {found[name]}")
+        for name in sorted(known.keys() - found.keys()):
+            say(f"{name}: as it should be again")
+        known = found
 
 
 async def _report_progress(cluster: LocalCluster, say: Say) -> None:

@@ -56,7 +56,7 @@ class Application:
             except Gone:
                 return
         else:
-            found = self._health.answer(scope["method"], path) if path in HEALTH_PATHS else None
+            found = self._health.answer(scope["method"], path, scope["query_string"]) if path in HEALTH_PATHS else None
             answer = found or Answer(404, b"not found\n", TEXT)
         await send_answer(send, answer)
 

@@ -52,7 +52,7 @@ class Injector:
                 await self.inject()
             except CotenantError as error:
                 self.results["failed"] += 1
-                _log.warning("the webhook configurations were not written: %s", error)
+                _log.log(self._client.outage.level, "the webhook configurations were not written: %s", error)
             await asyncio.sleep(self._every_s)
 
     async def register(self) -> None:

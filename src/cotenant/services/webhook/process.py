@@ -128,7 +128,7 @@ class WebhookProcess:
         self.metrics = WebhookMetrics(
             registry, self.facts, lambda: self.kube.watches.malformed, expires_s, lambda: self.injector.results
         )
-        health = HealthPages(registry.page, self.kube.health.unhealthy, self.kube.health.unready)
+        health = HealthPages(registry.page, self.kube.health.unhealthy, self.kube.health.unready, self.kube.standing)
         self.server = HttpServer(
             Application(reviewer, self.metrics, health), listening, limits=LIMITS, tls=tls, traffic=traffic
         )

@@ -91,18 +91,49 @@ def test_one_leads_and_hands_over_cleanly(talking: Any) -> None:
     assert order == ["a>", ">b", "b>"]
 
 
-def test_a_server_that_hangs_ends_the_work_in_time(talking: Any) -> None:
+def test_a_server_that_hangs_pauses_the_work_until_it_answers(talking: Any) -> None:
     server = LeaseServer()
 
-    async def main() -> tuple[bool, bool]:
+    async def main() -> bool:
         async with talking(server) as (_, client):
+            turned = asyncio.Event()
             elector = LeaderElector(client, "ns", "sched", "a", SHORT)
 
             async def work() -> None:
                 server.hangs = True
+                await turned.wait()
+                assert not elector.leading
+                assert "not been renewed" in elector.standing()
+                turned.clear()
+                server.hangs = False
+                await turned.wait()
+                assert elector.leading
+
+            return await asyncio.wait_for(elector.run(work, turned.set), 20)
+
+    assert asyncio.run(main())
+    assert set(server.holders[:-1]) == {"a"}
+
+
+def test_a_leader_that_was_late_stops_its_work_where_another_took_the_lease(talking: Any) -> None:
+    server = LeaseServer()
+
+    async def main() -> tuple[bool, bool]:
+        async with talking(server) as (_, client):
+            turned = asyncio.Event()
+            elector = LeaderElector(client, "ns", "sched", "a", SHORT)
+
+            async def work() -> None:
+                server.hangs = True
+                await turned.wait()
+                assert server.lease is not None
+                server.version += 1
+                server.lease["metadata"]["resourceVersion"] = str(server.version)
+                server.lease["spec"]["holderIdentity"] = "b"
+                server.hangs = False
                 await asyncio.Event().wait()
 
-            return await asyncio.wait_for(elector.run(work), patience(5)), elector.leading
+            return await asyncio.wait_for(elector.run(work, turned.set), patience(20)), elector.leading
 
     assert asyncio.run(main()) == (False, False)
 

@@ -38,6 +38,18 @@ def test_a_process_without_checks_is_healthy_and_ready() -> None:
         assert answer.status == 200
 
 
+def test_what_a_person_should_know_stands_beside_ok() -> None:
+    pages = HealthPages(bytes, remark=lambda: "not leading: waits for the lease")
+    plain, verbose = pages.answer("GET", "/readyz"), pages.answer("GET", "/readyz", b"verbose")
+    assert plain is not None
+    assert verbose is not None
+    assert (plain.status, plain.body) == (200, b"ok; not leading: waits for the lease\n")
+    assert verbose.body == b"[+]readyz ok\n[!]not leading: waits for the lease\nreadyz check passed\n"
+    failing = PAGES.answer("GET", "/readyz", b"verbose=1")
+    assert failing is not None
+    assert (failing.status, failing.body) == (503, b"[-]readyz failed: not listed yet\nreadyz check failed\n")
+
+
 @pytest.mark.parametrize("path", ["/", "/healthz/", "/metrics/report"])
 def test_other_paths_are_not_its_own(path: str) -> None:
     assert PAGES.answer("GET", path) is None

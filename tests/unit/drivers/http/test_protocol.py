@@ -112,20 +112,47 @@ def test_a_client_that_reads_nothing_is_disconnected_and_its_application_learns_
     assert ended == [True]
 
 
-def test_more_connections_than_allowed_are_refused_and_those_there_are_kept() -> None:
+def test_more_connections_than_allowed_are_refused_and_those_in_use_are_kept() -> None:
     async def case(server: HttpServer) -> None:
         first = await Raw.open(server.address)
         first.send(GET)
-        await first.answer()
+        await begun.wait()
         second = await Raw.open(server.address)
         assert (await second.rest()).startswith(b"HTTP/1.1 503 ")
-        first.send(GET)
+        go.set()
         assert await first.answer() == (200, b"hello")
         first.close()
         second.close()
 
-    server = run(hello, case, replace(DEFAULTS, connections=1, linger_s=0.1))
+    async def waiting(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await go.wait()
+        await hello(scope, receive, send)
+
+    begun, go = asyncio.Event(), asyncio.Event()
+    server = run(waiting, case, replace(DEFAULTS, connections=1, linger_s=0.1))
     assert server.traffic.refusals == {"connections": 1}
+
+
+@LOOPS
+@pytest.mark.parametrize("speaks", [True, False], ids=["between requests", "silent from the start"])
+def test_idle_connections_make_room_for_a_new_one(loop: str, speaks: bool) -> None:
+    async def case(server: HttpServer) -> None:
+        held = [await Raw.open(server.address) for _ in range(8)]
+        for each in held if speaks else ():
+            each.send(GET)
+            assert await each.answer() == (200, b"hello")
+        for _ in range(20):
+            client = await Raw.open(server.address)
+            client.send(GET)
+            assert await client.answer() == (200, b"hello")
+            held.append(client)
+        assert server.traffic.connections <= 9
+        for each in held:
+            each.close()
+
+    server = run(hello, case, replace(DEFAULTS, connections=8), loop=loop)
+    assert set(server.traffic.refusals) == {"idle"}
 
 
 @LOOPS

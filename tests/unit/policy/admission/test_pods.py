@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cotenant.model.resources import Amounts
 from cotenant.policy.admission.devices import default_devices
 from cotenant.policy.admission.pods import check_pod
 
@@ -43,3 +44,12 @@ def test_devices_of_limits_alone_are_completed_in_both() -> None:
         }
     )
     assert not default_devices(given)
+
+
+def test_names_of_the_founding_text_become_those_of_today() -> None:
+    old = {"kubernetes.io/gpu-core": "50", "kubernetes.io/gpu-memory": "4Gi"}
+    given = {"spec": {"containers": [{"name": "c", "resources": {"requests": dict(old), "limits": dict(old)}}]}}
+    assert default_devices(given)
+    now = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory": "4Gi", "koordinator.sh/gpu.shared": "1"}
+    assert given["spec"]["containers"][0]["resources"] == {"requests": now, "limits": now}
+    assert Amounts.parse(old) == Amounts.parse({name: now[name] for name in list(now)[:2]})

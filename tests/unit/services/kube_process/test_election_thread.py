@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -17,6 +18,7 @@ from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.services.kube_process.election_thread import ThreadedElection
 
 QUICK = Timing(lease_s=0.6, renew_deadline_s=0.4, retry_s=0.05)
+STEADY = Timing(lease_s=60.0, renew_deadline_s=30.0, retry_s=0.02)  # renews often, expires never
 
 
 @asynccontextmanager
@@ -56,15 +58,29 @@ def holder(api: FakeApi) -> str | None:
     return lease["spec"].get("holderIdentity") if lease else None
 
 
+def blocked(until: Callable[[], bool]) -> None:
+    """Keep this thread and its event loop busy until it holds."""
+    end_s = time.monotonic() + 60.0
+    while not until():
+        assert time.monotonic() < end_s, "it never holds"
+        sum(range(2000))
+
+
+def renewals(api: FakeApi) -> int:
+    return int(api.objects["leases"]["default/x"]["metadata"]["resourceVersion"])
+
+
 @pytest.mark.slow
 def test_a_busy_loop_keeps_the_lease() -> None:
     async def case() -> None:
         async with api_elsewhere() as api:
-            elected = election(api, "one")
+            elected = election(api, "one", STEADY)
 
             async def work() -> None:
-                time.sleep(1.0)
+                first = renewals(api)
+                blocked(lambda: renewals(api) >= first + 5)
                 assert elected.leading
+                assert elected.standing() == ""
 
             assert await elected.run(work) is True
             assert not holder(api)  # released
@@ -74,23 +90,46 @@ def test_a_busy_loop_keeps_the_lease() -> None:
 
 
 @pytest.mark.slow
-def test_a_dead_loop_lets_the_lease_run_out_and_its_work_is_stopped_when_it_turns_again() -> None:
+def test_a_loop_that_hangs_lets_the_lease_run_out_and_leads_on_where_nobody_took_it() -> None:
+    async def case() -> None:
+        async with api_elsewhere() as api:
+            elected, changes = election(api, "one", dead_after_s=0.3), asyncio.Event()
+
+            async def work() -> None:
+                blocked(lambda: not elected.leading)
+                assert "nobody else is known to hold it" in elected.standing()
+                while not elected.leading:
+                    changes.clear()
+                    await asyncio.wait_for(changes.wait(), 60)
+
+            assert await elected.run(work, changes.set) is True  # the same work, not a second term
+            assert elected.lapses == 1
+
+    asyncio.run(case())
+
+
+@pytest.mark.slow
+def test_a_loop_that_hangs_for_ever_loses_the_lease_to_another() -> None:
     async def case() -> None:
         async with api_elsewhere() as api:
             elected, cancelled = election(api, "one", dead_after_s=0.3), []
+            rival = election(api, "two")
+            second = threading.Thread(target=lambda: asyncio.run(rival.run(asyncio.Event().wait)), daemon=True)
 
             async def work() -> None:
-                time.sleep(1.0)
+                second.start()
+                blocked(lambda: rival.leading)
                 assert not elected.leading
                 try:
-                    await asyncio.sleep(60)
+                    await asyncio.Event().wait()
                 except asyncio.CancelledError:
                     cancelled.append(True)
                     raise
 
             assert await elected.run(work) is False
             assert cancelled
-            assert holder(api) == "one"  # nobody released it: it ran out
+            assert holder(api) == "two"
+            assert elected.standing() == "waits for the lease default/x, held by two"
 
     asyncio.run(case())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter as Tally
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.services.kube_process.events import NORMAL
-from cotenant.services.kube_process.leadership import leadership
+from cotenant.services.kube_process.leadership import Alone, Leadership, leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.watches import ObjectHandler
 
@@ -47,14 +47,14 @@ async def write_count(client: Client, status: PodCount) -> None:
 class PodCounter:
     """The example controller."""
 
-    def __init__(self, access: Access, identity: str) -> None:
+    def __init__(self, access: Access, identity: str, leads: Leadership | None = None) -> None:
         client = Client(access, qps=1000.0, burst=100, in_flight=8, user_agent="pod-counter")
         lease = leadership(
             lambda: Client(access, qps=1000.0, burst=100, in_flight=2, user_agent="pod-counter"),
             *("default", "pod-counter", identity),
             elect=True,
         )
-        self.process = process = KubeProcess("pod-counter", identity, client, leadership=lease)
+        self.process = process = KubeProcess("pod-counter", identity, client, leadership=leads or lease)
         self.written = Counter("pod_counter_counts", "Counts written", registry=process.metrics)
         self.statuses = process.status_writer("statuses", {PodCount: write_count}, per_s=1000.0)
         process.watches.handle(PODS, ObjectHandler(lambda pod: pod, self.seen, self.gone))
@@ -95,15 +95,15 @@ class Pages:
 
     def __init__(self, process: KubeProcess) -> None:
         health = process.health
-        self._pages = HealthPages(process.metrics.page, health.unhealthy, health.unready)
+        self._pages = HealthPages(process.metrics.page, health.unhealthy, health.unready, process.standing)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send_answer(send, self._pages.answer(scope["method"], scope["path"]) or Answer(404))
 
 
 @asynccontextmanager
-async def running(api: FakeApi, identity: str = "one") -> AsyncIterator[PodCounter]:
-    counter = PodCounter(Access(api.url, FixedCredential(Credential(""))), identity)
+async def running(api: FakeApi, identity: str = "one", leads: Leadership | None = None) -> AsyncIterator[PodCounter]:
+    counter = PodCounter(Access(api.url, FixedCredential(Credential(""))), identity, leads)
     stop = asyncio.Event()
     task = asyncio.create_task(counter.process.run(stop, counter.work))
     try:
@@ -185,12 +185,51 @@ def test_a_replica_that_does_not_lead_is_ready_and_writes_nothing() -> None:
                     await follower.process.watches.wait_synced()
                     api.pod("x", on="a")
                     await api.until(lambda: count(api, "a") == 1)
-                    assert await get(follower, "/readyz") == (200, "ok\n")
+                    held = "ok; not leading: waits for the lease default/pod-counter, held by one\n"
+                    assert await get(follower, "/readyz") == (200, held)
+                    assert (
+                        'leader_election_master_status{name="pod-counter"} 0.0' in (await get(follower, "/metrics"))[1]
+                    )
                     assert follower.log == []
                     assert follower.nodes == {"x": "a"}
                     follower.statuses.put("a", PodCount("a", 99))
                     assert await follower.statuses.flush(5.0)
                     assert count(api, "a") == 1
+
+    asyncio.run(scenario())
+
+
+class Pausing(Alone):
+    """Leads, and pauses when it is told to."""
+
+    leading = True
+    lapses = 0
+
+    def standing(self) -> str:
+        return "" if self.leading else "the lease was not renewed"
+
+    async def run(self, work: Callable[[], Awaitable[None]], changed: Callable[[], None] = lambda: None) -> bool:
+        self.changed = changed
+        return await super().run(work)
+
+
+def test_a_pause_of_the_leader_is_said_and_what_it_had_to_write_is_written_after_it() -> None:
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.node("a")
+            api.node("last")
+            async with running(api, leads=(leads := Pausing())) as counter:
+                while not counter.process.leads:
+                    await asyncio.sleep(0)
+                leads.leading = False
+                counter.statuses.put("a", PodCount("a", 7))
+                assert await get(counter, "/readyz") == (200, "ok; not leading: the lease was not renewed\n")
+                assert 'leader_election_master_status{name="pod-counter"} 0.0' in (await get(counter, "/metrics"))[1]
+                assert counter.statuses.waiting() == 1
+                leads.leading = True
+                leads.changed()
+                await api.until(lambda: count(api, "a") == 7)
+            assert counter.log == ["leads", "settled, leads True", "stopped"]  # one term
 
     asyncio.run(scenario())
 

@@ -71,6 +71,22 @@ def test_only_the_newest_status_of_an_object_is_written() -> None:
     assert writer.written == 2
 
 
+def test_what_comes_up_in_a_pause_is_written_after_it() -> None:
+    server, pauses = Server(), [True, True, False]
+    writer = StatusWriter(
+        None,  # type: ignore[arg-type]  # the fake write needs no client
+        {Level: server.write},
+        per_s=1000.0,
+        must_wait=lambda: pauses.pop(0),
+        monotonic=lambda: 0.0,
+        sleep=server.sleep,
+    )
+    writer.put("a", Level(1))
+    assert written(writer)
+    assert server.asked == [1]
+    assert len(server.slept) == 2
+
+
 def test_what_was_discarded_is_not_written() -> None:
     server = Server()
     writer = server.writer()

@@ -80,6 +80,8 @@ def test_a_dominant_weight_alone_leaves_no_others() -> None:
         (b"forecast: {}\naggregated: {usageThresholds: {cpu: 60}, usageAggregationType: p95}", "forecast"),
         (b"nodeMetricExpirationSeconds: -1", "expires_s"),
         (b"scoreWeight: .inf", "score_weight"),
+        (b"kind: DeschedulerConfiguration", "expected LoadAwareSchedulingArgs"),
+        (b"apiVersion: v1", "apiVersion"),
         (b"- a list", "load-aware"),
         (b"{", "load-aware"),
     ],

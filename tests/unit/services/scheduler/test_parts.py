@@ -13,9 +13,10 @@ from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.services.scheduler import decision_annotation as explaining
 from cotenant.services.scheduler import main
+from cotenant.services.scheduler.arguments import SchedulerArguments
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 
-REQUEST = main.SchedulerArguments(
+REQUEST = SchedulerArguments(
     kubeconfig=Path("/nowhere"),
     context="",
     scheduler_names=("cotenant",),

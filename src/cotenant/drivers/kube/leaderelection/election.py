@@ -3,7 +3,8 @@
 Problem: at most one scheduler should act, machines' clocks disagree and jump, and requests hang. Choice: as in client-go, another's lease
 is judged only by how long this process has seen it unchanged, never by the times written in it, and every write names the version it was
 decided on, so of two writers one gets a conflict. A leader that has not renewed for `renew_deadline_s`, counted from the start of its last
-successful write, stops leading; that is shorter than the lease, so it stops before another may start.
+successful write, stops leading; that is shorter than the lease, so it stops before another may start. Its term lasts until another is seen to have held the
+lease: a leader that was merely slow renews and leads on, with all that it knows.
 - The time for which a lease was seen unchanged grows by at most two retry periods per read, so a clock that jumps does not expire it.
 - A clock that goes back makes a leader stop (it cannot know for how long it has led) and a candidate restart its wait.
 - `release` empties the holder's name, so that the next leader need not wait.
@@ -77,6 +78,8 @@ class Election:
         self.identity = identity
         self.timing = timing or Timing()
         self.leading = False
+        self.in_term = False  # has led, and nobody else is known to have held the lease since
+        self._transitions = 0  # of the lease during the term: every other holder adds one
         self._meta = ObjectMeta(name=name, namespace=namespace)
         self._seen: Lease | None = None  # as last read or written; None = there is none
         self._unchanged_s = 0.0  # for how long the record has been seen as it is
@@ -92,6 +95,10 @@ class Election:
         """The last known holder of the lease; empty = none."""
         spec = self._seen.spec if self._seen is not None else None
         return (spec.holder_identity or "") if spec is not None else ""
+
+    def unrenewed_s(self, now_s: float) -> float:
+        """For how long the lease has not been renewed, in a term."""
+        return now_s - self._renewed_s
 
     def left_s(self, now_s: float) -> float:
         """For how long the leadership lasts without another renewal."""
@@ -126,8 +133,9 @@ class Election:
         self._unchanged_s = self._unchanged_s + min(elapsed_s, 2.0 * self.timing.retry_s) if same else 0.0
         self._has_read = True
         self._current = False
-        if self.leading and self.holder != self.identity:
+        if self.in_term and (self.holder != self.identity or _transitions(lease) != self._transitions):
             self._lose()
+            self.in_term = False
 
     def wrote(self, lease: Lease, began_s: float, now_s: float) -> None:
         """A write succeeded: the lease as stored, and when the request began."""
@@ -138,6 +146,8 @@ class Election:
         if self.holder == self.identity:
             self.leading = now_s - began_s < self.timing.renew_deadline_s
             self._renewed_s = began_s
+            self._transitions = _transitions(lease)
+            self.in_term = self.in_term or self.leading
         self._current = self.leading
         self._next_s = began_s + self.timing.retry_s
 
@@ -153,6 +163,7 @@ class Election:
         A conflict means that this view was old (a renewal whose answer was not awaited): observe and release again.
         """
         self._lose()
+        self.in_term = False
         if self._seen is None or self._seen.spec is None or self.holder != self.identity:
             return None
         now = _micro_time(wall_s)
@@ -202,7 +213,10 @@ class Election:
 
     def _lose(self) -> None:
         self.leading = False
-        self._renewed_s = -inf
+
+
+def _transitions(lease: Lease | None) -> int:
+    return (lease.spec.lease_transitions or 0) if lease is not None and lease.spec is not None else 0
 
 
 def _micro_time(wall_s: float) -> str:

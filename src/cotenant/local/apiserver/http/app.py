@@ -48,13 +48,14 @@ class Application:
         clock: Callable[[], float] = time.time,
         address: str = "",
         audit: Audit | None = None,
+        storage: Callable[[], str] = lambda: "",
     ) -> None:
-        """`audit` receives every request, those that are refused too."""
+        """`audit` receives every request, those that are refused too; `storage`: why writes cannot be stored, empty while they can."""
         self._api = api
         self._credentials = credentials
         self._audit = audit
         self.address = address
-        self.health = Health()
+        self.health = Health(storage)
         self.streams = Streams(clock)
         self.metrics = ApiServerMetrics(lambda: len(self.streams))
         self._clock = clock

@@ -36,21 +36,30 @@ def version() -> Manifest:
 class Health:
     """Answers /healthz, /livez and /readyz."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage: Callable[[], str] = lambda: "") -> None:
+        """`storage`: why writes cannot be stored; empty while they can."""
         self.is_ready = True
+        self._storage = storage
 
     def answer(self, path: str, is_verbose: bool) -> tuple[int, bytes] | None:
         """The status code and text of a health path; None for an unknown check."""
         name, _, check = path.strip("/").partition("/")
         if check and check not in _CHECKS:
             return None
-        is_good = self.is_ready or name == "livez"
-        if is_good and not is_verbose:
+        failed = {} if name == "livez" else self._failed()
+        if check:
+            failed = {one: why for one, why in failed.items() if one == check}
+        if not failed and not is_verbose:
             return 200, b"ok"
-        lines = [f"[+]{one} ok" for one in _CHECKS]
-        if is_good:
-            return 200, "\n".join([*lines, f"{name} check passed", ""]).encode()
-        return 500, "\n".join([*lines, "[-]shutdown failed: reason withheld", f"{name} check failed", ""]).encode()
+        lines = [f"[-]{one} failed: {failed[one]}" if one in failed else f"[+]{one} ok" for one in _CHECKS]
+        lines += [f"[-]{one} failed: {why}" for one, why in failed.items() if one not in _CHECKS]
+        lines += [f"{name} check {'failed' if failed else 'passed'}", ""]
+        return 500 if failed else 200, "\n".join(lines).encode()
+
+    def _failed(self) -> dict[str, str]:
+        """What is wrong, by check."""
+        found = {"storage": self._storage()} if self._storage() else {}
+        return found if self.is_ready else {**found, "shutdown": "the server is stopping"}
 
 
 class ApiServerMetrics:

@@ -2,7 +2,8 @@
 
 Problem: discovery, kubectl and controllers must find the same resources as in a real cluster. Choice: one table. Only kinds with
 behaviour are listed: those that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas, limit ranges) are left out, so
-that a client learns immediately that they are not served. Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
+that a client learns immediately that they are not served. The exceptions are what every chart brings: network policies, roles and admission policies are stored
+and not enforced, since there is one user and no network. Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
 """
 
 from __future__ import annotations
@@ -208,6 +209,26 @@ BUILT_IN: tuple[Resource, ...] = (
         _CLUSTER,
         categories=("api-extensions",),
     ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        _CLUSTER,
+        categories=("api-extensions",),
+        sub=("status",),
+    ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        _CLUSTER,
+        categories=("api-extensions",),
+    ),
+    _resource("networking.k8s.io", "NetworkPolicy", "networkpolicies", short=("netpol",)),
+    _resource("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", _CLUSTER),
+    _resource("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", _CLUSTER),
+    _resource("rbac.authorization.k8s.io", "Role", "roles"),
+    _resource("rbac.authorization.k8s.io", "RoleBinding", "rolebindings"),
     _resource("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", _CLUSTER, verbs=CREATE),
     _resource("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", _CLUSTER, verbs=CREATE),
     _resource("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", _CLUSTER, verbs=CREATE),
@@ -248,6 +269,11 @@ def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behavi
         ("apiextensions.k8s.io", "customresourcedefinitions"): SpecBehaviour(needs_version=True),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): counted,
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): counted,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"): Behaviour(
+            has_status=True, has_generation=True
+        ),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): counted,
+        ("networking.k8s.io", "networkpolicies"): Behaviour(has_generation=True),
     }
 
 

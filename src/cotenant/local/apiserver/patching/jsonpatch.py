@@ -73,7 +73,7 @@ def _apply_counting(document: Any, operations: list[Manifest]) -> Any:
 
 def _check(operation: Manifest) -> None:
     name = operation.get("op")
-    if name not in _OPERATIONS:
+    if not isinstance(name, str) or name not in _OPERATIONS:
         raise _refused(f"Unexpected kind: {name if isinstance(name, str) else 'unknown'}")
     for key in ("path", "from") if name in ("move", "copy") else ("path",):
         if not isinstance(operation.get(key), str):

@@ -18,6 +18,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,9 +76,23 @@ class DirectoryLock:
                 f"a directory that no other process uses, but {holder_text} holds it",
                 "stop it, or name another directory",
             ) from None
-        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, json.dumps({"pid": os.getpid(), "since": since}).encode() + b"\n", 0)
+        self.had_log = b'"log": true' in os.pread(self._fd, 4096, 0)  # of a holder that did not release it
+        self._notes_log = False
+        self._since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._write()
+
+    def note_log(self, has: bool = True) -> None:
+        """Note whether the database's log holds writes that are nowhere else, so that the next holder misses it."""
+        if has != self._notes_log:
+            self._notes_log = has
+            with suppress(OSError):  # a full disk: the commit itself has succeeded
+                self._write()
+
+    def _write(self) -> None:
+        found = {"pid": os.getpid(), "since": self._since, "log": self._notes_log}
+        text = json.dumps(found).encode() + b"\n"
+        os.pwrite(self._fd, text, 0)
+        os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
         """Release the lock. The file stays, empty: removing it would let two processes lock two different files."""
@@ -94,6 +109,12 @@ class Database:
         """Open or create. Raises InvalidInput if another process holds the directory, Permanent if the file is unusable."""
         self._lock = DirectoryLock(directory)
         self.path = directory / FILE
+        if self._lock.had_log and not _has_bytes(Path(f"{self.path}-wal")):
+            _log.warning(
+                "%s-wal is missing or empty, although the process that wrote it was killed: the writes since the last checkpoint are lost; "
+                "objects are as they were then, and clients may have seen newer ones; put the file back, or restore a copy, before more is written",
+                self.path,
+            )
         self.fsync = fsync
         self._since_checkpoint = 0
         try:
@@ -175,9 +196,12 @@ class Database:
             ):
                 yield Row(*found)
         except sqlite3.DatabaseError as error:
-            raise Permanent(
-                f"{self.path}: {error}: damaged; restore it from a copy, or move it away to start empty"
-            ) from error
+            raise self.damaged(str(error)) from error
+
+    def damaged(self, why: str) -> Permanent:
+        """The error of contents that cannot be read; releases the directory."""
+        self._lock.release()
+        return Permanent(f"{self.path}: {why}: damaged; restore it from a copy, or move it away to start empty")
 
     def commit(
         self, puts: Sequence[tuple[int, str, str, str, int, bytes]], removed: Iterable[int], revision: int
@@ -195,6 +219,7 @@ class Database:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self._lock.note_log()
         self._bound_log()
 
     def due(self) -> bool:
@@ -213,9 +238,14 @@ class Database:
     def _bound_log(self) -> None:
         """Bound the log's size: under continuous writes a background checkpoint never empties it, so beyond a limit the writer does."""
         if os.stat(f"{self.path}-wal").st_size > _WAL_LIMIT_BYTES:
+            self._lock.note_log(False)
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def close(self) -> None:
         """Close the file (which checkpoints it) and release the directory."""
         self._connection.close()
         self._lock.release()
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sqlite3
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from cotenant.local.apiserver.storage.history import ADDED, DELETED, MODIFIED, B
 from cotenant.local.apiserver.storage.sqlite import Database
 from cotenant.local.apiserver.storage.stored import Key, Selectable, Stored, encode, field_values, share_labels
 from cotenant.local.apiserver.storage.table import Storage, Table
+
+_log = logging.getLogger("cotenant.apiserver")
 
 
 class _Meta(msgspec.Struct):
@@ -89,15 +92,19 @@ class Store:
         self._thread: ThreadPoolExecutor | None = None
         self._checkpoints: set[asyncio.Future[None]] = set()
         self.failed_commits = 0
+        self.trouble = ""  # why the last batch could not be stored; empty = it was
         if database is not None:
             self._thread = ThreadPoolExecutor(1, "store")
             self._load(database)
 
     def _load(self, database: Database) -> None:
         for row in database.rows():
-            group, plural = row.resource.split("/", 1)
+            try:
+                group, plural = row.resource.split("/", 1)
+                head = _head(row.object).metadata
+            except (msgspec.MsgspecError, AttributeError, TypeError, ValueError) as error:
+                raise database.damaged(f"object {row.id}: {error}") from error
             table = self._table((group, plural))
-            head = _head(row.object).metadata
             labels = share_labels(head.labels)
             table.put(Stored(row.id, (row.namespace, row.name), row.revision, head.uid, row.object, labels, None))
             self._next_id = max(self._next_id, row.id + 1)
@@ -228,6 +235,9 @@ class Store:
         if error is not None:
             self._undo(writes, error)
             return
+        if self.trouble:
+            _log.warning("writes are stored again")
+            self.trouble = ""
         self.published = writes[-1].event.resource_version
         by_table: dict[Table, list[HistoryEvent]] = {}
         for write in writes:
@@ -249,6 +259,9 @@ class Store:
     def _undo(self, writes: list[_Write], error: BaseException) -> None:
         """Revert a failed batch and everything written after it, newest first."""
         self.failed_commits += 1
+        if not self.trouble:
+            _log.error("writes are refused, since they cannot be stored: %s", error)
+        self.trouble = f"writes cannot be stored: {error}"
         for write in reversed(writes + self._pending):
             event = write.event
             if event.old is None:

@@ -164,7 +164,10 @@ class Measurements:
         except (msgspec.DecodeError, msgspec.ValidationError):
             self._sources.failed(SCHEDULER, "its answer cannot be read: it is of another version")
             return False
-        self._sources.ok(SCHEDULER)
+        if remark := await self._remark():
+            self._sources.failed(SCHEDULER, remark)
+        else:
+            self._sources.ok(SCHEDULER)
         fresh = {name: each for name, each in reports.items() if (each.get("ageS") or 0.0) <= FRESH_S}
         shares = {name: each.get("violation") or 0.0 for name, each in fresh.items()}
         self._fleet.missing({name: shares.get(name, 0.0) for name in self._fleet.nodes})
@@ -172,6 +175,13 @@ class Measurements:
             self._fleet.measured(dict(self._reported(fresh)), {})
         self._changed()
         return True
+
+    async def _remark(self) -> str:
+        """What the scheduler says of itself beside "ok": that it does not lead."""
+        try:
+            return (await self._scheduler.get("/readyz")).decode(errors="replace").strip().partition("; ")[2]
+        except Unanswered:
+            return ""
 
     def _reported(self, reports: Mapping[str, Mapping[str, float | None]]) -> Iterator[tuple[str, Use]]:
         for name, each in reports.items():

@@ -25,6 +25,7 @@ MOST_NODES = 1000
 MOST_FAILURES = 200
 _KEPT = 256  # pods
 _KEPT_ROWS = 20_000
+_EVERY_STEP = 4
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +91,15 @@ class Debugging:
         self.filters = text.lower() in ("true", "1")
         self._changed()
         return f"successfully set debugFilterFailure to {text}"
+
+    @staticmethod
+    def set_verbosity(text: str) -> str:
+        """Log as kube-scheduler would at this verbosity: every step from 4 on, below as the process was started. Raises `InvalidInput`."""
+        text = text.strip()
+        if not (text.isascii() and text.isdecimal() and len(text) < 3):
+            raise InvalidInput("v", text, "a verbosity from 0 to 99", f"{_EVERY_STEP} and more logs every step")
+        logging.getLogger("cotenant").setLevel(logging.DEBUG if int(text) >= _EVERY_STEP else logging.NOTSET)
+        return f"successfully set klog.logging.verbosity to {text}"
 
     def tables(self, pod: str = "") -> tuple[ScoreTable, ...]:
         """The newest tables, oldest first; of one pod, or of all."""

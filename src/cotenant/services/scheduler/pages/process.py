@@ -35,6 +35,7 @@ class ProcessState(msgspec.Struct, frozen=True, rename="camel"):
     binds_under_way: int
     notices_waiting: int
     oddities: dict[str, int]
+    standing: str = ""  # why it does not lead
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class Process:
     schedulers: tuple[str, ...]  # spec.schedulerName of our pods
     now: Callable[[], float]
     state: Callable[[], ProcessState]
-    leads: Callable[[], bool]
+    standing: Callable[[], str]  # why it does not lead; empty while it does
 
 
 def routes(process: Process) -> tuple[Route, ...]:
@@ -78,7 +79,8 @@ def routes(process: Process) -> tuple[Route, ...]:
         question = cluster.why.ask(key, process.now(), supposed)
         if question is None:
             raise _unknown_pod(key, process.schedulers)
-        draft = _with_scores(replace(question.draft, leads=process.leads()), debugging)
+        standing = process.standing()
+        draft = _with_scores(replace(question.draft, leads=not standing, standing=standing), debugging)
         asked_now = replace(question, draft=draft)
         return lambda: Answer(200, msgspec.json.encode(asked_now.answer()))
 
@@ -116,6 +118,7 @@ def routes(process: Process) -> tuple[Route, ...]:
         Route("GET", "/debug/filters", filters),
         Route("PUT", "/debug/flags/s", lambda asked: Answer(200, debugging.set_scores(asked.body).encode(), TEXT)),
         Route("PUT", "/debug/flags/f", lambda asked: Answer(200, debugging.set_filters(asked.body).encode(), TEXT)),
+        Route("PUT", "/debug/flags/v", lambda asked: Answer(200, debugging.set_verbosity(asked.body).encode(), TEXT)),
         Route("GET", "/apis/v1/nodes/:nodeName", node),
     )
 

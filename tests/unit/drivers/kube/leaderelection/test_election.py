@@ -102,6 +102,50 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_start() -> None:
     assert started_s is None or started_s > ended_s
 
 
+def test_a_leader_that_was_late_leads_on_where_nobody_took_the_lease() -> None:
+    store, a, _ = pair()
+    turn(a, store, 0.0)
+    store.down = True
+    for now_s in range(2, 60, 2):
+        turn(a, store, float(now_s))
+    assert (a.leading, a.in_term) == (False, True)
+    assert a.unrenewed_s(60.0) == 60.0
+    store.down = False
+    turn(a, store, 62.0)
+    assert (a.leading, a.in_term) == (True, True)
+    assert store.lease is not None
+    assert store.lease.spec is not None
+    assert store.lease.spec.lease_transitions == 0
+
+
+@pytest.mark.parametrize("gives_back", [False, True], ids=["holds", "held and released"])
+def test_a_leader_that_was_late_ends_its_term_where_another_has_led(gives_back: bool) -> None:
+    store, a, b = pair()
+    turn(a, store, 0.0)
+    for now_s in range(30):
+        turn(b, store, float(now_s))
+    assert b.leading
+    if gives_back:
+        write = b.release(1e9)
+        assert write is not None
+        assert store.write(write) is not None
+    a.step(29.0, 0.0)
+    assert (a.leading, a.in_term) == (False, True)  # it has not looked yet
+    turn(a, store, 29.0)
+    turn(a, store, 31.0)
+    assert a.in_term is a.leading is gives_back  # a new term
+    turn(a, store, 33.0)
+    assert a.leading is gives_back
+
+
+def test_a_leader_whose_lease_was_deleted_ends_its_term() -> None:
+    store, a, _ = pair()
+    turn(a, store, 0.0)
+    store.lease = None
+    a.observe(None, 1.0)
+    assert (a.leading, a.in_term) == (False, False)
+
+
 def test_the_deadline_counts_from_when_the_request_began() -> None:
     store, a, _ = pair()
     assert isinstance(a.step(0.0, 0.0), ReadLease)

@@ -292,3 +292,24 @@ def test_all_scheduling_directives_are_accepted() -> None:
         )
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "refused"),
+    [
+        ({"kubernetes.io/batch-cpu": "1000"}, {"kubernetes.io/batch-cpu": "2000"}, ""),
+        ({"kubernetes.io/batch-memory": "0.1Gi"}, {"kubernetes.io/batch-memory": "0.1Gi"}, ""),
+        ({"kubernetes.io/batch-cpu": "1000"}, {}, ""),
+        ({"kubernetes.io/batch-cpu": "2000"}, {"kubernetes.io/batch-cpu": "1000"}, "must be less than or equal to"),
+        ({"x.kubernetes.io/y": "1"}, {"x.kubernetes.io/y": "2"}, ""),
+        ({"koordinator.sh/gpu-core": "50"}, {"koordinator.sh/gpu-core": "100"}, "must be equal to"),
+        ({"nvidia.com/gpu": "0.5"}, {"nvidia.com/gpu": "0.5"}, "must be an integer"),
+        ({"nvidia.com/gpu": "1"}, {}, "Limit must be set"),
+        ({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "4Mi"}, "must be equal to"),
+    ],
+)
+def test_names_of_kubernetes_own_may_be_overcommitted_and_divided(
+    requests: Manifest, limits: Manifest, refused: str
+) -> None:
+    found = messages(pod({"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}}))
+    assert any(refused in each for each in found) if refused else found == []

@@ -92,6 +92,61 @@ def test_written_objects_are_loaded_on_reopen(tmp_path: Path, fsync: bool) -> No
     run(case)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "object=x'ff00'",
+        "object=CAST('[]' AS BLOB)",
+        "object='{'",
+        "object=NULL",
+        "resource='x'",
+        "resource=5",
+        "namespace=NULL",
+    ],
+)
+def test_a_damaged_object_is_one_sentence(tmp_path: Path, change: str) -> None:
+    async def case() -> None:
+        store = Store(Database(tmp_path))
+        put(store, store.table(THINGS), "a")
+        await store.close()
+
+    run(case)
+    with sqlite3.connect(tmp_path / "cluster.db") as connection:
+        try:
+            connection.execute(f"UPDATE objects SET {change}")
+        except sqlite3.IntegrityError:  # the table itself refuses it
+            return
+    with pytest.raises(Permanent, match=r"cluster\.db: object 1: .*: damaged; restore it") as caught:
+        Store(Database(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lost", ["removed", "emptied", ""])
+def test_a_lost_log_of_a_killed_process_is_noticed(tmp_path: Path, lost: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def case() -> None:
+        store = Store(Database(tmp_path))
+        put(store, store.table(THINGS), "a")
+        await store.settled(store.revision)
+        killed = tmp_path / "killed"
+        killed.mkdir()
+        for name in ("cluster.db", "cluster.db-wal", "holder.json"):  # as kill -9 leaves them
+            (killed / name).write_bytes((tmp_path / name).read_bytes())
+        await store.close()
+        if lost == "removed":
+            (killed / "cluster.db-wal").unlink()
+        elif lost == "emptied":
+            (killed / "cluster.db-wal").write_bytes(b"")
+        again = Store(Database(killed))
+        assert len(list(again.table(THINGS).walk())) == (0 if lost else 1)
+        await again.close()
+        assert ("the writes since the last checkpoint are lost" in caplog.text) is bool(lost)
+        caplog.clear()
+        await Store(Database(killed)).close()  # the last end was a clean one
+        assert not caplog.records
+
+    run(case)
+
+
 def test_an_object_created_and_removed_in_one_batch_is_not_stored(tmp_path: Path) -> None:
     async def case() -> None:
         store = Store(Database(tmp_path))
@@ -126,10 +181,12 @@ def test_a_failed_commit_is_reverted_and_reported_to_its_writers(tmp_path: Path,
         assert [stored.name for stored in table.walk()] == ["kept"]
         assert table.get(("ns", "kept")) is before
         assert store.failed_commits == 1
+        assert store.trouble == "writes cannot be stored: database or disk is full"
         assert len(table.history) == 1
         database.is_full = False
         put(store, table, "later")
         await store.settled(store.revision)
+        assert store.trouble == ""
         await store.close()
         again = Store(Database(tmp_path))
         assert [stored.name for stored in again.table(THINGS).walk()] == ["kept", "later"]

@@ -84,7 +84,7 @@ def test_the_list_is_made_from_the_routes_and_every_get_of_it_answers() -> None:
     assert list(listed) == sorted(listed)
     assert all(patterns == sorted(patterns) for patterns in listed.values())
     assert {SERVICES, "/apis/v1/nodes/:nodeName"} <= set(listed["GET"])
-    assert listed["PUT"] == ["/debug/flags/f", "/debug/flags/s"]
+    assert listed["PUT"] == ["/debug/flags/f", "/debug/flags/s", "/debug/flags/v"]
     for pattern in listed["GET"]:
         status, text = served.ask("/".join("none" if part.startswith(":") else part for part in pattern.split("/")))
         assert status in (200, 404), pattern
@@ -198,6 +198,20 @@ def test_flags_take_only_what_they_mean(flag: str, text: str) -> None:
     status, _ = served.ask(f"/debug/flags/{flag}", text, "PUT")
     assert status in (400, 413)
     assert (served.debugging.top_scores, served.debugging.filters) == (0, False)
+
+
+def test_the_verbosity_turns_every_step_on_and_off() -> None:
+    served, log = server(cluster(node("a"))), logging.getLogger("cotenant")
+    before = log.level
+    try:
+        assert served.ask("/debug/flags/v", "5", "PUT") == (200, "successfully set klog.logging.verbosity to 5")
+        assert log.level == logging.DEBUG
+        assert served.ask("/debug/flags/v", "2", "PUT")[0] == 200
+        assert log.level == logging.NOTSET
+        for text in ("", "-1", "high", "555"):
+            assert served.ask("/debug/flags/v", text, "PUT")[0] == 400
+    finally:
+        log.setLevel(before)
 
 
 def test_the_flags_survive_a_rebuild_of_the_engine() -> None:

@@ -212,7 +212,7 @@ def check_resources(resources: Manifest, field: str, causes: list[Cause]) -> Non
         requested = _check_amount(name, amount, f"{field}.requests", causes)
         limit = limits.get(name)
         if limit is None:
-            if name not in _STANDARD and "/" in name and not name.startswith("kubernetes.io/"):
+            if _is_extended(name):
                 causes.append(
                     field_errors.required(f"{field}.limits", "Limit must be set for non overcommitable resources")
                 )
@@ -224,7 +224,7 @@ def check_resources(resources: Manifest, field: str, causes: list[Cause]) -> Non
                     f"{field}.requests", amount, f"must be less than or equal to {name} limit of {limit}"
                 )
             )
-        elif requested < maximum and name not in _STANDARD and ("/" in name or name.startswith("hugepages-")):
+        elif requested < maximum and (_is_extended(name) or name.startswith("hugepages-")):
             causes.append(
                 field_errors.invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")
             )
@@ -239,9 +239,14 @@ def _check_amount(name: str, amount: str, field: str, causes: list[Cause]) -> in
             causes.append(field_errors.invalid(field, name, why))
         elif "/" not in name and not name.startswith("hugepages-"):
             causes.append(field_errors.invalid(field, name, "must be a standard resource type or fully qualified"))
-        elif not field_errors.is_whole(requested):
+        elif not field_errors.is_whole(requested) and (_is_extended(name) or name.startswith("hugepages-")):
             causes.append(field_errors.invalid(f"{field}[{name}]", amount, "must be an integer"))
     return requested
+
+
+def _is_extended(name: str) -> bool:
+    """Whether it is whole and never overcommitted: a name with a prefix that is not of Kubernetes itself, such as `kubernetes.io/batch-cpu`."""
+    return "/" in name and "kubernetes.io/" not in name
 
 
 def _check_mounts(mounts: list[Manifest], field: str, volumes: Any, causes: list[Cause]) -> None:
