@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,10 +114,12 @@ def rows_for(
         run.through(stream[:LIVE])
         return run
 
+    def timed(run: Run, way: str) -> Int:
+        return run.through(stream[LIVE : LIVE + count[way]])
+
     found = []
     for way in WAYS:
-        timed = stream[LIVE : LIVE + count[way]]
-        seconds = median_seconds(lambda way=way: filled(way), lambda run, timed=timed: run.through(timed), repeats)
+        seconds = median_seconds(partial(filled, way), partial(timed, way=way), repeats)
         found.append(
             {
                 "nodes": nodes,
