@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CLANG ?= $(shell for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do command -v $$name && break; done)
 BPF_OBJECTS := $(patsubst bpf/%.bpf.c,src/cotenant/drivers/ebpf/objects/%.bpf.o,$(wildcard bpf/*.bpf.c))
-BENCHES ?= placement gang rebuild replay coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
+BENCHES ?= placement coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
 
 .PHONY: help setup demo compare test test-long test-all check lint types floors bench bpf console screenshots docs manifests clean
 .DEFAULT_GOAL := help

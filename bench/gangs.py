@@ -130,7 +130,7 @@ def main() -> None:
         for nodes in given.nodes or (1000, 10_000)
         for members in given.members or (8, 64, 512)
     ]
-    show(rows, given.json, ("CPU time of one core, medians. `bench.gang` measures the score tree's own gangs.",))
+    show(rows, given.json, ("CPU time of one core, medians.",))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 One cluster of nodes with eight GPUs each, a quota tree of `leaves` leaves below 32 parents, and batches of pods that arrive, are decided together and leave:
 `plain` pods; the same pods each in a quota; the same with a whole GPU or part of one; gangs, with each member's cost compared with the plain pod's, accepted and
-rolled back. The cost of quotas alone is measured by `bench.quota` (compiled: goal 0.3 us per pod), a gang's transaction in the score tree by
-`bench.gang` (goal 1 ms for 512), one allocation of devices by `bench.devices` (goal 20 us); this bench measures what the engine as a whole adds.
+rolled back. The cost of quotas alone is measured by `bench.quota` (compiled: goal 0.3 us per pod), whole gangs of 3 and of 512 by `bench.gangs`,
+one allocation of devices by `bench.devices` (goal 20 us); this bench measures what the engine as a whole adds.
 Medians of CPU time of one core; demand is synthetic.
 """
 

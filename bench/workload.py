@@ -2,7 +2,7 @@
 
 Three machine kinds, seven resources (CPU, memory, pods, batch CPU, batch memory, GPU core, GPU memory), 20-60 % in use at the start, 10 % of the
 nodes tainted, 32 label bits; shapes 60 % CPU and memory, 33 % batch, 7 % GPU; 8 tenants; popularity of shapes is Zipf(0.9).
-Demand is synthetic. Everything that a placement changes (requests, estimated use, the tenants' holdings) is an integer sum.
+Demand is synthetic. Everything that a placement changes (requests, estimated use) is an integer sum.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, PODS, Float, Int, NodeArrays, Param, Report, ShapeArrays, Sum
-from cotenant.policy.placement.weighted import DEFAULT_WEIGHTS, scaled_weights
 
 BATCH_CPU, BATCH_MEMORY, GPU_CORE, GPU_MEMORY = 3, 4, 5, 6
 RESOURCES = 7
@@ -22,12 +21,10 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A cluster, its shapes and the tree's further inputs."""
+    """A cluster, its shapes, and how often each shape comes."""
 
     nodes: NodeArrays
     shapes: ShapeArrays
-    held: Int
-    weights: Float
     popularity: Float
 
     def stream(self, pods: int, seed: int = 3) -> Int:
@@ -35,8 +32,8 @@ class Workload:
         return np.random.default_rng(seed).choice(len(self.popularity), pods, p=self.popularity).astype(np.int64)
 
 
-def cluster(nodes: int, seed: int = 1) -> tuple[NodeArrays, Int]:
-    """The machines, and the tenants' initial holdings."""
+def cluster(nodes: int, seed: int = 1) -> NodeArrays:
+    """The machines."""
     rng = np.random.default_rng(seed)
     kind = rng.choice(3, nodes, p=[0.70, 0.25, 0.05])
     capacity = np.zeros((nodes, RESOURCES), dtype=np.int64)
@@ -58,9 +55,7 @@ def cluster(nodes: int, seed: int = 1) -> tuple[NodeArrays, Int]:
     report[:, Report.VIOLATION] = rng.beta(1.0, 20.0, nodes)
     taints = np.where(rng.random(nodes) < 0.1, 1 << rng.integers(0, 8, nodes), 0).astype(np.uint64)
     labels = rng.integers(0, 2**32, (nodes, 1)).astype(np.uint64)
-    held = np.zeros((nodes, TENANTS, RESOURCES), dtype=np.int64)
-    held[:, :, CPU] = capacity[:, [CPU]] * rng.uniform(0, 0.2, (nodes, TENANTS))
-    arrays = NodeArrays(
+    return NodeArrays(
         capacity,
         requested,
         sums,
@@ -70,11 +65,10 @@ def cluster(nodes: int, seed: int = 1) -> tuple[NodeArrays, Int]:
         np.ones(nodes, dtype=np.bool_),
         np.zeros((nodes, 1), np.int64),
     )
-    return arrays, held
 
 
-def shapes(count: int, seed: int = 2) -> tuple[ShapeArrays, Float, Float]:
-    """The shapes, their weights (`scaled_weights`) and their popularity."""
+def shapes(count: int, seed: int = 2) -> tuple[ShapeArrays, Float]:
+    """The shapes and their popularity."""
     rng = np.random.default_rng(seed)
     request = np.zeros((count, RESOURCES), dtype=np.int64)
     request[:, PODS] = 1
@@ -98,13 +92,11 @@ def shapes(count: int, seed: int = 2) -> tuple[ShapeArrays, Float, Float]:
     tenant = rng.integers(0, TENANTS, count)
     none = np.full(count, -1, dtype=np.int64)
     arrays = ShapeArrays(request, sums, params, tolerated, selector, tenant, none, np.full(count, 1, dtype=np.int64))
-    weights = scaled_weights(np.array(DEFAULT_WEIGHTS) * rng.uniform(0.8, 1.2, (count, 5)), count)
     popularity = 1.0 / np.arange(1, count + 1) ** 0.9
-    return arrays, weights, popularity / popularity.sum()
+    return arrays, popularity / popularity.sum()
 
 
 def workload(nodes: int, shape_count: int = 64) -> Workload:
     """Workload A on this many nodes with this many shapes; always the same."""
-    node_arrays, held = cluster(nodes)
-    shape_arrays, weights, popularity = shapes(shape_count)
-    return Workload(node_arrays, shape_arrays, held, weights, popularity)
+    shape_arrays, popularity = shapes(shape_count)
+    return Workload(cluster(nodes), shape_arrays, popularity)

@@ -3,7 +3,8 @@
 A file there is a JSON object with `cases`: a list of {"name", "kind", "input", "expect"}; one without `cases` is data that cases
 refer to. The kinds are defined in `kinds/`: each module there has `KINDS`, a mapping from a kind's name to a function that
 takes a `Case` and yields (key, wanted, got) for everything it can compare. A key is one of `expect`, or begins with one and a
-dot or bracket. Every key of `expect` must be compared, except those ending in `_derived`, which upstream did not assert.
+dot or bracket; what the case does not expect is passed over. Every key of `expect` must be compared, except those ending in
+`_derived`, which upstream did not assert, and every key of `input` must be read (`reading.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.conformance.reading import Unreadable, recorded, unread
+
+from cotenant.model.errors import InvalidInput
 
 _HERE = Path(__file__).resolve().parent
 _REPOSITORY = _HERE.parent.parent
@@ -80,17 +84,27 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def compare(case: Case, check: Check) -> None:
-    """Fail on the first difference, and if an asserted key was never compared."""
-    compared = set()
-    for key, wanted, got in check(case):
-        compared.add(key)
-        assert got == wanted, f"{case.file}::{case.name}: {key}: expected {wanted!r}, got {got!r}"
+    """Fail on the first difference, on an asserted key that was never compared, and on a part of the input that was never read."""
+    where, given, compared = f"{case.file}::{case.name}", recorded(case.given), set()
+    case = case._replace(given=given, expect=recorded(case.expect))
+    try:
+        for key, wanted, got in check(case):
+            if not case.expect.keys() & {key, key.split(".")[0], key.split("[")[0]}:
+                continue  # the case does not ask
+            compared.add(key)
+            assert got == wanted, f"{where}: {key}: expected {wanted!r}, got {got!r}"
+    except Unreadable as error:
+        raise AssertionError(f"{where}: {error}") from error
+    except (AttributeError, LookupError, TypeError, ValueError, InvalidInput) as error:
+        raise AssertionError(f"{where}: cannot be read near {given.last[0]!r}: {error!r}") from error
     for key in case.expect:
         if not key.endswith("_derived"):
             assert any(seen == key or seen.startswith((f"{key}.", f"{key}[")) for seen in compared), (
-                f"{case.file}::{case.name}: nothing was compared with {key!r}"
+                f"{where}: nothing was compared with {key!r}"
             )
-    assert compared, f"{case.file}::{case.name}: nothing was compared"
+    assert compared, f"{where}: nothing was compared"
+    left = unread(given)
+    assert not left, f"{where}: not read: {', '.join(left)}"
 
 
 def _parameters() -> Iterator[Any]:

@@ -57,15 +57,12 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
             ("--nodes", "100", "--shapes", "8", "--pods", "100", "--repeats", "1"),
             {"pods_per_s", "identical"},
         ),
-        ("gang", ("--nodes", "200", "--members", "4", "--gangs", "2"), {"accepted_us", "rolled_back_us"}),
         ("gangs", ("--nodes", "50", "--members", "4", "--repeats", "1"), {"gang_us", "place_ms", "undo_ms"}),
         (
             "traces",
             ("--repeats", "1", "--rate", "1024", "--seconds", "3", "--series", "20"),
             {"part", "batch"},
         ),
-        ("rebuild", ("--nodes", "200", "--repeats", "1"), {"reweigh_ms", "rebuild_ms"}),
-        ("replay", ("--nodes", "50", "--tasks", "500"), {"seconds", "events_per_s"}),
         (
             "apistore",
             ("--nodes", "5", "--pods", "50", "--watchers", "2"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tests.conformance.reading import one_of
+
 from cotenant.model.cluster.admission import Declared, Operation, admit
 from cotenant.model.cluster.qos import PriorityClass, class_of_priority, qos_of_label
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, kubernetes_name
@@ -12,23 +14,30 @@ from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, kubernetes_
 
 def declared(pod: dict[str, Any]) -> Declared:
     names = {"cpu_m": CPU_NAME, "memory": MEMORY_NAME}
-    requests = {names.get(key) or kubernetes_name(key): amount for key, amount in pod["requests"].items()}
-    label = pod["priority_class"]
+    requests = {names.get(key) or kubernetes_name(key): amount or 0 for key, amount in pod.get("requests", {}).items()}
+    label, of_number = pod["priority_class"], class_of_priority(pod["priority"])
+    sub_priority = pod["sub_priority"]
     return Declared(
         qos=qos_of_label(pod["qos"]),
-        priority_class=PriorityClass(label) if label else class_of_priority(pod["priority"]),
-        sub_priority=pod["sub_priority"],
+        priority_class=PriorityClass(label) if label else of_number,
+        sub_priority=None if sub_priority is None else str(sub_priority),
         requests=Amounts.of(requests),
     )
 
 
 def admission(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    violations = admit(
-        Operation(given["operation"]),
-        declared(given["new"]),
-        declared(given["old"]) if given["old"] is not None else None,
-        given["skip_sub_priority_check"],
+    operation = one_of(given, "operation", ("create", "update", "delete"))
+    new, old = given["new"] or given["old"], given["old"]
+    violations = (
+        ()
+        if operation == "delete"
+        else admit(
+            Operation(operation),
+            declared(new),
+            None if old is None else declared(old),
+            given.get("skip_sub_priority_check", False),
+        )
     )
     yield "allowed", case.expect["allowed"], not violations
     if "violations_derived" in case.expect:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tests.conformance.reading import one_of
+
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.machine.counters import LogicalCpu
@@ -35,13 +37,17 @@ def processors(given: list[dict[str, int]]) -> tuple[LogicalCpu, ...]:
 def allowance(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     # A series of an unknown pod counts as not best effort, and so does an application outside the best-effort group.
-    pods = [pod(each["uid"], each["qos"] if each["known"] else None, each["cpu_used_m"]) for each in given["pods"]]
-    for app in given["host_apps"]:
-        squeezed = app["qos"] == "BE" and app.get("in_besteffort_cgroup", False)
-        qos = app["qos"] if squeezed or app["qos"] != "BE" else None
-        pods.append(pod(app["name"], qos, app["cpu_used_m"], host_application=True))
+    pods = []
+    for each in given.get("pods", ()):
+        qos, is_known = each["qos"], each.get("known", True)
+        pods.append(pod(each["uid"], qos if is_known else None, each["cpu_used_m"]))
+    for app in given.get("host_apps", ()):
+        qos, in_group = app["qos"], bool(app["in_besteffort_cgroup"])
+        pods.append(
+            pod(app["name"], qos if in_group or qos != "BE" else None, app["cpu_used_m"], host_application=True)
+        )
     host = HostUse(given["node_capacity_cpu_m"] // 1000, given["node_cpu_used_m"], 1 << 34, 0)
-    seen = state((), *pods, host=host, reserved_cpu_m=given["node_reserved_cpu_m"])
+    seen = state((), *pods, host=host, reserved_cpu_m=given.get("node_reserved_cpu_m", 0))
     config = suppression.SuppressConfig(threshold_percent=given["threshold_pct"], least_percent=given["min_pct"])
     got = suppression.allowance(seen, config)
     assert got is not None
@@ -56,18 +62,18 @@ def pick(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def cpuset(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    system = tuple(given["system_qos_cpus"]) if given["system_qos_exclusive"] else ()
+    system, exclusive = tuple(given.get("system_qos_cpus", ())), given.get("system_qos_exclusive", False)
     seen = state(
         processors(given["processors"]),
-        pod("lsr", "LSR", own_cpus=tuple(given["lsr_cpus"])),
-        pod("lse", "LSE", own_cpus=tuple(given["lse_cpus"])),
-        pod("system", "SYSTEM", own_cpus=system),
-        reserved_cpus=tuple(given["node_reserved_cpus"]),
+        pod("lsr", "LSR", own_cpus=tuple(given.get("lsr_cpus", ()))),
+        pod("lse", "LSE", own_cpus=tuple(given.get("lse_cpus", ()))),
+        pod("system", "SYSTEM", own_cpus=system if exclusive else ()),
+        reserved_cpus=tuple(given.get("node_reserved_cpus", ())),
     )
     chosen = suppression.cpuset(
         given["allowed_cpu_m"],
         seen.cpus,
-        given["current_be_cpus"],
+        given.get("current_be_cpus", ()),
         suppression.exclusive_cpus(seen),
         suppression.lent_cpus(seen),
         suppression.SuppressConfig(),
@@ -80,14 +86,15 @@ def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     seen = state(
         tuple(LogicalCpu(cpu, cpu // 2, 0, 0) for cpu in given["all_cpus"]),
-        pod("lse", "LSE", own_cpus=tuple(given["lse_cpus"])),
-        pod("system", "SYSTEM", own_cpus=tuple(given["system_qos_exclusive_cpus"])),
-        reserved_cpus=tuple(given["node_reserved_cpus"]),
+        pod("lse", "LSE", own_cpus=tuple(given.get("lse_cpus", ()))),
+        pod("system", "SYSTEM", own_cpus=tuple(given.get("system_qos_exclusive_cpus", ()))),
+        reserved_cpus=tuple(given.get("node_reserved_cpus", ())),
         best_effort_group=GROUP,
         best_effort=GroupUse(GROUP, cpu_m=0),
     )
     target = Target(GROUP, Knob.CPUSET_CPUS)
-    using = (SetKnob(target, "0-1", Reason("before", "")),) if given["previous_state"] == "using" else ()
+    before = one_of(given, "previous_state", ("using", "recovered", ""), "")
+    using = (SetKnob(target, "0-1", Reason("before", "")),) if before == "using" else ()
     config = BestEffortCpuConfig(suppress=suppression.SuppressConfig(enabled=False), idle=False)
     verdict, memory = decide(seen, config, BestEffortCpuMemory(wanted=using))
     wished = {wish.target: wish.value for wish in verdict.knobs}
@@ -98,7 +105,7 @@ def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def cfs_quota(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    config = suppression.SuppressConfig(period_us=given["period_us"])
+    config = suppression.SuppressConfig(period_us=given.get("period_us", 100_000))
     got = suppression.quota_us(given["current_quota_us"], given["allowed_cpu_m"], given["node_capacity_cpu_m"], config)
     yield "quota_us", case.expect["quota_us"], got
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from tests.conformance.reading import plain
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
@@ -29,27 +30,29 @@ def _plain(strategy: Strategy | None) -> Any:
 
 def strategy_for_node(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The strategy of one node."""
-    raw, node = case.given["config"], case.given["node"]
+    raw, node = plain(case.given["config"]), plain(case.given["node"])
     if raw is None or node is None:
         yield "strategy", case.expect["strategy"], None
         return
-    cluster = read_strategy(raw["cluster"], "cluster")
+    cluster = read_strategy(raw.get("cluster") or {}, "cluster")
     nodes = tuple(
         NodeStrategy(read_selector(each["selector"], ""), merge(cluster, read_strategy(each["strategy"], "")))
-        for each in raw["node_configs"]
+        for each in raw.get("node_configs") or ()
     )
     annotations = {
-        name: value if isinstance(value, str) else json.dumps(value) for name, value in node["annotations"].items()
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in (node.get("annotations") or {}).items()
     }
-    view = strategy_of(ColocationConfig(cluster, nodes), Labels.of(node["labels"]), annotations)
+    view = strategy_of(ColocationConfig(cluster, nodes), Labels.of(node.get("labels") or {}), annotations)
     yield "strategy", case.expect["strategy"], _plain(view.strategy)
 
 
 def strategy_valid(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Whether values are in range."""
+    strategy = plain(case.given["strategy"])
+    valid = strategy is not None
     try:
-        check(read_strategy(case.given["strategy"], "strategy"))
-        valid = True
+        check(read_strategy(strategy or {}, "strategy"))
     except InvalidInput:
         valid = False
     yield "valid", case.expect["valid"], valid
@@ -58,17 +61,17 @@ def strategy_valid(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def strategy_sync(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """One ConfigMap event."""
     given = case.given
-    old = None if given["old"] is None else ColocationConfig(read_strategy(given["old"], "old"))
-    value = given["value"]
+    old = None if given["old"] is None else ColocationConfig(read_strategy(plain(given["old"]), "old"))
+    value, exists = plain(given["value"]), given.get("config_map_exists", True)
     text = value if isinstance(value, str) or value is None else json.dumps(value)
-    data = None if not given["config_map_exists"] else {} if text is None else {"colocation-config": text}
-    before = ColocationState(old, given["old_available"])
+    data = None if not exists else {} if text is None else {"colocation-config": text}
+    before = ColocationState(old, bool(given["old_available"]))
     after = colocation_read(data, before)
     yield "changed", case.expect["changed"], after.changed_from(before)
     yield "strategy", case.expect["strategy"], _plain(after.config.cluster) if after.config else None
     yield "available", case.expect["available"], after.is_available
     yield "error_status", case.expect["error_status"], bool(after.error)
-    wanted = case.expect["node_strategies"]
+    wanted = plain(case.expect["node_strategies"]) or []
     nodes = after.config.nodes if after.config else ()
     got = [
         {"selector": each["selector"], "strategy": _plain(node.strategy)}

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tests.conformance.reading import Unreadable
+
 from cotenant.model.cluster.labels import QOS_CLASS, Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.knob import Knob, Target
@@ -25,6 +27,9 @@ NAMES = {
 
 
 def annotation(given: dict[str, Any]) -> str:
+    unknown = given.keys() - NAMES.keys()
+    if unknown:
+        raise Unreadable(f"the settings {sorted(unknown)} are not known")
     return json.dumps({NAMES[key]: value for key, value in given.items() if value is not None})
 
 
@@ -40,13 +45,14 @@ def node(cpus: int, used_m: int | None, *pods: PodUse, **fields: Any) -> NodeSta
 def pool_state(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     pods = []
-    for each in given["pods"]:
-        containers = (NodeContainer("c", "", cpu_request_m=each["request_cpu_m"]),)
-        labels = Labels.of({QOS_CLASS: each["qos"]})
-        raw = NodePod(each["name"], "ns", each["name"], "", QoSClass(each["qos"]), containers=containers, labels=labels)
+    for each in given.get("pods", ()):
+        containers = (NodeContainer("c", "", cpu_request_m=each.get("request_cpu_m", 0)),)
+        qos = each.get("qos", "")
+        labels = Labels.of({QOS_CLASS: qos})
+        raw = NodePod(each["name"], "ns", each["name"], "", QoSClass(qos), containers=containers, labels=labels)
         pods.append(PodUse(raw, GroupUse("", cpu_m=each["used_cpu_m"])))
     seen = node(given["node_cpus"] or 0, given["node_used_cpu_m"], *pods)
-    state, _ = shared_use(seen, BurstConfig(pool_threshold_percent=given["threshold_pct"]), BurstMemory())
+    state, _ = shared_use(seen, BurstConfig(pool_threshold_percent=given.get("threshold_pct", 50)), BurstMemory())
     yield "state", case.expect["state"], state.value
 
 
@@ -56,12 +62,12 @@ def planned(given: dict[str, Any], pool: PoolState) -> PodPlan:
     for each in given["containers"]:
         group = f"pod/{each['name']}"
         containers.append(NodeContainer(each["name"], group, cpu_limit_m=each["limit_cpu_m"] or 0))
-        ratio = each.get("throttled_ratio")
+        ratio = each["throttled_ratio"]
         throttled = None if ratio is None else round(ratio * 1_000_000)
-        uses.append(GroupUse(group, cpu_m=each.get("used_cpu_m"), throttled_ppm=throttled))
+        uses.append(GroupUse(group, cpu_m=each["used_cpu_m"], throttled_ppm=throttled))
         knobs[Target(group, Knob.CPU_MAX)] = quota_text(each.get("current_quota_us", -1), given["period_us"])
     knobs[Target("pod", Knob.CPU_MAX)] = quota_text(given.get("pod_current_quota_us", -1), given["period_us"])
-    said = Labels.of({ANNOTATION: annotation(given["config"])})
+    said = Labels.of({ANNOTATION: annotation(given.get("config", {}))})
     raw = NodePod("u", "ns", "p", "pod", QoSClass.LS, containers=tuple(containers), annotations=said)
     entry = PodUse(raw, GroupUse("pod"), tuple(uses))
     config = BurstConfig(period_us=given["period_us"])

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tests.conformance.reading import Unreadable, no_matter, one_of, switches
+
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaPod
-from cotenant.model.resources import CPU_NAME, NOTHING, Amounts
+from cotenant.model.resources import CPU_NAME, Amounts
 from cotenant.policy.quota.admission import (
     Rules,
     Violation,
@@ -34,30 +36,32 @@ def named(key: str) -> str:
 
 
 def amounts(given: Mapping[str, int] | None) -> Amounts:
-    return Amounts.of({named(key): amount for key, amount in (given or {}).items()})
+    return Amounts.of({named(key): amount for key, amount in (given or {}).items() if amount is not None})
 
 
 def quota(given: Mapping[str, Any]) -> Quota:
+    no_matter(given, "namespace")  # a quota is named in the whole cluster
+    weight = given["shared_weight"]
     return Quota(
         given["name"],
-        amounts(given.get("max")),
-        amounts(given.get("min")),
-        ROOT_QUOTA if given.get("parent") in (None, "root") else given["parent"],
+        amounts(given["max"]),
+        amounts(given["min"]),
+        ROOT_QUOTA if given["parent"] in (None, "", "root") else given["parent"],
         given.get("is_parent", False),
-        amounts(given.get("shared_weight", given.get("weight"))),
+        amounts(given["weight"] if weight is None else weight),
         given.get("allow_lend", True),
-        given.get("tree_id") or "",
+        given.get("tree_id", ""),
         given.get("is_root", False),
         given.get("allow_force_update", False),
-        tuple(given.get("namespaces") or ()),
+        tuple(given.get("namespaces", ())),
     )
 
 
 def negative(given: Mapping[str, Any]) -> list[Violation]:
     """Amounts are checked as written: a quota that has a negative one is never made."""
     levels = [
-        tuple((named(key), amount) for key, amount in (given.get(field) or {}).items())
-        for field in ("max", "min", "shared_weight" if "shared_weight" in given else "weight")
+        tuple((named(key), amount) for key, amount in (given[field] or {}).items() if amount is not None)
+        for field in ("max", "min", "weight" if given["shared_weight"] is None else "shared_weight")
     ]
     return check_amounts(given["name"], *levels)
 
@@ -68,18 +72,18 @@ def flat(case: Any) -> Compared:
     for key, total in case.given["total"].items():
         members = [
             Member(
-                child["request"].get(key, 0),
-                max(child["min"].get(key, 0), child.get("guarantee", {}).get(key, 0)),
-                child["weight"].get(key, 0),
-                child["allow_lend"],
+                child.get("request", {}).get(key, 0),
+                max(child.get("min", {}).get(key, 0), child.get("guarantee", {}).get(key, 0)),
+                child.get("weight", {}).get(key, 0),
+                child.get("allow_lend", True),
             )
             for child in children
         ]
-        for child, amount in zip(children, share(total, members), strict=True):
+        for child, amount in zip(children, share(total or 0, members), strict=True):
             runtime[child["name"]][key] = amount
     for field in ("runtime", "exact"):
         for name, wanted in case.expect.get(field, {}).items():
-            yield f"{field}.{name}", wanted, runtime[name]
+            yield f"{field}.{name}", wanted, {key: runtime[name][key] for key in wanted}
     for bound, holds in (("at_least", int.__ge__), ("at_most", int.__le__)):
         for name, wanted in case.expect.get(bound, {}).items():
             for key, amount in wanted.items():
@@ -90,8 +94,8 @@ def flat(case: Any) -> Compared:
 
 def tree(case: Any) -> Compared:
     quotas = [quota(given) for given in case.given["quotas"]]
-    made = QuotaTree(quotas, amounts(case.given["total"]), scale_minima=case.given["scale_min_enabled"])
-    for name, asked in case.given["self_request"].items():
+    made = QuotaTree(quotas, amounts(case.given["total"]), scale_minima=case.given.get("scale_min_enabled", True))
+    for name, asked in case.given.get("self_request", {}).items():
         made.ask(name, amounts(asked))
     made.validate()
     fields = {
@@ -108,38 +112,36 @@ def tree(case: Any) -> Compared:
 
 def guarantee(case: Any) -> Compared:
     quotas = [quota(given) for given in case.given["quotas"]]
-    made = QuotaTree(quotas, NOTHING, guarantee_use=True)
-    for name, used in case.given["used"].items():
+    made = QuotaTree(quotas, amounts(case.given["total"]), guarantee_use=True)
+    for name, used in case.given.get("used", {}).items():
         made.ask(name, amounts(used))
         made.use(name, amounts(used))
     made.validate()
     for field in ("allocated", "guaranteed"):
-        for name, wanted in case.expect[field].items():
+        for name, wanted in case.expect.get(field, {}).items():
             got = {key: getattr(made.runtime_terms(name, named(key)), field) for key in wanted}
             yield f"{field}.{name}", wanted, got
 
 
 def cluster_total(case: Any) -> Compared:
-    given = {key: amounts(value) for key, value in case.given.items()}
-    left = distributable(given["total"], given["system_used"], given["default_used"])
+    given = case.given
+    left = distributable(*(amounts(given[key]) for key in ("total", "system_used", "default_used")))
     yield "distributable", amounts(case.expect["distributable"]), left
 
 
 def scaled_min(case: Any) -> Compared:
-    children = {child["name"]: child for child in case.given["children"]}
-    query = case.given["query"]
-    asked = children.get(query["child"]) if query["parent"] == case.given["parent"] else None
-    applies = asked is not None and asked["scalable"]
+    children = {child["name"]: child for child in case.given.get("children", ())}
+    query, scalable = case.given["query"], [bool(child["scalable"]) for child in children.values()]
+    asked, name = query["parent"] == case.given["parent"], query["child"]
+    applies = asked and dict(zip(children, scalable, strict=True)).get(name, False)
+    got: dict[str, int] = {}
+    for key, total in case.given.get("total", {}).items():
+        minima = [child.get("min", {}).get(key, 0) for child in children.values()]
+        scaled = dict(zip(children, scaled_minima(total, minima, scalable), strict=True))
+        if applies:
+            got[key] = scaled[name]
     yield "applies", case.expect["applies"], applies
-    if not applies:
-        yield "min", case.expect["min"], None
-        return
-    got = {}
-    for key, total in case.given["total"].items():
-        minima = [child["min"][key] for child in children.values()]
-        scaled = scaled_minima(total, minima, [child["scalable"] for child in children.values()])
-        got[key] = dict(zip(children, scaled, strict=True))[query["child"]]
-    yield "min", case.expect["min"], got
+    yield "min", case.expect["min"], got if applies else None
 
 
 def quota_self(case: Any) -> Compared:
@@ -151,7 +153,7 @@ def quota_self(case: Any) -> Compared:
 
 
 def _family(case: Any) -> tuple[Quota, tuple[Quota, ...]]:
-    others = [quota(case.given[role]) for role in ("parent", "child") if role in case.given]
+    others = [quota(case.given[role]) for role in ("parent", "child") if case.given[role] is not None]
     return quota(case.given["quota"]), tuple(others)
 
 
@@ -160,7 +162,7 @@ def min_sum(case: Any) -> Compared:
 
 
 def key_sets(case: Any) -> Compared:
-    violations = check_keys(*_family(case), Rules(key_subset=case.given["allow_key_subset"]))
+    violations = check_keys(*_family(case), Rules(key_subset=bool(case.given["allow_key_subset"])))
     yield "valid", case.expect["valid"], not violations
 
 
@@ -192,55 +194,60 @@ _REASONS = {
 def _verdict(where: str, expect: Mapping[str, Any], rules: Iterable[str]) -> Compared:
     found = set(rules)
     yield f"{where}accepted", expect["accepted"], not found
-    if "reason" in expect:
+    if expect["reason"] is not None:
+        if expect["reason"] not in _REASONS:
+            raise Unreadable(f"the reason {expect['reason']!r} is not known")
         yield f"{where}reason", True, bool(found & _REASONS[expect["reason"]])
 
 
 def defaulting(case: Any) -> Compared:
     given = case.given["quota"]
-    existing = [quota(other) for other in case.given["existing"] if other["name"] != given["name"]]
+    one_of(
+        case.given, "operation", ("create", "update"), "create"
+    )  # both are defaulted; upstream leaves an update as it is
+    known = [quota(other) for other in case.given.get("existing", ())]
+    existing = [other for other in known if other.name != given["name"]]
     made = defaulted([quota(given), *existing])[0]
     missing = {found.rule for found in check_place(made, existing)} & {"unknown-parent"}
     yield from _verdict("", case.expect, missing)
     if not missing:
-        got = {"parent": made.parent, "tree_id": made.tree_id}
-        for key, value in got.items():
-            yield key, case.expect[key], value
+        yield "parent", case.expect["parent"], made.parent
+        yield "tree_id", case.expect["tree_id"], made.tree_id
         wanted = amounts(case.expect["shared_weight"])  # all zero counts as the maximum, in upstream's scheduler
         yield "shared_weight", wanted if any(amount for _, amount in wanted) else made.maximum, made.weight
 
 
 def tree_id(case: Any) -> Compared:
-    mine, *others = (quota(case.given[role]) for role in ("quota", "parent", "child"))
+    mine, others = _family(case)
     yield from _verdict("", case.expect, (found.rule for found in check_place(mine, others) if found.rule == "tree-id"))
 
 
 def min_guarantee(case: Any) -> Compared:
-    given = (*case.given["existing"], case.given["quota"])
-    guaranteed = {each["name"]: amounts(each.get("guaranteed")) for each in given}
-    others = [quota(each) for each in case.given["existing"]]
+    existing = case.given.get("existing", ())
+    guaranteed = {each["name"]: amounts(each["guaranteed"]) for each in (*existing, case.given["quota"])}
+    others = [quota(each) for each in existing]
     found = check_guarantee(quota(case.given["quota"]), others, guaranteed)
     yield from _verdict("", case.expect, (each.rule for each in found))
 
 
 def of_pod(case: Any) -> Compared:
     pod = case.given["pod"]
-    found = Forest([quota(each) for each in case.given["quotas"]]).membership(
-        pod["namespace"], pod["quota_label"] or ""
+    found = Forest([quota(each) for each in case.given.get("quotas", ())]).membership(
+        pod.get("namespace", ""), pod.get("quota_label", "")
     )
     yield "quota", case.expect["quota"], found.quota
 
 
 def sequence(case: Any) -> Compared:
-    gates = case.given.get("gates", {})
+    gates = switches(case.given["gates"], "update_resource_keys", "guarantee_usage")
     held = {each["name"]: quota(each) for each in case.given.get("existing", ())}
-    guaranteed = {each["name"]: amounts(each.get("guaranteed")) for each in case.given.get("existing", ())}
+    guaranteed = {each["name"]: amounts(each["guaranteed"]) for each in case.given.get("existing", ())}
     for i, (step, expect) in enumerate(zip(case.given["steps"], case.expect["steps"], strict=True)):
-        pods = Forest(held.values())
-        with_pods = {
-            pods.membership(pod["namespace"], pod.get("quota_label") or "").quota for pod in step.get("pods", ())
-        }
-        if step["op"] == "delete":
+        pods, with_pods = Forest(held.values()), set()
+        for pod in step.get("pods", ()):
+            no_matter(pod, "name")
+            with_pods.add(pods.membership(pod.get("namespace", ""), pod.get("quota_label", "")).quota)
+        if one_of(step, "op", ("create", "update", "delete")) == "delete":
             rules = [found.rule for found in check_delete(Quota(step["name"]), held.values(), with_pods)]
             if not rules and step["name"] not in held:
                 rules = ["not-found"]
@@ -252,15 +259,16 @@ def sequence(case: Any) -> Compared:
             if not rules:
                 made = quota(given)
                 others = tuple(held.values())
-                if step["op"] == "create" and not step.get("raw"):
+                is_raw = step.get("raw", False)
+                if step["op"] == "create" and not is_raw:
                     made = defaulted([made, *(other for other in others if other.name != made.name)])[0]
                 old = held.get(made.name) if step["op"] == "update" else None
                 strict = tuple(named(key) for key in given.get("strict_used_keys", ()))
-                settings = Rules(key_subset=gates.get("update_resource_keys", False), strict_used=strict)
-                used = amounts(given.get("used")).items
+                settings = Rules(key_subset=gates["update_resource_keys"], strict_used=strict)
+                used = amounts(given["used"]).items
                 rules = [found.rule for found in check(made, others, old, with_pods, used, settings)]
-                if gates.get("guarantee_usage"):
-                    now = guaranteed | {made.name: amounts(given.get("guaranteed"))}
+                now = guaranteed | {made.name: amounts(given["guaranteed"])}
+                if gates["guarantee_usage"]:
                     rules += [found.rule for found in check_guarantee(made, others, now)]
             if not rules:
                 held[made.name] = made
@@ -268,13 +276,14 @@ def sequence(case: Any) -> Compared:
 
 
 def revocation(case: Any) -> Compared:
-    pods = [QuotaPod(pod["name"], amounts(pod["request"]), pod["priority"]) for pod in case.given["assigned_pods"]]
-    runtime = tuple((named(key), amount) for key, amount in case.given["runtime"].items())
+    pods = [
+        QuotaPod(pod["name"], amounts(pod["request"]), pod.get("priority", 0), preemptible=pod.get("preemptible", True))
+        for pod in case.given.get("assigned_pods", ())
+    ]
+    runtime = tuple((named(key), amount) for key, amount in case.given["runtime"].items() if amount is not None)
     gone = revoke(pods, runtime)
-    if "revoked_in_order" in case.expect:
-        yield "revoked_in_order", case.expect["revoked_in_order"], [pod.uid for pod in gone]
-    if "revoked_count" in case.expect:
-        yield "revoked_count", case.expect["revoked_count"], len(gone)
+    yield "revoked_in_order", case.expect["revoked_in_order"], [pod.uid for pod in gone]
+    yield "revoked_count", case.expect["revoked_count"], len(gone)
 
 
 KINDS = {

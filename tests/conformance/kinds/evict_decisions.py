@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
+
+from tests.conformance.reading import Unreadable, no_matter, one_of
 
 from cotenant.model.cluster.labels import SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
@@ -19,6 +22,7 @@ from cotenant.policy.nodeqos.eviction.goals import (
     AllocatableTrigger,
     BestEffortMemoryTrigger,
     Currency,
+    Trigger,
     UsedTrigger,
     allocatable_release,
     used_release,
@@ -31,32 +35,59 @@ from cotenant.policy.nodeqos.eviction.satisfaction import (
     release,
     trusted,
 )
-from cotenant.policy.nodeqos.eviction.victims import EVICTION_ENABLED
+from cotenant.policy.nodeqos.eviction.victims import EVICTION_ENABLED, EVICTION_POLICY, EVICTION_PRIORITY
 
+_PHASES = {
+    "Running": Phase.RUNNING,
+    "Pending": Phase.OVER,  # upstream takes running pods alone
+    "Succeeded": Phase.OVER,
+    "Failed": Phase.OVER,
+    "Unknown": Phase.OVER,
+    "Terminating": Phase.TERMINATING,
+}
+_POLICIES = {
+    "cpu_satisfaction": Trigger.CPU_SATISFACTION.value,
+    "cpu_allocatable": Trigger.CPU_ALLOCATABLE.value,
+    "cpu_used": Trigger.CPU_USED.value,
+    "memory_used_be": Trigger.MEMORY_BEST_EFFORT.value,
+    "memory_allocatable": Trigger.MEMORY_ALLOCATABLE.value,
+    "memory_used": Trigger.MEMORY_USED.value,
+}
+_SETTINGS = (
+    "satisfaction_lower_pct",
+    "satisfaction_upper_pct",
+    "be_usage_threshold_pct",
+    "policy",
+    "used_threshold_pct",
+    "used_lower_pct",
+    "priority_threshold",
+    "alloc_threshold_pct",
+    "alloc_lower_pct",
+    "alloc_priority_threshold",
+)
 _POOLS = {"batch": Currency.REQUESTED_BATCH, "mid": Currency.REQUESTED_MID}
 
 
 def _satisfaction(config: dict[str, Any]) -> SatisfactionTrigger:
     return SatisfactionTrigger(
-        config.get("satisfaction_lower_pct"),  # type: ignore[arg-type]
-        config.get("satisfaction_upper_pct"),  # type: ignore[arg-type]
+        config["satisfaction_lower_pct"],
+        config["satisfaction_upper_pct"],
         config.get("be_usage_threshold_pct", 90),
         SatisfactionOf(config.get("policy", SatisfactionOf.REAL_LIMIT)),
     )
 
 
 def _best_effort(config: dict[str, Any]) -> BestEffortMemoryTrigger:
-    return BestEffortMemoryTrigger(config.get("used_threshold_pct"), config.get("used_lower_pct"))  # type: ignore[arg-type]
+    return BestEffortMemoryTrigger(config["used_threshold_pct"], config["used_lower_pct"])
 
 
 def _used(config: dict[str, Any]) -> UsedTrigger:
-    threshold, priority = config.get("used_threshold_pct"), config.get("priority_threshold")
-    return UsedTrigger(threshold, priority, config.get("used_lower_pct"))  # type: ignore[arg-type]
+    return UsedTrigger(config["used_threshold_pct"], config["priority_threshold"], config["used_lower_pct"])
 
 
 def _allocatable(config: dict[str, Any]) -> AllocatableTrigger:
     names = ("alloc_threshold_pct", "alloc_lower_pct", "alloc_priority_threshold")
-    return AllocatableTrigger(*(config.get(name) for name in names))  # type: ignore[arg-type]
+    return AllocatableTrigger(*(config[name] for name in names))
 
 
 _READ = {
@@ -70,30 +101,40 @@ _READ = {
 
 
 def _read(trigger: str, config: dict[str, Any] | None) -> Any:
-    """The trigger; None if its configuration is not usable."""
+    """The trigger; None if its configuration is not usable, or there is none."""
+    if trigger not in _READ:
+        raise Unreadable(f"the trigger {trigger!r} is not one of {', '.join(_READ)}")
+    if config is None:
+        return None
     try:
-        return _READ[trigger](config or {})
+        return _READ[trigger](config)
     except InvalidInput:
         return None
 
 
 def config_valid(case: Any) -> Iterator[tuple[str, Any, Any]]:
     got = _read(case.given["trigger"], case.given["config"])
+    no_matter(case.given["config"], *_SETTINGS)  # of the other triggers
     yield "valid", case.expect["valid"], got is not None
 
 
 def be_satisfaction_release(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    trigger = _satisfaction(given["config"])
+    trigger, allocatable = _satisfaction(given["config"]), given.get("batch_allocatable_cpu_m", 0)
 
-    def seen(at: dict[str, Any]) -> Satisfaction:
-        by_allocatable = trigger.measured_against is SatisfactionOf.ALLOCATABLE
-        limit = given["batch_allocatable_cpu_m"] if by_allocatable else at["real_limit_m"]
-        return Satisfaction(at["used_m"], at["request_m"], limit)
+    def seen(at: dict[str, Any] | None) -> Satisfaction | None:
+        if at is None:
+            return None
+        samples, real = at.get("samples", 1), at.get("real_limit_m", 0)
+        limit = allocatable if trigger.measured_against is SatisfactionOf.ALLOCATABLE else real
+        found = Satisfaction(at.get("used_m", 0), at.get("request_m", 0), limit)
+        return found if samples or at is average else None
 
-    average, latest = given["window_avg"], given["latest"]
-    enough = trusted(average["samples"], given["window_s"] * 1_000_000, given["collect_interval_s"] * 1_000_000)
-    got = release(trigger, seen(average), seen(latest) if latest else None).cpu_m if enough else 0
+    average = given["window_avg"]
+    samples = 0 if average is None else average.get("samples", 0)
+    enough = trusted(samples, given["window_s"] * 1_000_000, given["collect_interval_s"] * 1_000_000)
+    before, latest = seen(average), seen(given["latest"])
+    got = release(trigger, before, latest).cpu_m if enough and before is not None else 0
     yield "release_batch_cpu_m", case.expect["release_batch_cpu_m"], got
 
 
@@ -102,20 +143,27 @@ def used_releases(case: Any) -> Iterator[tuple[str, Any, Any]]:
     for resource in ("cpu_m", "memory"):
         if f"capacity_{resource}" in given:
             config = given["config"]
+            no_matter(config, "priority_threshold")  # it chooses the victims
             amounts = given[f"capacity_{resource}"], given[f"node_used_{resource}"]
-            got = used_release(config["used_threshold_pct"], config.get("used_lower_pct"), *amounts)
+            got = used_release(config["used_threshold_pct"], config["used_lower_pct"], *amounts)
             yield f"release_{resource}", case.expect[f"release_{resource}"], got
 
 
 def _pods(given: dict[str, Any]) -> list[PodUse]:
     pods = []
-    for pod in given["pods"]:
-        labels = {EVICTION_ENABLED: "true"} if pod.get("evict_enabled") else {}
-        if pod.get("sub_priority") is not None:
+    for pod in given.get("pods", ()):
+        labels = {EVICTION_ENABLED: "true"} if pod["evict_enabled"] else {}
+        if pod["sub_priority"] is not None:
             labels[SUB_PRIORITY] = str(pod["sub_priority"])
-        cpu_m = sum(amount for name, amount in pod["request"].items() if name.endswith("cpu"))
-        memory_bytes = sum(amount for name, amount in pod["request"].items() if name.endswith("memory"))
-        name = pod["name"]
+        notes = {}
+        if pod["allowed_triggers"] is not None:
+            notes[EVICTION_POLICY] = json.dumps([_POLICIES.get(name, name) for name in pod["allowed_triggers"]])
+        if pod["eviction_priority"] is not None:
+            notes[EVICTION_PRIORITY] = str(pod["eviction_priority"])
+        asked = {name.removesuffix("_m"): amount or 0 for name, amount in pod.get("request", {}).items()}
+        cpu_m = sum(amount for name, amount in asked.items() if name.endswith("cpu"))
+        memory_bytes = sum(amount for name, amount in asked.items() if name.endswith("memory"))
+        name, phase = pod["name"], one_of(pod, "phase", _PHASES, "Running")
         pods.append(
             PodUse(
                 NodePod(
@@ -124,27 +172,30 @@ def _pods(given: dict[str, Any]) -> list[PodUse]:
                     name=name,
                     group=f"pods/{name}",
                     qos=QoSClass(pod.get("qos", "BE")),
-                    priority_class=PriorityClass(pod.get("priority_class") or pod.get("class")),
-                    priority=pod["priority"],
-                    sub_priority=pod.get("sub_priority") or 0,
+                    priority_class=PriorityClass(pod["priority_class"] or pod["class"] or ""),
+                    priority=pod.get("priority", 0),
+                    sub_priority=int(pod.get("sub_priority", 0)),
                     containers=(NodeContainer("main", "", cpu_request_m=cpu_m, memory_request_bytes=memory_bytes),),
                     labels=Labels.of(labels),
-                    phase=Phase.RUNNING if pod.get("phase", "Running") == "Running" else Phase.OVER,
+                    annotations=Labels.of(notes),
+                    phase=_PHASES[phase],
                 ),
-                GroupUse(f"pods/{name}", cpu_m=pod.get("used"), working_set_bytes=pod.get("used")),
+                GroupUse(f"pods/{name}", cpu_m=pod["used"], working_set_bytes=pod["used"]),
             )
         )
     return pods
 
 
 def _pools(given: dict[str, Any], suffix: str) -> tuple[tuple[Currency, int], ...]:
-    names = ((f"{prefix}-{suffix}", pool) for prefix, pool in _POOLS.items())
-    return tuple((pool, given["node_allocatable"][name]) for name, pool in names if name in given["node_allocatable"])
+    names, has = ((f"{prefix}-{suffix}", pool) for prefix, pool in _POOLS.items()), given.get("node_allocatable", {})
+    no_matter(has, *(f"{prefix}-{other}" for prefix in _POOLS for other in ("cpu", "memory")))  # of the other resource
+    return tuple((pool, has[name]) for name, pool in names if has[name] is not None)
 
 
 def allocatable_releases(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given, config = case.given, case.given["config"]
-    suffix = "cpu" if any("cpu" in name for pod in given["pods"] for name in pod["request"]) else "memory"
+    amounts = [*given.get("node_allocatable", {}), *(name for pod in given.get("pods", ()) for name in pod["request"])]
+    suffix = "cpu" if any("cpu" in name for name in amounts) else "memory"
     pools = dict(_pools(given, suffix))
     asked: dict[Currency, int] = {}
     for entry in _pods(given):
@@ -160,10 +211,13 @@ def allocatable_releases(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def victims(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    triggers = {name: _read(name, given["config"]) for name in given["triggers"]}
-    verdict = _memory_verdict(given, triggers) if given["resource"] == "memory" else _cpu_verdict(given, triggers)
+    triggers = {name: _read(name, given["config"]) for name in given.get("triggers", ())}
+    no_matter(given["config"], *_SETTINGS)  # of triggers that are off
+    is_memory = one_of(given, "resource", ("memory", "cpu")) == "memory"
+    one_of(given, "unit", ("bytes",) if is_memory else ("milli_cpu",), "bytes" if is_memory else "milli_cpu")
+    verdict = _memory_verdict(given, triggers) if is_memory else _cpu_verdict(given, triggers)
     evicted = {eviction.uid for eviction in verdict.evictions}
-    must = set(case.expect["must_evict"])
+    must = set(case.expect.get("must_evict", ()))
     yield "must_evict", must, evicted & must
     yield "must_not_evict", set(), evicted & set(case.expect.get("must_not_evict", ()))
 

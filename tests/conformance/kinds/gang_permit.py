@@ -24,7 +24,7 @@ def plugin(gangs: Sequence[Mapping[str, Any]]) -> Gangs:
     made.attach(Host(say=lambda _: None, happened=lambda _: None, reconsider=lambda _: None, count=lambda _: None))
     for given in gangs:
         made.pod_group_seen(declared(given), 0.0)
-        if given["once_satisfied"]:
+        if given.get("once_satisfied", False):
             first, *others = [add(made, f"{given['id']}-first-{i}", given["id"]) for i in range(given["min"])]
             for entry in (first, *others):
                 place(made, entry, State.BOUND)
@@ -35,14 +35,22 @@ def plugin(gangs: Sequence[Mapping[str, Any]]) -> Gangs:
 
 
 def declared(given: Mapping[str, Any]) -> PodGroup:
-    key, policy = given["id"], given.get("match_policy")
+    key, policy = given["id"], given["match_policy"]
     notes = GangNotes(
-        total=given.get("total"),
+        total=given["total"],
         mode=Mode(given.get("mode", "Strict")),
         groups=tuple(given.get("group") or ()),
         match_policy=MatchPolicy(policy) if policy else None,
     )
-    return PodGroup(key, f"uid-{key}", 0.0, given["min"], WAIT_S, notes, PodGroupStatus(key, f"uid-{key}"))
+    return PodGroup(
+        key,
+        f"uid-{key}",
+        0.0,
+        given["min"],
+        given.get("wait_seconds", WAIT_S),
+        notes,
+        PodGroupStatus(key, f"uid-{key}"),
+    )
 
 
 def add(gangs: Gangs, name: str, gang: str | None) -> PodInfo:
@@ -60,24 +68,22 @@ def place(gangs: Gangs, entry: PodInfo, state: State) -> None:
 
 
 def permitted(case: Any) -> Compared:
-    gangs = plugin(case.given["gangs"])
+    gangs = plugin(case.given.get("gangs", ()))
     for kind, state in (("waiting_pods", State.WAITING), ("bound_pods", State.BOUND)):
-        for each in case.given[kind]:
+        for each in case.given.get(kind, ()):
             place(gangs, add(gangs, each["name"], each["gang"]), state)
     pod = add(gangs, case.given["pod"]["name"], case.given["pod"]["gang"])
     gang = gangs.of(pod.seen.uid)
     allowed = gangs.permit(pod)
     yield "status", case.expect["status"], "not-a-gang" if gang is None else "allow" if allowed else "wait"
-    if "wait_seconds" in case.expect:
-        wait_s = 0 if allowed or gang is None else gang.wait_s()
-        yield "wait_seconds", case.expect["wait_seconds"], wait_s
+    yield "wait_seconds", case.expect["wait_seconds"], 0 if allowed or gang is None else gang.wait_s()
 
 
 def entered(case: Any) -> Compared:
     given = case.given["gang"]
     gangs = plugin([given] if given is not None else [])
-    for name in case.given["earlier_members"]:
-        earlier = add(gangs, name, given["id"])
+    for name in case.given.get("earlier_members", ()):
+        earlier = add(gangs, name, case.given["pod"]["gang"] if given is None else given["id"])
         earlier.state = State.BLOCKED if gangs.pre_enqueue(earlier) else State.QUEUED
     pod = add(gangs, case.given["pod"]["name"], case.given["pod"]["gang"])
     words, gang = gangs.pre_enqueue(pod), gangs.of(pod.seen.uid)

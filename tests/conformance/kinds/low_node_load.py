@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from tests.conformance.reading import Unreadable, one_of, plain, set_amounts
 
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NodeObject
@@ -21,6 +22,8 @@ from cotenant.model.cluster.qos import (
     effective_class,
     effective_qos,
 )
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.selection import read_selector
 from cotenant.policy.rebalance.loads.detector import AnomalyCondition, Detector, Detectors
 from cotenant.policy.rebalance.loads.low_node_load import Landing, LowNodeLoad, RoundResult
 from cotenant.policy.rebalance.loads.order import LoadPod, excess_of, node_score, pod_score, sorted_pods
@@ -39,7 +42,7 @@ _THEIRS = {"cpu": "cpu_m"}
 
 
 def _ours(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {_NAMES.get(name, name): value for name, value in (values or {}).items()}
+    return {_NAMES.get(name, name): value for name, value in (values or {}).items() if value is not None}
 
 
 def _theirs(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,10 +51,10 @@ def _theirs(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _percentages(given: Mapping[str, Any], suffix: str = "") -> Percentages:
     return Percentages(
-        _ours(given.get(f"low{suffix}")),
-        _ours(given.get(f"high{suffix}")),
-        _ours(given.get(f"prod_low{suffix}")),
-        _ours(given.get(f"prod_high{suffix}")),
+        _ours(given[f"low{suffix}"]),
+        _ours(given[f"high{suffix}"]),
+        _ours(given[f"prod_low{suffix}"]),
+        _ours(given[f"prod_high{suffix}"]),
         given.get("use_deviation", False),
     )
 
@@ -87,27 +90,30 @@ def _round(given: Mapping[str, Any], choice: _FirstFit | None = None) -> RoundRe
     usage: dict[str, dict[str, int]] = {node["name"]: {"pods": 0} for node in nodes}
     prod: dict[str, dict[str, int]] = {node["name"]: {"pods": 0} for node in nodes}
     pods: dict[str, list[LoadPod]] = {}
-    evicts = EvictionFilter(checks_replicas=False)
+    within = given.get("namespaces", {})
+    evicts = EvictionFilter(
+        checks_replicas=False, include=tuple(within.get("include") or ()), exclude=tuple(within.get("exclude") or ())
+    )
     bound = []
-    for pod in given["pods"]:
+    for pod in given.get("pods", ()):
         used = _ours(pod["usage"])
         kind = PriorityClass(pod.get("priority_class", "prod"))
         facts = EvictionFacts(
             pod.get("namespace", "default"),
             Labels(),
-            2_000_000_000 if pod.get("system_critical") else 0,
+            2_000_000_000 if pod["system_critical"] else 0,
             pod["owner"] or "",
-            is_static=bool(pod.get("mirror")),
-            has_local_storage=bool(pod.get("local_storage")),
+            is_static=bool(pod["mirror"]),
+            has_local_storage=bool(pod["local_storage"]),
         )
         made = LoadPod(pod["name"], pod["name"], used, kind, refused=evicts.refuses(facts))
         pods.setdefault(pod["node"], []).append(made)
-        if pod.get("node_selector"):
+        if plain(pod["node_selector"]) or plain(pod["node_affinity"]):
             bound.append(pod["name"])
         for into in (usage, prod) if kind is PriorityClass.PROD else (usage,):
             for name, amount in {**used, "pods": 1}.items():
                 into[pod["node"]][name] = into[pod["node"]].get(name, 0) + amount
-    refusing = {node["name"]: bound for node in nodes if node.get("matches_pod_selectors") is False}
+    refusing = {node["name"]: bound for node in nodes if node["matches_pod_selectors"] is False}
     loads = NodeLoads(
         tuple(node["name"] for node in nodes),
         tuple(Labels() for _ in nodes),
@@ -115,12 +121,12 @@ def _round(given: Mapping[str, Any], choice: _FirstFit | None = None) -> RoundRe
         _columns(names, [_ours(node["allocatable"]) for node in nodes]),
         _columns(names, [usage[node["name"]] for node in nodes]),
         _columns(names, [prod[node["name"]] for node in nodes]),
-        np.array([node["unschedulable"] for node in nodes]),
+        np.array([bool(node["unschedulable"]) for node in nodes]),
     )
-    anomaly = AnomalyCondition(given["consecutive_abnormalities"])
-    policy = LowNodeLoad([NodePool("p", percentages, anomaly=anomaly)], node_fit=given["node_fit"])
+    anomaly = AnomalyCondition(given.get("consecutive_abnormalities", 1))
+    policy = LowNodeLoad([NodePool("p", percentages, anomaly=anomaly)], node_fit=given.get("node_fit", True))
     return policy.round(
-        loads, lambda node: pods.get(node, []), choice or _FirstFit(given.get("max_evict_total"), refusing), 0.0
+        loads, lambda node: pods.get(node, []), choice or _FirstFit(given["max_evict_total"], refusing), 0.0
     )
 
 
@@ -136,18 +142,21 @@ def balance(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def anomaly(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    detectors = Detectors(AnomalyCondition(given["consecutive_abnormalities"], given["consecutive_normalities"]))
-    for node, marks in given["prior_abnormal_marks"].items():
-        for _ in range(marks):
+    abnormal, normal = given.get("consecutive_abnormalities", 5), given.get("consecutive_normalities", 3)
+    detectors = Detectors(AnomalyCondition(abnormal, normal))
+    for node, marks in given.get("prior_abnormal_marks", {}).items():
+        for _ in range(marks or 0):
             detectors.mark(node, 0.0)
     got: list[str] = []
-    for _ in range(given["extra_rounds_before_check"] + 1):
-        got = [node for node in given["overloaded_nodes_each_round"] if detectors.mark(node, 0.0)]
+    for _ in range(given.get("extra_rounds_before_check", 0) + 1):
+        got = [node for node in given.get("overloaded_nodes_each_round", ()) if detectors.mark(node, 0.0)]
     yield "abnormal_nodes", case.expect["abnormal_nodes"], got
 
 
 def _more_than(text: str) -> int:
     sign, number = text.split()
+    if sign not in (">", ">="):
+        raise Unreadable(f"{text!r} is not of the form '> 3' or '>= 3'")
     return int(number) - (sign == ">=")
 
 
@@ -163,7 +172,7 @@ def anomaly_detector(case: Any) -> Iterator[tuple[str, Any, Any]]:
     got = []
     for each in given["marks"]:
         at_s = each["at_s"]
-        if each["mark"] == "reset":
+        if one_of(each, "mark", ("abnormal", "normal", "reset", "look")) == "reset":
             detector.reset(at_s)
         elif each["mark"] != "look":
             detector.mark(normal=each["mark"] == "normal", now_s=at_s)
@@ -173,33 +182,46 @@ def anomaly_detector(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def anomaly_bypass(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given["anomaly_condition"]
-    detectors = Detectors(None if given is None else AnomalyCondition(given["consecutive_abnormalities"]))
-    yield "abnormal", case.expect["abnormal"], [node for node in case.given["over"] if detectors.mark(node, 0.0)]
+    condition = None
+    if given is not None:
+        abnormal, normal = given.get("consecutive_abnormalities", 5), given.get("consecutive_normalities", 3)
+        condition = AnomalyCondition(abnormal, normal, given.get("timeout_s", 60))
+    detectors = Detectors(condition)
+    yield (
+        "abnormal",
+        case.expect["abnormal"],
+        [node for node in case.given.get("over", ()) if detectors.mark(node, 0.0)],
+    )
 
 
 def usage_percent(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    got = floor_percent(case.given["usage"], case.given["allocatable"])
+    got = floor_percent(*_amounts(case.given, "usage", "allocatable"))
     yield "floor_pct", case.expect["floor_pct"], got
 
 
 def sort_nodes(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
+    allocatable, weights = _amounts(given, "allocatable", "weights")
     got = sorted(
         given["nodes"],
-        key=lambda node: node_score(node["usage"], given["allocatable"], given["weights"]),
-        reverse=not given["ascending"],
+        key=lambda node: node_score(set_amounts(node["usage"]), allocatable, weights),
+        reverse=not given.get("ascending", True),
     )
     yield "order", case.expect["order"], [node["name"] for node in got]
 
 
+def _amounts(given: Mapping[str, Any], *keys: str) -> list[Any]:
+    return [set_amounts(given[key]) for key in keys]
+
+
 def node_scores(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    yield "score", case.expect["score"], node_score(given["usage"], given["allocatable"], given["weights"])
+    yield "score", case.expect["score"], node_score(*_amounts(given, "usage", "allocatable", "weights"))
 
 
 def pod_scores(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    yield "score", case.expect["score"], pod_score(given["usage"], given["excess"], given["weights"])
+    yield "score", case.expect["score"], pod_score(*_amounts(given, "usage", "excess", "weights"))
 
 
 def _load_pod(pod: Mapping[str, Any]) -> LoadPod:
@@ -209,7 +231,7 @@ def _load_pod(pod: Mapping[str, Any]) -> LoadPod:
     return LoadPod(
         pod["name"],
         pod["name"],
-        pod.get("usage"),
+        None if pod["usage"] is None else set_amounts(pod["usage"]),
         effective_class(class_of_priority(priority), effective_qos(qos, kubernetes)),
         priority,
         kubernetes,
@@ -222,17 +244,16 @@ def _load_pod(pod: Mapping[str, Any]) -> LoadPod:
 
 def sort_pods(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    got = [pod.key for pod in sorted_pods(list(map(_load_pod, given["pods"])), given["excess"], given["weights"])]
+    got = [pod.key for pod in sorted_pods(list(map(_load_pod, given["pods"])), *_amounts(given, "excess", "weights"))]
     tied = {name: tuple(sorted(tie)) for tie in case.expect.get("ties", ()) for name in tie}
     yield "order", [tied.get(name, name) for name in case.expect["order"]], [tied.get(name, name) for name in got]
-    if "ties" in case.expect:
-        yield "ties", len(case.expect["order"]), len(set(got))
+    yield "ties", len(case.expect["order"]), len(set(got))
 
 
 def sort_pods_of_node(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    excess = excess_of(given["node_usage"], given["high"])
-    got = sorted_pods(list(map(_load_pod, given["pods"])), excess, given["weights"])
+    node_usage, high, weights = _amounts(given, "node_usage", "high", "weights")
+    got = sorted_pods(list(map(_load_pod, given["pods"])), excess_of(node_usage, high), weights)
     yield "order", case.expect["order"], [pod.key for pod in got]
 
 
@@ -264,7 +285,10 @@ def _relieved(
 
 def fits_target(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    choice = _FirstFit(refusing={} if given["node_matches"] else {"t": ["p"]})
+    given = {key: set_amounts(given[key]) for key in ("usage", "high", "pod_usage")} | {
+        "node_matches": given["node_matches"]
+    }
+    choice = _FirstFit(refusing={} if given["node_matches"] is not False else {"t": ["p"]})
     source = {"name": "s", "usage": {name: 3 * amount for name, amount in given["high"].items()}, "high": given["high"]}
     target = {"name": "t", "usage": given["usage"], "high": given["high"]}
     found = _relieved([source], [target], [{"name": "p", "usage": given["pod_usage"]}], choice)
@@ -279,7 +303,7 @@ def fits_target(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def fits_target_sequence(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    given = case.given
+    given = {key: plain(case.given[key]) for key in ("targets", "pods")}
     names = sorted(given["targets"][0]["high"])
     much = {name: 1000 * max(node["high"][name] for node in given["targets"]) for name in names}
     source = {"name": "s", "usage": much, "high": given["targets"][0]["high"]}
@@ -290,7 +314,7 @@ def fits_target_sequence(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def no_target(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    given, choice = case.given, _FirstFit()
+    given, choice = {key: plain(case.given[key]) for key in ("source", "targets")}, _FirstFit()
     found = _relieved([{"name": "s", **given["source"]}], given["targets"], [{"name": "p", "usage": {}}], choice)
     yield "pods_examined", case.expect["pods_examined"], choice.examined
     yield "evicted", case.expect["evicted"], len(found.moves)
@@ -303,6 +327,7 @@ def balance_limited(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def eviction_reason(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     names = tuple(given["allocatable"])
+    one_of(given, "scope", ("node", "prod"), "node")  # worded alike; the usage is that of the scope
     size = _columns(names, [given["allocatable"]])
     high = size * np.array([given["high_pct"][name] for name in names]) // 100
     found = excesses(names, size[0], _columns(names, [given["usage"]])[0], high[0])
@@ -317,17 +342,23 @@ def eviction_reason(case: Any) -> Iterator[tuple[str, Any, Any]]:
     yield "over", case.expect["over"], got
 
 
-def _selector(written: Mapping[str, Any]) -> LabelSelector:
-    return LabelSelector.of(written.get("matchLabels", {}))
+def _selector(written: Mapping[str, Any] | None) -> LabelSelector | None:
+    """None = all nodes. Raises `InvalidInput` for one that cannot be used."""
+    return None if written is None else read_selector(plain(written), "selector")
 
 
 def node_pool_members(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     names = [node["name"] for node in given["nodes"]]
-    labels = [Labels.of(node["labels"]) for node in given["nodes"]]
-    rows = members(_selector(given["selector"]), names, labels, set(given["processed"]))
-    yield "nodes", case.expect["nodes"], [names[row] for row in rows.tolist()]
-    yield "error", case.expect["error"], False
+    labels = [Labels.of(plain(node.get("labels", {}))) for node in given["nodes"]]
+    processed = set(given.get("processed", ()))
+    try:
+        rows = members(_selector(given["selector"]), names, labels, processed).tolist()
+        is_wrong = False
+    except InvalidInput:
+        rows, is_wrong = [], True
+    yield "nodes", case.expect["nodes"] or [], [names[row] for row in rows]
+    yield "error", case.expect["error"], is_wrong
 
 
 def node_pools(case: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -338,10 +369,12 @@ def node_pools(case: Any) -> Iterator[tuple[str, Any, Any]]:
     ]
     loads = NodeLoads(
         tuple(node["name"] for node in nodes),
-        tuple(Labels.of(node["labels"]) for node in nodes),
+        tuple(Labels.of(plain(node.get("labels", {}))) for node in nodes),
         ("cpu", "memory"),
         _columns(("cpu", "memory"), [{"cpu": 100, "memory": 100} for _ in nodes]),
-        _columns(("cpu", "memory"), [{"cpu": node["cpu_pct"]} for node in nodes]),
+        _columns(
+            ("cpu", "memory"), [{"cpu": node.get("cpu_pct", 0), "memory": node.get("memory_pct", 0)} for node in nodes]
+        ),
         _columns(("cpu", "memory"), [{} for _ in nodes]),
         np.zeros(len(nodes), dtype=np.bool_),
     )
@@ -376,17 +409,19 @@ def node_thresholds(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def node_classify(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     percentages, node = _percentages(given["thresholds"]), given["node"]
+    if not given.get("percent", True):
+        raise Unreadable("usage that is not a percentage needs the node's size")
     names = percentages.names
     size = _columns(names, [dict.fromkeys(names, 100)])
     usage, prod = _columns(names, [_ours(node["usage"])]), _columns(names, [_ours(node["prod"])])
     limits = thresholds(percentages, names, size, usage, prod)
-    (got,) = classify(limits, usage, prod, np.array([node["unschedulable"]]))
+    (got,) = classify(limits, usage, prod, np.array([bool(node["unschedulable"])]))
     yield "class", case.expect["class"], str(got)
 
 
 def raw_allocatable(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    annotation, amounts = given["raw_annotation"], _ours(given["allocatable"])
+    annotation, amounts = plain(given["raw_annotation"]), _ours(given["allocatable"])
     written = {} if annotation is None else {RAW_ALLOCATABLE: annotation if isinstance(annotation, str) else json.dumps(annotation)}  # fmt: skip
     node = {
         "metadata": {"name": "n", "annotations": written},

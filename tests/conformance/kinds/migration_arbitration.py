@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tests.conformance.reading import Unreadable, no_matter, one_of
+
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.groups.migration import JobPhase
 from cotenant.policy.rebalance.migration.arbitration import (
@@ -34,7 +36,7 @@ from cotenant.policy.rebalance.migration.workload_limits import (
 
 def _jobs(given: Mapping[str, Any]) -> list[Job]:
     return [
-        Job(each["name"], each.get("created", 0), "uid", each.get("pod", ""), each.get("batch_job") or "")
+        Job(each["name"], each.get("created", 0), "uid", each.get("pod", ""), each.get("batch_job", ""))
         for each in given["jobs"]
     ]
 
@@ -48,7 +50,7 @@ def _share(value: Any) -> Share | None:
 
 
 def sort_by_pod(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    rank = {each["name"]: each["pod_rank"] for each in case.given["jobs"]}
+    rank = {each["name"]: each["pod_rank"] for each in case.given["jobs"] if each["pod_rank"] is not None}
     yield "order", case.expect["order"], _names(by_pod(_jobs(case.given), rank))
 
 
@@ -57,7 +59,7 @@ def sort_by_creation(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def sort_by_moving(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    got = by_moving(_jobs(case.given), case.given["already_migrating_per_batch_job"])
+    got = by_moving(_jobs(case.given), case.given.get("already_migrating_per_batch_job", {}))
     yield "order", case.expect["order"], _names(got)
 
 
@@ -70,17 +72,23 @@ def sort_chain(case: Any) -> Iterator[tuple[str, Any, Any]]:
         "pod-name": lambda jobs: sorted(jobs, key=lambda job: job.pod_key),
         "last-character-of-pod-name": lambda jobs: sorted(jobs, key=lambda job: job.pod_key[-1]),
     }
+    unknown = set(case.given["stages"]) - stages.keys()
+    if unknown:
+        raise Unreadable(f"the stages {sorted(unknown)} are not known")
     got = chain(_jobs(case.given), [stages[name] for name in case.given["stages"]])
     yield "order", case.expect["order"], _names(got)
 
 
 def migrating(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    yield "count", case.expect["count"], moving_count(case.given["running"], case.given["passed_pending"])
+    given = case.given
+    no_matter(given, "pending")  # a pending job counts once it has passed
+    yield "count", case.expect["count"], moving_count(given.get("running", 0), given.get("passed_pending", 0))
 
 
 def arbitration_verdict(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    got = verdict(given["pod_exists"], given["non_retryable_ok"], lambda: given["retryable_ok"])
+    no_matter(given, "retryable_ok")  # asked only of a pod that passed before
+    got = verdict(bool(given["pod_exists"]), bool(given["non_retryable_ok"]), lambda: bool(given["retryable_ok"]))
     yield "failed", case.expect["failed"], got is Verdict.FAILED
     yield "passed", case.expect["passed"], got is Verdict.PASSED
 
@@ -88,30 +96,28 @@ def arbitration_verdict(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def arbitration_round(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     jobs = [Job(name, 0.0, "uid") for name in given["jobs"]]
-    found = arbitrate(
-        jobs,
-        lambda job: job.name not in given["fails_non_retryable"],
-        lambda job: job.name not in given["fails_retryable"],
-    )
+    for_good, for_now = given.get("fails_non_retryable", ()), given.get("fails_retryable", ())
+    found = arbitrate(jobs, lambda job: job.name not in for_good, lambda job: job.name not in for_now)
     for key in ("waiting", "passed", "failed"):
         yield key, case.expect[key], [name for name, each in found.items() if each == key]
 
 
 def max_migrating(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    others = given["migrating"] - bool(given["candidate_is_one_of_them"])
-    got = admits_one_more(given["max"], others if given["same_scope"] else 0)
-    yield "passes", case.expect["passes"], got
+    gate = SCOPES[one_of(given, "scope", SCOPES)]
+    others = given.get("migrating", 0) - bool(given["candidate_is_one_of_them"])
+    got = admits_one_more(given["max"], others if given.get("same_scope", True) else 0)
+    yield "passes", case.expect["passes"], got or gate in _skipped(given)
 
 
 def per_workload(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    pods = [f"m{i}" for i in range(given["migrating"])]
-    uid = pods[0] if given["candidate_is_one_of_migrating"] else "other"
-    same = given["same_workload"]
-    away = [f"u{i}" for i in range(given["unavailable"])]
+    pods = [f"m{i}" for i in range(given.get("migrating", 0))]
+    uid = pods[0] if given["candidate_is_one_of_migrating"] and pods else "other"
+    same = given.get("same_workload", True)
+    away = [f"u{i}" for i in range(given.get("unavailable", 0))]
     state = WorkloadState(given["replicas"], pods if same else [], away if same else [])
-    skip = given.get("skip_gates", [])
+    skip = _skipped(given)
     got = workload_refuses(
         uid,
         state,
@@ -129,14 +135,13 @@ def limit(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def expected_replicas(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    got = given.get("skip_check", False) or has_expected_replicas(
-        given["replicas"], _share(given["max_migrating"]), _share(given["max_unavailable"])
-    )
-    yield "passes", case.expect["passes"], got
+    got = has_expected_replicas(given["replicas"], _share(given["max_migrating"]), _share(given["max_unavailable"]))
+    skips = bool(given["skip_check"]) or Gate.EXPECTED_REPLICAS in _skipped(given)
+    yield "passes", case.expect["passes"], got or skips
 
 
 def eviction_cost(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    facts = EvictionFacts("default", Labels(), 0, "ReplicaSet", eviction_cost=case.given["cost"], replicas=3)
+    facts = EvictionFacts("default", Labels(), 0, "ReplicaSet", eviction_cost=case.given.get("cost", 0), replicas=3)
     yield "passes", case.expect["passes"], not EvictionFilter().refuses(facts)
 
 
@@ -145,24 +150,37 @@ def already_migrating(case: Any) -> Iterator[tuple[str, Any, Any]]:
         return f"{pod['namespace']}/{pod['name']}"
 
     jobs = [
-        (Job("j", 0.0, each["pod"]["uid"], key(each["pod"])), JobPhase(each["phase"] or "Pending"))
-        for each in case.given["jobs"]
+        (Job("j", 0.0, each["pod"].get("uid", ""), key(each["pod"])), JobPhase(each.get("phase", "") or "Pending"))
+        for each in case.given.get("jobs", ())
     ]
     pod = case.given["pod"]
-    yield "passes", case.expect["passes"], not is_moving_already(pod["uid"], key(pod), jobs)
+    yield "passes", case.expect["passes"], not is_moving_already(pod.get("uid", ""), key(pod), jobs)
 
 
 def object_limiter(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     waits = False
-    for scope, limit in given["limits"].items():
-        limiter = ObjectLimiter(ObjectLimit(limit["duration_s"], _share(limit["max_migrating"]), limit.get("burst", 1)))
-        evicted = given["evicted"] if given[f"evicted_from_same_{scope}"] else 0
+    no_matter(given, "evicted_from_same_namespace", "evicted_from_same_workload")  # of a scope without a limit
+    for scope, limit in given.get("limits", {}).items():
+        if scope not in ("workload", "namespace"):
+            raise Unreadable(f"the scope {scope!r} of a limit is not known")
+        limit = limit or {}
+        share, burst = _share(limit.get("max_migrating")), limit.get("burst") or 1
+        limiter = ObjectLimiter(ObjectLimit(limit.get("duration_s") or 0, share, burst))
+        evicted = given.get("evicted", 0) * bool(given.get(f"evicted_from_same_{scope}", True))
         replicas = given["replicas"] if scope == "workload" else 10**9
         for _ in range(evicted):
             limiter.moved("it", replicas, 0.0)
         waits = waits or limiter.must_wait("it", replicas, given["seconds_since_eviction"])
     yield "wait", case.expect["wait"], waits
+
+
+SCOPES = {"global": Gate.GLOBALLY, "node": Gate.PER_NODE, "namespace": Gate.PER_NAMESPACE}
+
+
+def _skipped(given: Mapping[str, Any]) -> list[Gate]:
+    """Gates that are not asked. Those of other questions change nothing here."""
+    return [Gate(name) for name in given.get("skip_gates", ())]
 
 
 KINDS = {

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tests.conformance.reading import Unreadable, one_of, plain, recorded, switches
+
 from cotenant.drivers.kube.kinds.custom.reservation_template import migration_manifest
 from cotenant.engine.migration.instructions import EvictPod, PodFacts, WriteStatus
 from cotenant.engine.migration.steps import JobFacts, Next, is_scavenged, next_step
@@ -22,32 +24,41 @@ from cotenant.model.groups.migration import (
 from cotenant.model.groups.reservation import SCHEDULED, Condition, CurrentOwner, Phase, Reservation
 from cotenant.model.groups.reservation_notes import ORDER
 
-REF = PodRef("default", "test-pod-1", "u")
-RUNNING = MigrationJob("job", "job-uid", REF, phase=JobPhase.RUNNING, node="old-node")
+NODE = "test-node-1"  # of a reservation or a pod whose node the case does not name
+OLD_NODE = "old-node"
+REF = PodRef("default", "test-pod", "u")
+RUNNING = MigrationJob("job", "job-uid", REF, phase=JobPhase.RUNNING, node=OLD_NODE)
 MOST_STEPS = 20
 
 
 def _reservation(given: Mapping[str, Any] | None) -> Reservation | None:
     if given is None:
         return None
-    node = given.get("node", "test-node-1" if given.get("current_owner", "") is None else "")
-    owner = given.get("current_owner")
-    if owner:
-        node = node or "test-node-1"
-    scheduled = given.get("scheduled")
-    conditions = ()
-    if scheduled is False:
-        conditions = (Condition(SCHEDULED, False, given["scheduled_reason"], given.get("message", "")),)
+    owner, scheduled, phase = given["current_owner"], given["scheduled"], Phase(given.get("phase", "Available"))
+    node = given.get("node", NODE if owner or ("current_owner" in given and scheduled is not False) else "")
+    why = given["scheduled_reason"], given.get("message", "")
+    conditions = [Condition(SCHEDULED, False, why[0] or "Unschedulable", why[1])] if scheduled is False else []
+    if given["expired"] or given["ready_reason"]:
+        conditions.append(Condition("Ready", False, given.get("ready_reason", "Expired")))
     current = ()
     if owner:
         namespace, _, name = owner.partition("/")
         current = (CurrentOwner(namespace, name, "new"),)
-    phase = Phase(given.get("phase", "Available"))
-    return Reservation("r", "r-uid", Pod("r"), phase=phase, node=node, current=current, conditions=conditions)
+    return Reservation("r", "r-uid", Pod("r"), phase=phase, node=node, current=current, conditions=tuple(conditions))
 
 
 def _conditions(given: Any) -> tuple[JobCondition, ...]:
-    return tuple(JobCondition(each["type"], each["status"], each.get("reason", "")) for each in given)
+    return tuple(JobCondition(each["type"], each["status"], each.get("reason", "")) for each in given or ())
+
+
+def _pod(given: Mapping[str, Any]) -> PodFacts | None:
+    """The job's pod now: null = gone, absent = running."""
+    if "pod" in given and given["pod"] is None:
+        return None
+    words = one_of(given, "pod", ("running", "pending", "scheduled", "pending, then scheduled"), "running")
+    if words == "pending":
+        return PodFacts(REF)
+    return PodFacts(REF, given.get("pod_node", OLD_NODE if words == "running" else NODE), ready=True)
 
 
 def _settle(job: MigrationJob, facts: JobFacts, now_s: float = 0.0) -> tuple[MigrationJob, Next]:
@@ -61,20 +72,24 @@ def _settle(job: MigrationJob, facts: JobFacts, now_s: float = 0.0) -> tuple[Mig
 
 
 def _whole_way(given: Mapping[str, Any]) -> MigrationJob:
-    job = replace(RUNNING, mode=JobMode(given.get("mode", "ReservationFirst")))
-    facts = JobFacts(PodFacts(REF, "old-node", ready=True))
+    """A job from its first step to its end. The reservation's owner is the pod that takes the place of the job's."""
+    ref = PodRef("default", "test-pod-1", "u")
+    job = replace(RUNNING, pod=ref, mode=JobMode(given.get("mode", "ReservationFirst")))
+    facts = JobFacts(PodFacts(ref, OLD_NODE, ready=True))
     for step in given["steps"]:
         if step.startswith("paused"):
             assert next_step(replace(job, paused=True), facts, 0.0).write is None
         elif step.startswith("reservation available"):
             facts = replace(
-                facts, reservation=_reservation({"node": "test-node-1", "current_owner": "default/test-pod-1"})
+                facts, reservation=_reservation(recorded({"node": NODE, "current_owner": "default/test-pod-1"}))
             )
         elif step == "pod gone" or step.startswith("eviction asked"):
             job, found = _settle(job, facts)
             assert isinstance(found.write, EvictPod)
-            again = PodFacts(PodRef(REF.namespace, REF.name, "new"), "test-node-1", ready=True)
+            again = PodFacts(PodRef(ref.namespace, ref.name, "new"), NODE, ready=True)
             facts = replace(facts, pod=again if "created again" in step else None)
+        elif step not in ("unpaused", "pod running"):
+            raise Unreadable(f"the step {step!r} is not known")
         job, _ = _settle(job, facts)
     job, _ = _settle(job, facts, 60.0)
     return job
@@ -82,67 +97,72 @@ def _whole_way(given: Mapping[str, Any]) -> MigrationJob:
 
 def job_phase(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given, expect = case.given, case.expect
-    pod = PodFacts(REF, given.get("pod_node", "old-node"), ready=True)
-    job, facts, now_s = RUNNING, JobFacts(pod), 0.0
-    if "steps" in given:
+    job, facts, now_s = RUNNING, JobFacts(_pod(given)), 0.0
+    step = one_of(given, "step", ("evict", "wait-for-pending-pod", ""), "")
+    if given["steps"] is not None:
         job = _whole_way(given)
-        yield from (
-            (key, expect[key], {"phase": job.phase, "status": job.status, "reason": job.status_reason}[key])
-            for key in expect
-        )
+        evicted = bound = job.phase is JobPhase.SUCCEEDED
+        yield from _values(job, expect, evicted, bound)
         return
-    if "ttl_minutes" in given:
-        job, now_s = replace(job, ttl_s=given["ttl_minutes"] * 60.0), given["age_minutes"] * 60.0
-    elif given.get("step") == "evict":
-        job = replace(job, mode=JobMode.EVICT_DIRECTLY, conditions=_conditions(given["conditions"]))
-        facts = replace(facts, pod=pod if given["pod"] else None)
-    elif given.get("step") == "wait-for-pending-pod":
-        made = (JobCondition(Step.RESERVATION_CREATED, "True"), JobCondition(Step.RESERVATION_SCHEDULED, "True"))
-        job = replace(job, node="", conditions=made)
-        facts = replace(facts, pod=PodFacts(REF), reservation=_reservation({"node": "test-node-1"}))
+    made = (JobCondition(Step.RESERVATION_CREATED, "True"), JobCondition(Step.RESERVATION_SCHEDULED, "True"))
+    said, found_reservation = _conditions(given["conditions"]), _reservation(given["reservation"])
+    tried = [each for each in said if each.type == Step.EVICTION]
+    if "ttl_minutes" in given or "age_minutes" in given:
+        job, now_s = replace(job, ttl_s=given.get("ttl_minutes", 0) * 60.0), given.get("age_minutes", 0) * 60.0
+        # Such a job waits for the node of its reservation.
+        facts = replace(facts, reservation=found_reservation or Reservation("r", "r-uid", Pod("r")))
+    elif step == "evict":
+        job = replace(job, mode=JobMode.EVICT_DIRECTLY, conditions=said)
+    elif step == "wait-for-pending-pod":
+        job = replace(job, node="", conditions=(*made, *said))
+        facts = replace(facts, reservation=found_reservation or _reservation(recorded({"node": NODE})))
     else:
-        made = (JobCondition(Step.RESERVATION_CREATED, "True"), JobCondition(Step.EVICTION, "True"))
-        if "conditions" in given:
-            job = replace(job, conditions=(*made, *_conditions(given["conditions"])))
+        job = replace(job, node=given.get("pod_node", job.node), reservation="r" if given["reservation_ref"] else "")
+        facts = replace(facts, reservation=found_reservation)
+        waits_to_be_bound = "conditions" in given and not tried
+        if waits_to_be_bound:
+            job = replace(job, conditions=(*made, JobCondition(Step.EVICTION, "True"), *said))
             facts = replace(facts, pod=None)
-        elif given.get("reservation_ref"):
-            job = replace(job, reservation="r")
-        else:
-            job = replace(job, node=given.get("pod_node", job.node))
-        facts = replace(facts, reservation=_reservation(given["reservation"]))
+        elif given["evicted"]:
+            job = replace(job, conditions=(*made, JobCondition(Step.EVICTION, "True")))
+        elif "reservation" in given:
+            job = replace(job, conditions=(JobCondition(Step.RESERVATION_CREATED, "True"), *said))
+    if given["phase"] is not None:
+        job = replace(job, phase=JobPhase(given["phase"]))
     job, found = _settle(job, facts, now_s)
-    if "conditions" in given and "evict_call" not in given and "step" not in given:
-        bound = job.has(Step.POD_BOUND)
-        yield "bound", expect["bound"], bound
-        yield "requeue_s", expect["requeue_s"], 0 if bound else 3
-        return
-    evicted = job.has(Step.EVICTION)
-    condition = expect.get("condition", {})
-    has = job.condition(condition["type"]) if condition else None
-    values = {
-        "phase": job.phase,
-        "reason": job.status_reason,
-        "aborted": job.phase is JobPhase.FAILED,
-        "evicted": evicted,
-        "requeue_s": 0 if evicted else 3,
-        "condition": {} if has is None else {key: getattr(has, key) for key in condition},
-    }
-    if given.get("evict_call"):
+    asked = one_of(given, "evict_call", ("ok", "error", "fails", ""), "")
+    if asked:
         assert isinstance(found.write, EvictPod)
-    yield from ((key, expect[key], values[key]) for key in expect)
+        yield "error", expect["error"], asked != "ok"
+    yield from _values(job, expect, job.has(Step.EVICTION), job.has(Step.POD_BOUND))
+
+
+def _values(job: MigrationJob, expect: Any, evicted: bool, bound: bool) -> Iterator[tuple[str, Any, Any]]:
+    wanted = expect["condition"] or {}
+    has = job.condition(wanted["type"]) if wanted else None
+    done = bound if "bound" in expect else evicted
+    yield "phase", expect["phase"], job.phase
+    yield "status", expect["status"], job.status
+    yield "reason", expect["reason"], job.status_reason
+    yield "aborted", expect["aborted"], job.phase is JobPhase.FAILED
+    yield "evicted", expect["evicted"], evicted
+    yield "bound", expect["bound"], bound
+    yield "requeue_s", expect["requeue_s"], 0 if done or job.phase.is_final else 3
+    yield "condition", wanted or None, None if has is None else {key: getattr(has, key) for key in wanted}
 
 
 def job_scavenge(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    got = is_scavenged(JobPhase(given["phase"]), given["age_minutes"] * 60.0, (given["ttl_minutes"] or 0) * 60.0)
+    phase = JobPhase(given.get("phase", "Pending"))
+    got = is_scavenged(phase, given["age_minutes"] * 60.0, (given["ttl_minutes"] or 0) * 60.0)
     yield "deleted", case.expect["deleted"], got
 
 
 def reservation_template(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given, expect = case.given["pod"], case.expect
+    fields = {"match_expressions": "matchExpressions", "match_fields": "matchFields"}
     terms = [
-        {{"match_expressions": "matchExpressions"}[key]: value for key, value in term.items()}
-        for term in given.get("required_node_terms", ())
+        {fields[key]: plain(value) for key, value in term.items()} for term in given.get("required_node_terms", ())
     ]
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": given["controller"], "uid": "c", "controller": True}
@@ -150,13 +170,13 @@ def reservation_template(case: Any) -> Iterator[tuple[str, Any, Any]]:
         "metadata": {"name": "p", "namespace": given["namespace"], "ownerReferences": [owner]},
         "spec": {
             "nodeName": given["node"],
-            **({"affinity": affinity} if terms else {}),
+            **({"affinity": affinity} if "required_node_terms" in given else {}),
             "volumes": [
                 {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in given.get("volumes", ())
             ],
         },
     }
-    with_claims = not case.given.get("gates", {}).get("disable_pvc_reservation")
+    with_claims = not switches(case.given["gates"], "disable_pvc_reservation")["disable_pvc_reservation"]
     made = migration_manifest(pod, "r", 300.0, given["node"], now_s=1.0, with_claims=with_claims)
     spec = made["spec"]
     template = spec["template"]["spec"]

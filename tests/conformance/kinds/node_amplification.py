@@ -5,27 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tests.conformance.reading import no_matter, one_of, set_amounts
+
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.amplification import amplification_ratios, amplify, kubelet_changed
 
 
 def _names(raw: dict[str, int] | None) -> dict[str, int] | None:
-    return None if raw is None else {("cpu" if name == "cpu_m" else name): amount for name, amount in raw.items()}
+    amounts = set_amounts(raw).items()
+    return None if raw is None else {("cpu" if name == "cpu_m" else name): amount for name, amount in amounts}
 
 
 def _keys(amounts: Any) -> dict[str, int] | None:
     return None if amounts is None else {("cpu_m" if name == "cpu" else name): n for name, n in amounts.items()}
 
 
+def _ratios(raw: dict[str, float] | None) -> dict[str, float] | None:
+    ratios = set_amounts(raw).items()
+    return None if raw is None else {("cpu" if name == "cpu_m" else name): ratio for name, ratio in ratios}
+
+
 def node_status_update(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    """One write without an author: the kubelet's where CPU or memory changed."""
+    """One write without an author: the kubelet's where CPU or memory changed. A node is amplified when its status is updated."""
     node = case.given["node"]
-    got = amplify(
-        _names(node["allocatable"]) or {},
-        node.get("ratio"),
-        _names(node.get("raw")),
-        by_kubelet=kubelet_changed(_names(case.given["old_allocatable"]), _names(node["allocatable"])),
-    )
+    allocatable, raw = _names(node["allocatable"]), _names(node["raw"])
+    if one_of(case.given, "operation", ("create", "update"), "update") == "create" or allocatable is None:
+        no_matter(node, "ratio")
+        no_matter(case.given, "old_allocatable")
+        yield "allocatable", case.expect["allocatable"], _keys(allocatable)
+        yield "raw", case.expect["raw"], _keys(raw)
+        return
+    by_kubelet = kubelet_changed(_names(case.given["old_allocatable"]), allocatable)
+    got = amplify(allocatable, _ratios(node["ratio"]), raw, by_kubelet=by_kubelet)
+    yield "error", case.expect["error"], False
     yield "allocatable", case.expect["allocatable"], _keys(got.allocatable)
     yield "raw", case.expect["raw"], _keys(got.raw)
 
@@ -46,7 +58,7 @@ def amplification_sequence(case: Any) -> Iterator[tuple[str, Any, Any]]:
         by_kubelet = report is not None and (
             not allocatable or all(report.get(name) == allocatable.get(name) for name in other)
         )
-        got = amplify(report or allocatable, step["ratio"], raw, by_kubelet=by_kubelet)
+        got = amplify(report or allocatable, _ratios(step["ratio"]), raw, by_kubelet=by_kubelet)
         allocatable, raw = dict(got.allocatable), None if got.raw is None else dict(got.raw)
         after.append({"allocatable": _keys(allocatable), "raw": _keys(raw)})
     yield "after", case.expect["after"], after
@@ -55,7 +67,7 @@ def amplification_sequence(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def amplification_ratio(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The ratios to annotate."""
     try:
-        ratio = amplification_ratios(case.given["configured"], case.given["cpu_normalization_ratio"])
+        ratio = amplification_ratios(_ratios(case.given["configured"]), case.given["cpu_normalization_ratio"])
     except InvalidInput:
         yield "error", case.expect["error"], True
         return

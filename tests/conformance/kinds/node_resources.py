@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from math import nan
 from typing import Any
 
+from tests.conformance.reading import no_matter, plain, set_amounts
+
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.policy.overcommit.amplification import normalization_ratio, normalized
 from cotenant.policy.overcommit.facts import Amount, Term
@@ -24,23 +26,25 @@ from cotenant.policy.overcommit.writing import (
 
 
 def _lent(raw: dict[str, int] | None) -> dict[str, int] | None:
-    return None if raw is None else {name: amount for name, amount in raw.items() if name in LENT}
+    return None if raw is None else {name: amount for name, amount in set_amounts(raw).items() if name in LENT}
 
 
 def resource_diff(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Whether two sets of amounts differ enough."""
     given = case.given
-    yield "write", case.expect["write"], differs(given["old"], given["new"], given["threshold"])
+    old, new = set_amounts(given["old"]), set_amounts(given["new"])
+    yield "write", case.expect["write"], differs(old, new, given["threshold"])
 
 
 def _is_due(given: dict[str, Any], since_s: float) -> bool:
-    strategy = given["strategy"]
+    strategy = given.get("strategy", {})
+    no_matter(strategy, "enable", "degrade_minutes")  # what was computed has gone through both
     return status_is_due(
         _lent(given["old"]),
-        _lent(given.get("new", given.get("computed"))),
-        strategy["diff_threshold"],
+        _lent(given["new"] if given["new"] is not None else given["computed"]),
+        strategy.get("diff_threshold", 0.1),
         since_s,
-        strategy["update_time_threshold_s"],
+        strategy.get("update_time_threshold_s", 300),
     )
 
 
@@ -50,43 +54,50 @@ def node_write_when(case: Any) -> Iterator[tuple[str, Any, Any]]:
     since_s = given["seconds_since_own_write"]
     yield "status", case.expect["status"], _is_due(given, nan if since_s is None else since_s)
     managed = tuple(given.get("managed_labels", ()))
-    yield "meta", case.expect["meta"], labels_differ(managed, given.get("old_labels", {}), given.get("new_labels", {}))
+    old_labels, new_labels = plain(given.get("old_labels", {})), plain(given.get("new_labels", {}))
+    yield "meta", case.expect["meta"], labels_differ(managed, old_labels, new_labels)
 
 
 def node_write(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The node after one round; a node that is gone is no error."""
     given = case.given
-    if not given.get("node_exists", True):
-        after = None
-    else:
-        after = resources(given["old"], given["computed"]) if _is_due(given, 0.0) else given["old"]
+    since_s = given.get("seconds_since_own_write", 0.0)
+    old, computed = set_amounts(given["old"]), plain(given.get("computed", {}))
+    after = resources(old, computed) if _is_due(given, since_s) else old
+    labels, before = plain(given.get("computed_labels", {})), plain(given.get("old_labels", {}))
+    exists = given.get("node_exists", True)
     yield "error", case.expect["error"], False
-    yield "after", case.expect["after"], after
-    if "labels" in case.expect:
-        labels = given["computed_labels"]
-        yield "labels", case.expect["labels"], labels if labels_differ(tuple(labels), {}, labels) else {}
+    yield "after", case.expect["after"], after if exists else None
+    yield "labels", case.expect["labels"], labels if exists and labels_differ(tuple(labels), before, labels) else {}
 
 
 def node_prepare(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The node's resources after normalization and third parties."""
     given = case.given
-    ratio = given.get("cpu_normalization_ratio")
-    by = Adjustments(normalization_ratio(ratio) if ratio else None, given.get("third_party_batch"))
-    plain = {
-        name: Amount(name, "given", amount, (Term("given", amount),)) for name, amount in given["computed"].items()
+    ratio = given["cpu_normalization_ratio"]
+    by = Adjustments(normalization_ratio(ratio) if ratio else None, plain(given["third_party_batch"]))
+    computed = {
+        name: None if amount is None else Amount(name, "given", amount, (Term("given", amount),))
+        for name, amount in given.get("computed", {}).items()
     }
-    final = {name: adjusted(amount, by).value if name in BATCH else amount.value for name, amount in plain.items()}
+    final = {
+        name: None if amount is None else adjusted(amount, by).value if name in BATCH else amount.value
+        for name, amount in computed.items()
+    }
     for field, present in given["node"].items():
-        yield f"node.{field}", case.expect["node"][field], resources(present, final)
-    if "origin_allocatable" in case.expect:
-        before = Adjustments(by.normalization)
-        origin = {name: adjusted(amount, before).value for name, amount in plain.items()}
-        yield "origin_allocatable", case.expect["origin_allocatable"], origin
+        yield f"node.{field}", (case.expect["node"] or {}).get(field), resources(plain(present), final)
+    before = Adjustments(by.normalization)
+    origin = {
+        name: 0 if amount is None else adjusted(amount, before).value
+        for name, amount in computed.items()
+        if name in BATCH
+    }
+    yield "origin_allocatable", case.expect["origin_allocatable"], origin
 
 
 def colocation_disabled(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Whether nothing is lent on the node."""
-    raw, labels = case.given["config"], case.given["node_labels"]
+    raw, labels = plain(case.given["config"]), plain(case.given["node_labels"])
     config = None if raw is None else read_config(json.dumps(raw))
     if config is None:
         enabled = False
@@ -96,11 +107,12 @@ def colocation_disabled(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def zones_write(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The zones' resources; amounts of zones go with the node's."""
+    """The zones' resources, written together when one of them differs enough."""
     given = case.given
-    ratio = given.get("cpu_normalization_ratio")
+    ratio = given["cpu_normalization_ratio"]
     parsed = normalization_ratio(ratio) if ratio else None
-    computed: list[dict[str, int | None]] = given["computed_zones"] or [dict.fromkeys(BATCH) for _ in given["zones"]]
+    zones = plain(given["zones"])
+    computed: list[dict[str, int | None]] = plain(given["computed_zones"]) or [dict.fromkeys(BATCH) for _ in zones]
     got = [
         resources(
             zone,
@@ -109,9 +121,14 @@ def zones_write(case: Any) -> Iterator[tuple[str, Any, Any]]:
                 for name, amount in amounts.items()
             },
         )
-        for zone, amounts in zip(given["zones"], computed, strict=True)
+        for zone, amounts in zip(zones, computed, strict=True)
     ]
-    yield "zones", case.expect["zones"], got
+    before, after = (
+        {(i, name): zone[name] for i, zone in enumerate(some) for name in BATCH if name in zone}
+        for some in (zones, got)
+    )
+    is_due = differs(before, after, given.get("diff_threshold", 0.0))
+    yield "zones", case.expect["zones"], got if is_due else zones
 
 
 KINDS = {

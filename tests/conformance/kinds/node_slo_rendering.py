@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tests.conformance.reading import Unreadable, no_matter, plain
+
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.node_slo import (
@@ -31,12 +33,14 @@ def part_merge(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """One key of the ConfigMap."""
     given = case.given
     part = PART_BY_NAME[given["part"]]
-    wanted = case.expect["merged"]
+    if given["key"] not in (None, part.key):
+        raise Unreadable(f"the key of the part {part.name} is {part.key!r}, not {given['key']!r}")
+    wanted, before = plain(case.expect["merged"]), plain(given["previous"]) or {"cluster": part.defaults}
     try:
-        config = read_part(part, _text(given["value"]))
+        config = read_part(part, _text(plain(given["value"])))
         yield "error", case.expect["error"], False
     except InvalidInput:
-        config = PartConfig(given["previous"]["cluster"])
+        config = PartConfig(before["cluster"], _nodes(before))
         yield "error", case.expect["error"], True
     yield "merged.cluster", wanted["cluster"], config.cluster
     selectors = [read_selector(each["selector"], "") for each in wanted["nodes"]]
@@ -47,22 +51,32 @@ def part_merge(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def part_select(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """One part for one node."""
     given = case.given
-    raw, node = given["config"], given["node"]
-    nodes = tuple(NodePart(read_selector(each["selector"], ""), each["value"]) for each in raw["nodes"])
-    value, _ = select(
-        PART_BY_NAME[given["part"]], PartConfig(raw["cluster"], nodes), Labels.of(node["labels"]), node["annotations"]
-    )
+    part, raw, node = PART_BY_NAME[given["part"]], plain(given["config"]), plain(given["node"]) or {}
+    config = PartConfig(raw.get("cluster"), _nodes(raw))
+    value, _ = select(part, config, Labels.of(node.get("labels") or {}), _notes(node))
     yield "spec", case.expect["spec"], value
 
 
+def _nodes(raw: dict[str, Any]) -> tuple[NodePart, ...]:
+    return tuple(NodePart(read_selector(each["selector"], ""), each["value"]) for each in raw.get("nodes") or ())
+
+
+def _notes(node: dict[str, Any]) -> dict[str, str]:
+    """Annotations; they may be given decoded."""
+    return {name: _text(value) or "" for name, value in (node.get("annotations") or {}).items()}
+
+
 def _data(raw: dict[str, Any] | None) -> dict[str, str] | None:
-    return None if raw is None else {key: _text(value) or "" for key, value in raw.items()}
+    return None if raw is None else {key: _text(value) or "" for key, value in raw.items() if value is not None}
 
 
 def node_slo_sync(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """One ConfigMap event."""
-    old = SloConfig({name: PartConfig(value) for name, value in case.given["old_cluster"].items()})
-    new = read_slo_config(_data(case.given["config_map"]), old)
+    given = case.given
+    before = plain(given["old_cluster"])
+    old = DEFAULT_CONFIG if before is None else SloConfig({name: PartConfig(value) for name, value in before.items()})
+    no_matter(given, "old_available")  # the built-in values are there from the start
+    new = read_slo_config(_data(plain(given["config_map"])), old)
     yield "changed", case.expect["changed"], new != old
     yield "available", case.expect["available"], True
     yield "cluster", case.expect["cluster"], {name: part.cluster for name, part in new.parts.items()}
@@ -70,10 +84,10 @@ def node_slo_sync(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def node_slo(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The whole spec of one node."""
-    node = case.given["node"]
-    config = read_slo_config(_data(case.given["config_map"]), DEFAULT_CONFIG)
-    spec = render(config, Labels.of(node["labels"]), node["annotations"]).spec
-    yield "spec", case.expect["spec"], {part.name: spec[part.field] for part in PARTS}
+    node = plain(case.given["node"]) or {}
+    config = read_slo_config(_data(plain(case.given["config_map"])), DEFAULT_CONFIG)
+    spec = render(config, Labels.of(node.get("labels") or {}), _notes(node)).spec
+    yield "spec", plain(case.expect["spec"]), {part.name: spec[part.field] for part in PARTS}
 
 
 KINDS = {

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from math import nan
 from typing import Any
 
+from tests.conformance.reading import no_matter, one_of
+
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.machine.node_metric import NO_USE, HostApplication, MeasuredPod, Use
@@ -15,23 +17,39 @@ from cotenant.policy.overcommit.mid import MidRules, mid_amounts
 from cotenant.policy.overcommit.writing import is_degraded
 from cotenant.policy.overcommit.zones import divided, over_zones
 
+PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
+DEFAULT_BATCH = BatchRules()
+
 
 def _use(raw: dict[str, Any] | None) -> Use:
     return Use(raw.get("cpu_m", 0), raw.get("memory", 0)) if raw else NO_USE
 
 
+def _whole_use(raw: dict[str, Any] | None) -> Use | None:
+    if raw is None or raw["cpu_m"] is None or raw["memory"] is None:
+        return None
+    return _use(raw)
+
+
 def _reservation(raw: dict[str, Any] | None) -> Use:
     if raw is None:
         return NO_USE
-    cpus = raw.get("reserved_cpus")
+    cpus = raw["reserved_cpus"]
     return reservation(raw.get("cpu_m", 0), raw.get("memory", 0), len(parse_cpus(cpus)) if cpus else None)
 
 
 def facts(given: dict[str, Any]) -> NodeFacts:
-    """A node of any of these kinds."""
+    """A node of any of these kinds. A sample of a pod that is not active is one without a pod, as it is to the manager."""
     metrics = given.get("metrics", given)
-    usage = given.get("node_usage")
-    system = metrics.get("system_usage")
+    usage = given["node_usage"] or metrics["node_usage"]
+    active = []
+    for pod in given.get("pods", ()):
+        # Classes are given resolved, and a zone's part follows from the zones that were allocated.
+        no_matter(pod, "qos_label", "priority_class", "kube_qos", "effective_qos", "cpuset")
+        if one_of(pod, "phase", PHASES, "Running") in ("Running", "Pending"):
+            active.append(pod)
+        else:
+            no_matter(pod, "name", "request", "numa_nodes", "effective_priority_class")
     return NodeFacts(
         capacity=_use(given["node"]["capacity"]),
         allocatable=_use(given["node"]["allocatable"]),
@@ -40,50 +58,47 @@ def facts(given: dict[str, Any]) -> NodeFacts:
                 pod["name"],
                 PriorityClass(pod["effective_priority_class"] or ""),
                 _use(pod["request"]),
-                QoSClass(pod.get("effective_qos") or pod.get("qos_label") or ""),
-                tuple(pod["numa_nodes"]) if "numa_nodes" in pod else None,
+                QoSClass(pod["effective_qos"] or pod["qos_label"] or ""),
+                None if pod["numa_nodes"] is None else tuple(pod["numa_nodes"]),
             )
-            for pod in given["pods"]
-            if pod["phase"] in ("Running", "Pending")
+            for pod in active
         ),
-        annotated_reservation=_reservation(given["node"].get("annotation_reservation")),
-        usage=_use(usage) if usage and {"cpu_m", "memory"} <= usage.keys() else None,
-        system=_use(system),
+        annotated_reservation=_reservation(given["node"]["annotation_reservation"]),
+        usage=_whole_use(usage),
+        system=_use(metrics["system_usage"]),
         measured={
-            pod["name"]: MeasuredPod(_use(pod["usage"]), PriorityClass(pod.get("priority_class") or ""))
-            for pod in metrics.get("pods", ())
-            if "usage" in pod and not _finished(given, pod["name"])
+            pod["name"]: MeasuredPod(_use(pod["usage"]), PriorityClass(pod["priority_class"] or ""))
+            for pod in (metrics.get("pods", ()) if metrics is not given else ())
+            if pod["usage"] is not None
         },
         host_applications=tuple(
-            HostApplication(_use(each["usage"]), PriorityClass(each["priority_class"]), each["name"])
+            HostApplication(_use(each["usage"]), PriorityClass(each["priority_class"] or ""), each["name"])
             for each in metrics.get("host_apps", ())
         ),
-        prod_reclaimable=_use(given["prod_reclaimable"]) if given.get("prod_reclaimable") else None,
+        prod_reclaimable=_use(given["prod_reclaimable"]) if given["prod_reclaimable"] else None,
         zones=tuple(_use(zone) for zone in given.get("zones", ())),
     )
 
 
-def _finished(given: dict[str, Any], name: str) -> bool:
-    return any(pod["name"] == name and pod["phase"] not in ("Running", "Pending") for pod in given["pods"])
-
-
 def _batch_rules(raw: dict[str, Any]) -> BatchRules:
     return BatchRules(
-        raw["cpu_reclaim_threshold_pct"],
-        raw["memory_reclaim_threshold_pct"],
+        raw.get("cpu_reclaim_threshold_pct", DEFAULT_BATCH.cpu_reclaim_pct),
+        raw.get("memory_reclaim_threshold_pct", DEFAULT_BATCH.memory_reclaim_pct),
         Policy(raw.get("cpu_policy", "usage")),
         Policy(raw.get("memory_policy", "usage")),
-        raw.get("batch_cpu_cap_pct"),
-        raw.get("batch_memory_cap_pct"),
+        raw["batch_cpu_cap_pct"],
+        raw["batch_memory_cap_pct"],
     )
 
 
 def _mid_rules(raw: dict[str, Any]) -> MidRules:
+    is_static = one_of(raw, "mode", ("static", "predict"), "predict") == "static"
+    no_matter(raw, "static_cpu_pct", "static_memory_pct")  # under predict
     return MidRules(
-        raw["mid_cpu_threshold_pct"],
-        raw["mid_memory_threshold_pct"],
-        raw["mid_unallocated_pct"],
-        raw.get("mode") == "static",
+        raw.get("mid_cpu_threshold_pct", 100),
+        raw.get("mid_memory_threshold_pct", 100),
+        raw.get("mid_unallocated_pct", 0),
+        is_static,
         raw.get("static_cpu_pct", 0),
         raw.get("static_memory_pct", 0),
     )
@@ -92,6 +107,7 @@ def _mid_rules(raw: dict[str, Any]) -> MidRules:
 def batch(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Amounts of the node and of its zones."""
     node, rules = facts(case.given), _batch_rules(case.given["strategy"])
+    no_matter(case.given["strategy"], "degrade_minutes")  # the measurement is new
     cpu, memory = batch_amounts(node, rules)
     yield "batch_cpu_m", case.expect["batch_cpu_m"], cpu.value
     yield "batch_memory", case.expect["batch_memory"], memory.value
@@ -104,7 +120,8 @@ def batch(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def mid(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Amounts, and whether the measurement is too old."""
-    age_s = case.given.get("metric_age_seconds")
+    age_s = case.given["metric_age_seconds"]
+    no_matter(case.given, "node_usage")  # one without a memory amount
     degraded = is_degraded(nan if age_s is None else age_s, case.given["strategy"]["degrade_minutes"])
     yield "degraded", case.expect["degraded"], degraded
     cpu, memory = mid_amounts(facts(case.given), _mid_rules(case.given["strategy"]))
@@ -114,16 +131,16 @@ def mid(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def node_calculate(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Both tiers at once."""
-    raw = dict(case.given)
-    raw["node_usage"] = raw["metrics"].get("node_usage")
-    node, strategy = facts(raw), case.given["strategy"]
+    node, strategy = facts(case.given), case.given["strategy"]
     for amount in (*batch_amounts(node, _batch_rules(strategy)), *mid_amounts(node, _mid_rules(strategy))):
         yield amount.resource, case.expect[amount.resource], amount.value
 
 
 def tier_degrade(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Whether a tier is withdrawn."""
-    age_s = case.given["metric_age_seconds"] if case.given["metric_exists"] else None
+    age_s = case.given["metric_age_seconds"] if case.given.get("metric_exists", True) else None
+    one_of(case.given, "tier", ("batch", "mid"), "batch")  # one rule for both
+    no_matter(case.given, "metric_age_seconds", "prod_reclaimable")  # neither is the age of a measurement that exists
     yield (
         "degraded",
         case.expect["degraded"],

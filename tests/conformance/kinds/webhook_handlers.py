@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from tests.conformance.reading import one_of, plain
+
 from cotenant.model.cluster.colocation_profile import ColocationProfile
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.groups.quota import Quota
@@ -25,37 +27,43 @@ def _asked(facts: Facts, path: str, request: ReviewRequest) -> Outcome:
 
 def _compared(case: Any, outcome: Outcome) -> Iterator[tuple[str, Any, Any]]:
     yield "allowed", case.expect["allowed"], outcome.is_allowed
-    if "code" in case.expect:
-        yield "code", case.expect["code"], outcome.code
+    yield "code", case.expect["code"], outcome.code
+    yield "patched", case.expect["patched"], bool(outcome.patch)
+
+
+def _request(given: Any, group: str, version: str, is_metadata: bool) -> ReviewRequest:
+    """Objects are whole documents, or, for quotas, the metadata alone."""
+    one_of(given, "operation", ("create", "update", "delete", "connect"))
+
+    def document(written: Any) -> Any:
+        raw = plain(written)
+        return {"metadata": raw} if raw and is_metadata and "metadata" not in raw else raw
+
+    return ReviewRequest(
+        "u",
+        operation=given["operation"].upper(),
+        resource=ResourceName(group, version, given["resource"]),
+        sub_resource=given["subresource"],
+        namespace=given["namespace"],
+        object=document(given["object"]),
+        old_object=document(given["old_object"]),
+    )
 
 
 def pod_handler(case: Any) -> Iterator[tuple[str, Any, Any]]:
     facts = Facts(lambda: 0.0)
-    for each in case.given["profiles"]:
+    for each in case.given.get("profiles", ()):
         spec = each["spec"]
-        labels = tuple(sorted(spec["labels"].items()))
-        facts.profile_seen(
-            ColocationProfile(each["name"], pods=LabelSelector.of(spec["selector"]["match_labels"]), labels=labels)
-        )
-    request = ReviewRequest(
-        "u",
-        operation=case.given["operation"].upper(),
-        resource=ResourceName("", "v1", case.given["resource"]),
-        object=case.given.get("object"),
-    )
-    yield from _compared(case, _asked(facts, "/mutate-pod", request))
+        labels = tuple(sorted(plain(spec.get("labels", {})).items()))
+        selector = plain((spec["selector"] or {}).get("match_labels")) or {}
+        facts.profile_seen(ColocationProfile(each["name"], pods=LabelSelector.of(selector), labels=labels))
+    yield from _compared(case, _asked(facts, "/mutate-pod", _request(case.given, "", "v1", False)))
 
 
 def quota_handler(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    given = case.given.get("object")
-    request = ReviewRequest(
-        "u",
-        operation=case.given["operation"].upper(),
-        resource=ResourceName("scheduling.sigs.k8s.io", "v1alpha1", case.given["resource"]),
-        sub_resource=case.given.get("subresource"),
-        object=given and {"metadata": given},
-    )
-    path = "/mutate-quota" if case.given["webhook"] == "mutating" else "/validate-quota"
+    request = _request(case.given, "scheduling.sigs.k8s.io", "v1alpha1", True)
+    is_mutating = one_of(case.given, "webhook", ("mutating", "validating")) == "mutating"
+    path = "/mutate-quota" if is_mutating else "/validate-quota"
     yield from _compared(case, _asked(Facts(lambda: 0.0), path, request))
 
 

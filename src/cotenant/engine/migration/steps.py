@@ -213,15 +213,18 @@ def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
 
 
 def _pending_pod(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
-    """A pod that had no node itself is not evicted: it draws from its reservation. None for any other."""
+    """A pod that had no node itself is not evicted, wherever it was placed meanwhile: it draws from its reservation. None for any other."""
     condition = job.condition(Step.POD_SCHEDULED)
-    if condition is None and (job.node or facts.pod is None or facts.pod.node or job.condition(Step.EVICTION)):
+    if condition is None and (job.node or job.condition(Step.EVICTION)):
         return None
     if _gone(job, facts):
         return _fail(job, JobReason.MISSING_POD, f"pod {job.pod.key} is gone")
     assert facts.pod is not None
     if facts.pod.node:
         return _succeed(job.with_condition(Step.POD_SCHEDULED, "True", now_s, message=f"on {facts.pod.node}"))
+    owner = _owner(facts.reservation)
+    if owner is not None and owner.uid != facts.pod.ref.uid:
+        return _fail(job, JobReason.FORBIDDEN, f"pod {owner.namespace}/{owner.name} took the reservation first")
     if condition is None:
         return _step(job, Step.POD_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE)
     return Next(None, "the pod is not placed yet", WaitReason.POD)
@@ -247,6 +250,10 @@ def _evict(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | None:
     if owner is not None and (owner.namespace, owner.name) != (job.pod.namespace, job.pod.name):
         return _fail(job, JobReason.FORBIDDEN, f"pod {owner.namespace}/{owner.name} took the reservation first")
     if not begun:
+        if facts.reservation is not None and facts.reservation.phase is Phase.SUCCEEDED:
+            return _fail(
+                job, JobReason.FORBIDDEN, f"reservation {job.reservation_name} was used up before the eviction"
+            )
         if facts.holds_back:
             return Next(None, facts.holds_back, WaitReason.LIMIT)
         return _step(job, Step.EVICTION, "False", now_s, JobReason.EVICTING)
@@ -274,8 +281,10 @@ def _step(job: MigrationJob, type_: Step, status: str, now_s: float, reason: str
 
 
 def _fail(job: MigrationJob, reason: JobReason, message: str) -> Next:
+    """The status stays the step that it reached, as upstream has it."""
+    reached = job.status or str(reason)
     return Next(
-        WriteStatus(replace(job, phase=JobPhase.FAILED, status=str(reason), status_reason=str(reason), message=message))
+        WriteStatus(replace(job, phase=JobPhase.FAILED, status=reached, status_reason=str(reason), message=message))
     )
 
 

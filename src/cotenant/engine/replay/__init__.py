@@ -1,4 +1,4 @@
-"""Exact placement for replays in the lab: the score tree for millions of tasks, and the queue of pods that share GPUs.
+"""Exact placement for replays in the lab: the queue of pods that share GPUs.
 
-Belongs here: placement without a cluster around it. Not here: the scheduling cycle (engine/cycle), which does not use these.
+Belongs here: placement without a cluster around it. Not here: the scheduling cycle (engine/cycle), which does not use it.
 """

@@ -67,22 +67,24 @@ def _broken(amounts: dict[str, int]) -> list[tuple[str, str]]:
     found = []
     whole, shared = amounts.get(GPU), amounts.get(GPU_SHARED)
     if whole is not None and shared is not None:
-        found.append(("gpu-and-shared", f"{GPU} and {GPU_SHARED} exclude each other"))
-    if whole is not None and whole > WHOLE and whole % WHOLE:
+        return [("gpu-and-shared", f"{GPU} and {GPU_SHARED} exclude each other")]
+    if whole is not None and whole <= 0:
+        found.append(("gpu-zero", f"{GPU} {whole}: expected more than 0 percent"))
+    elif whole is not None and whole > WHOLE and whole % WHOLE:
         found.append(("gpu-not-whole", f"{GPU} {whole}: above 100 percent only whole devices, such as 200"))
     if shared is None:
         return found
     if shared <= 0:
-        return [*found, ("shared-zero", f"{GPU_SHARED} {shared}: expected 1 or more")]
-    if NPU_CORE in amounts:
+        found.append(("shared-zero", f"{GPU_SHARED} {shared}: expected 1 or more"))
+    if amounts.get(NPU_CORE):
         return found
-    has_memory, has_ratio = GPU_MEMORY in amounts, GPU_MEMORY_RATIO in amounts
+    has_memory, has_ratio = bool(amounts.get(GPU_MEMORY)), bool(amounts.get(GPU_MEMORY_RATIO))
     if has_memory and has_ratio:
         found.append(("memory-and-ratio", f"{GPU_MEMORY} and {GPU_MEMORY_RATIO} exclude each other"))
     elif not (has_memory or has_ratio):
         found.append(("no-memory", f"{GPU_SHARED} needs {GPU_MEMORY} or {GPU_MEMORY_RATIO} beside it"))
     for name, rule in ((GPU_CORE, "core-not-multiple"), (GPU_MEMORY_RATIO, "ratio-not-multiple")):
-        if amounts.get(name, 0) % shared:
+        if shared > 0 and amounts.get(name, 0) % shared:
             found.append((rule, f"{name} {amounts[name]}: expected a multiple of {GPU_SHARED} {shared}"))
     return found
 

@@ -41,15 +41,12 @@ def amplify(
     """A node status on its way to the store: what is to be stored.
 
     `allocatable` is as written, `raw` as stored before (None or empty = not amplified so far), `by_kubelet` whether the kubelet wrote, so that the amounts are raw.
-    Raises `InvalidInput` for a ratio below 1 and for an amount that no machine has.
+    A ratio below 1 counts as 1: a node is never made smaller. Raises `InvalidInput` for an amount that no machine has.
     """
     stored = {} if by_kubelet else {name: amount for name, amount in (raw or {}).items() if name in AMPLIFIED}
     found = {name: stored.get(name, allocatable[name]) for name in AMPLIFIED if name in allocatable}
     if ratios is None:
         return Amplified({**allocatable, **found}, None)
-    for name, ratio in ratios.items():
-        if not ratio >= 1:
-            raise InvalidInput(f"amplification ratio of {name}", ratio, "1 or more")
     wanted = {name: int(Decimal(amount) * _ratio(ratios.get(name, 1.0))) for name, amount in found.items()}
     for name, amount in wanted.items():
         if amount >= MAX_AMOUNT:
@@ -93,12 +90,12 @@ def amplification_ratios(
     if configured is None and normalization is None:
         return None
     found = {name: Decimal(str(ratio)) for name, ratio in (configured or {}).items()}
-    if normalization is not None:
+    if normalization is not None and (normalization > 1 or CPU_NAME in found):
         found[CPU_NAME] = found.get(CPU_NAME, Decimal(1)) * normalization
     for name, ratio in found.items():
         if ratio < 1:
             raise InvalidInput(f"amplification ratio of {name}", str(ratio), "1 or more")
-    return {name: _two_decimals(ratio) for name, ratio in found.items()}
+    return {name: _two_decimals(ratio) for name, ratio in found.items()} or None
 
 
 def normalization_ratio(text: str) -> Decimal:
@@ -120,7 +117,7 @@ def normalized(cpu_m: int, ratio: Decimal | None) -> int:
 
 
 def _ratio(ratio: float) -> Decimal:
-    return Decimal(str(ratio))
+    return Decimal(str(ratio)) if ratio > 1 else Decimal(1)
 
 
 def _two_decimals(ratio: Decimal) -> str:

@@ -1,7 +1,6 @@
 """The interface of placement policies: their input and output.
 
-A policy is either a *profile* (a queue order, filters and scores that are row-local: the engine runs it one pod at a time, compiled, through the ledger
-or the score tree) or a *round policy* (it decides on all waiting pods at once: flow, offers, machine-driven packing). Both are pure functions: a
+A policy is either a *profile* (a queue order, filters and scores that are row-local: the engine runs it one pod at a time, compiled, on the ledger) or a *round policy* (it decides on all waiting pods at once: flow, offers, machine-driven packing). Both are pure functions: a
 snapshot, the time and a random generator in; rows with reasons out.
 """
 

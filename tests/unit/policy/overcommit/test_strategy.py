@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.overcommit.amplification import amplify
+from cotenant.policy.overcommit.amplification import amplification_ratios, amplify
 from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
 from cotenant.policy.overcommit.node_slo import DEFAULT_CONFIG, PART_BY_NAME, read_part, read_slo_config, render
 from cotenant.policy.overcommit.strategy import is_enabled, read_config, strategy_of
@@ -99,6 +99,13 @@ def test_amplification_switched_off_and_on_does_not_compound() -> None:
     assert (on.allocatable, off.allocatable, again.allocatable) == ({"cpu": 6000}, {"cpu": 4000}, {"cpu": 6000})
 
 
-def test_a_ratio_below_one_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"amplification ratio of cpu: 0.5"):
-        amplify({"cpu": 4000}, {"cpu": 0.5}, None, by_kubelet=True)
+def test_a_ratio_below_one_makes_no_node_smaller() -> None:
+    made = amplify({"cpu": 4000, "memory": 8}, {"cpu": 0.5, "memory": 2.0}, None, by_kubelet=True)
+    assert (made.allocatable, made.raw) == ({"cpu": 4000, "memory": 16}, {"cpu": 4000, "memory": 8})
+
+
+def test_a_normalization_of_one_alone_amplifies_nothing() -> None:
+    assert amplification_ratios(None, "1.00") is None
+    assert amplification_ratios({"memory": 2.0}, "1.00") == {"memory": "2.00"}
+    with pytest.raises(InvalidInput, match=r"amplification ratio of cpu: 0\.5"):
+        amplification_ratios({"cpu": 0.5}, "1.00")

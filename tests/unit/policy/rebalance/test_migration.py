@@ -18,7 +18,13 @@ from cotenant.policy.rebalance.migration.arbitration import (
 )
 from cotenant.policy.rebalance.migration.evictable import NEVER_COST, EvictionFacts, EvictionFilter, Gate
 from cotenant.policy.rebalance.migration.object_limiter import ObjectLimit, ObjectLimiter
-from cotenant.policy.rebalance.migration.workload_limits import Share, WorkloadState, workload_refuses
+from cotenant.policy.rebalance.migration.workload_limits import (
+    Share,
+    WorkloadState,
+    has_expected_replicas,
+    limit_of_replicas,
+    workload_refuses,
+)
 
 POD = EvictionFacts("default", Labels.of({"app": "a"}), 100, "ReplicaSet", replicas=5)
 
@@ -109,3 +115,10 @@ def test_an_ended_job_does_not_keep_its_pod() -> None:
     job = Job("j", pod_uid="u", pod_key="default/p")
     assert is_moving_already("u", "x/y", [(job, JobPhase.RUNNING)])
     assert not is_moving_already("u", "default/p", [(job, JobPhase.FAILED)])
+
+
+@pytest.mark.parametrize("share", [None, Share(1), Share(10, True)])
+def test_of_a_workload_scaled_to_nothing_no_pod_may_move(share: Share | None) -> None:
+    assert limit_of_replicas(share, 0) == 0
+    assert not has_expected_replicas(0, share, share)
+    assert "0 of 0 replicas" in workload_refuses("a", WorkloadState(0, (), ()), share, share)

@@ -37,18 +37,16 @@ class Share:
         return cls(written)
 
     def of(self, replicas: int) -> int:
-        """The number that it means for so many replicas, 1 to all."""
+        """The number that it means for so many replicas: at least 1, and at most all of them, which may be none."""
         number = replicas * self.value // 100 if self.is_percent else self.value
-        return max(1, min(number, replicas))
+        return min(max(1, number), replicas)
 
 
 def limit_of_replicas(share: Share | None, replicas: int) -> int:
-    """The limit for a workload of so many replicas; by default a tenth above 10 replicas, two of 4 to 10, else one."""
-    if share is not None:
-        return share.of(replicas)
-    if replicas > _MANY:
-        return Share(10, True).of(replicas)
-    return 2 if replicas >= _SOME else 1
+    """The limit for a workload of so many replicas, 0 of none; by default a tenth above 10 replicas, two of 4 to 10, else one."""
+    if share is None:
+        share = Share(10, True) if replicas > _MANY else Share(2 if replicas >= _SOME else 1)
+    return share.of(replicas)
 
 
 def has_expected_replicas(replicas: int, max_moving: Share | None, max_unavailable: Share | None) -> bool:

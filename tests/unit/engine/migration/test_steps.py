@@ -1,0 +1,66 @@
+"""Single steps of a job where the cluster changed under it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cotenant.engine.migration.instructions import EvictPod, PodFacts, WriteStatus
+from cotenant.engine.migration.steps import JobFacts, next_step
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.groups.migration import JobCondition, JobPhase, JobReason, MigrationJob, PodRef, Step
+from cotenant.model.groups.reservation import CurrentOwner, Phase, Reservation
+
+REF = PodRef("default", "web-0", "old")
+MADE = tuple(JobCondition(step, "True") for step in (Step.RESERVATION_CREATED, Step.RESERVATION_SCHEDULED))
+JOB = MigrationJob(
+    "job",
+    "job-uid",
+    REF,
+    phase=JobPhase.RUNNING,
+    node="n1",
+    conditions=MADE,
+    status=Step.RESERVATION_SCHEDULED,
+    reservation="r",
+)
+RUNNING = PodFacts(REF, "n1", ready=True)
+
+
+def _end(job: MigrationJob, facts: JobFacts) -> MigrationJob:
+    """The job when it has ended; fails if the pod is to be evicted or the job waits."""
+    for _ in range(10):
+        found = next_step(job, facts, 0.0)
+        assert not isinstance(found.write, EvictPod), "the pod would be evicted"
+        assert isinstance(found.write, WriteStatus), found.waits
+        job = found.write.job
+        if job.phase.is_final:
+            return job
+    raise AssertionError("the job does not end")
+
+
+@pytest.mark.parametrize("owner", ["web-0", "another"])
+def test_a_pod_is_not_evicted_for_a_reservation_that_is_used_up(owner: str) -> None:
+    current = (CurrentOwner("default", owner, "new"),)
+    used = Reservation("r", "r-uid", Pod("r"), phase=Phase.SUCCEEDED, node="n2", current=current)
+    job = _end(JOB, JobFacts(RUNNING, used))
+    assert (job.phase, job.status_reason) == (JobPhase.FAILED, JobReason.FORBIDDEN)
+    assert job.status == Step.RESERVATION_SCHEDULED, "the step that it reached"
+    assert job.condition(Step.EVICTION) is None
+
+
+def test_a_pod_that_was_placed_meanwhile_is_not_evicted() -> None:
+    pending = replace(JOB, node="")
+    there = Reservation("r", "r-uid", Pod("r"), phase=Phase.AVAILABLE, node="n2")
+    job = _end(pending, JobFacts(replace(RUNNING, node="n3"), there))
+    assert job.phase is JobPhase.SUCCEEDED
+    assert job.condition(Step.POD_SCHEDULED) is not None
+    assert job.condition(Step.EVICTION) is None
+
+
+def test_a_pending_pod_does_not_wait_for_a_reservation_that_another_took() -> None:
+    pending = replace(JOB, node="")
+    current = (CurrentOwner("default", "another", "new"),)
+    taken = Reservation("r", "r-uid", Pod("r"), phase=Phase.SUCCEEDED, node="n2", current=current)
+    job = _end(pending, JobFacts(PodFacts(REF), taken))
+    assert (job.phase, job.status_reason) == (JobPhase.FAILED, JobReason.FORBIDDEN)
