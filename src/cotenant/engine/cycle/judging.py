@@ -30,6 +30,8 @@ _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
 _EVERYTHING = frozenset({EVERYTHING})
+_RULES_BETWEEN_PODS = frozenset({"PodTopologySpread", "InterPodAffinity"})
+_NODE_RULES = frozenset({"NodeNUMAResource"})
 _HOOKS = (
     *("before_round", "rows_changed", "queueing_hint", "before_run", "segments", "pre_filter", "withdraw"),
     *("permit", "permitted_with", "complete_record", "complete_verdict", "after_judging", "after_round"),
@@ -325,13 +327,20 @@ class Judging:
             if not group.pods or not done:
                 continue  # all of them preempt, or more may preempt in the next round: the group stays active
             if words:
-                verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
+                message = f"{verdict.message} {words.rstrip('.')}."
+                verdict = replace(verdict, message=message, filters=verdict.filters | self._beside(first))
             for plugin in self._with["complete_verdict"]:
                 verdict = plugin.complete_verdict(first, verdict)
             self._components.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
             self._reconsider_nomination(first, now_s)
+
+    def _beside(self, entry: PodInfo) -> frozenset[str]:
+        """Filters that may be why no eviction helps a pod, although they turned down no node as it is: events about other nodes change them."""
+        narrowing = self._components.assignments.narrowing
+        rules = _RULES_BETWEEN_PODS if narrowing.has_rules(entry.number) else frozenset()
+        return rules | _NODE_RULES if narrowing.node_rules_of(entry.number) else rules
 
     def _waits_there(self, entry: PodInfo, found: Preempt) -> bool:
         """Whether what was found is what the pod waits for already."""

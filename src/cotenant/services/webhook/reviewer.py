@@ -1,7 +1,7 @@
 """What each path of the webhook answers to a review.
 
     /mutate-pod            profiles, record of lent amounts, devices          CREATE
-    /validate-pod          classes, quotas, and where asked for, devices      CREATE, UPDATE
+    /validate-pod          classes, quotas, and where asked for, devices      CREATE, UPDATE, UPDATE of pods/resize
     /mutate-reservation    profiles                                           CREATE
     /mutate-quota          defaults                                           CREATE, UPDATE
     /validate-quota        rules of the tree                                  CREATE, UPDATE, DELETE
@@ -18,7 +18,7 @@ Source: Koordinator, pkg/webhook; Kubernetes, "Dynamic Admission Control".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS
@@ -37,7 +37,7 @@ from cotenant.policy.admission.profiles import (
     note_profiles,
     workload_draw,
 )
-from cotenant.policy.admission.translation import record
+from cotenant.policy.admission.translation import left_native, record
 from cotenant.policy.quota.admission import Violation
 from cotenant.policy.quota.pods import check_pod_quota, exceeded, quota_of_pod
 from cotenant.services.webhook import quotas
@@ -69,6 +69,7 @@ class _Path:
     resources: frozenset[tuple[str, str]]  # (group, plural)
     operations: frozenset[str]
     subresource: str = ""
+    also: str = ""  # another one
 
 
 _PODS = frozenset({("", "pods")})
@@ -87,7 +88,7 @@ class Reviewer:
         reservations = frozenset({(RESERVATIONS.group, RESERVATIONS.plural)})
         self._paths = {
             "/mutate-pod": _Path(self._mutate_pod, _PODS, _CREATE),
-            "/validate-pod": _Path(self._validate_pod, _PODS, _WRITE),
+            "/validate-pod": _Path(self._validate_pod, _PODS, _WRITE, also="resize"),
             "/mutate-quota": _Path(self._mutate_quota, _QUOTAS, _WRITE),
             "/validate-quota": _Path(self._validate_quota, _QUOTAS, _WRITE | {"DELETE"}),
         }
@@ -113,7 +114,7 @@ class Reviewer:
         resource = request.resource
         if (
             (resource.group, resource.resource) not in found.resources
-            or (request.sub_resource or "") != found.subresource
+            or (request.sub_resource or "") not in (found.subresource, found.also)
             or request.operation not in found.operations
             or (request.namespace or "") in self._rules.exempt
         ):
@@ -165,7 +166,9 @@ class Reviewer:
             violations = self._beyond_quota(request, pod, namespace)
         if self._rules.checks_devices and old is None:
             refusals += check_devices(pod)
-        return _judged([*(each.message for each in refusals), *(each.text for each in violations)])
+        found = _judged([*(each.message for each in refusals), *(each.text for each in violations)])
+        native = left_native(pod) if old is None and found.is_allowed else []
+        return replace(found, warnings=(_mixed(native),)) if native else found
 
     def _quota_violations(self, pod: Document, old: Document | None, namespace: str) -> list[Violation]:
         known = self._facts.quotas_by_name()
@@ -258,6 +261,13 @@ def _mutated(given: Document, done: Mutation, refusal: Refusal | None) -> Outcom
     if refusal is not None:
         return Outcome(False, warnings=done.warnings, code=refusal.code, message=refusal.message)
     return Outcome(patch=difference(given, done.document), warnings=done.warnings)
+
+
+def _mixed(native: list[str]) -> str:
+    return (
+        f"containers that ask for cpu or memory of the node beside others with lent resources: {', '.join(native)}; "
+        "Kubernetes then counts the pod as Burstable, outside of the best-effort group. Did another webhook add them?"
+    )
 
 
 def _judged(messages: list[str]) -> Outcome:
