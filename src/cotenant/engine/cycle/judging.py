@@ -47,6 +47,14 @@ class _Refusal(NamedTuple):
     judgement: Judgement = CLOSED
 
 
+def _in_words(found: Preempt) -> str:
+    """What the pod waits for, instead of what it waited for before."""
+    if not found.victims:
+        return f"it waits for {found.node}, where pods that end already make room"
+    more = f" and {len(found.victims) - 1} more" if len(found.victims) > 1 else ""
+    return f"it waits for {found.node}, where {found.victims[0].key}{more} must end first"
+
+
 class Judging:
     """Runs scheduling rounds over one cluster's pending pods."""
 
@@ -369,7 +377,8 @@ class Judging:
     def _nominate(self, entry: PodInfo, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
         uid = entry.seen.uid
         before = self._components.queue.group_of(uid)
-        self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing)
+        message = f"{verdict.message} preemption: {_in_words(found)}."
+        self._outbox.waits(entry, message, verdict.record, verdict.missing)
         self._components.queue.remove(uid)
         self._components.nominations.drop(uid)
         for other in self._components.nominations.add(entry, found.node, victims):

@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.fakes.cluster.gang_world import binds, cluster, confirm, group, members, node, pod, preempted, see, settle
+from tests.fakes.cluster.gang_world import (
+    binds,
+    cluster,
+    confirm,
+    group,
+    members,
+    node,
+    pod,
+    preempted,
+    see,
+    settle,
+    told,
+)
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.cycle.preempting import OVERDUE_S
@@ -44,8 +56,8 @@ def may_not_go(c: Cluster) -> Event:
 
 
 def beside_a_more_important_one(c: Cluster) -> Event:
-    c.node_seen(node("n0", 1500))
-    see(c, pod("low", on="n0"), pod("other", on="n0", cpu=500, priority=9))
+    c.node_seen(node("n0", 1300))
+    see(c, pod("low", on="n0", cpu=500), pod("other", on="n0", cpu=800, priority=9))
     return lambda c: c.pod_gone("uid-default-other", 5.0)
 
 
@@ -218,3 +230,15 @@ def test_the_second_gang_of_a_round_is_not_forgotten() -> None:
     see(c, *(pod(f"low{i}", on=f"n{i}") for i in range(2)))
     see(c, *members("big", 3, priority=7), *members("small", 2, priority=5))
     assert sorted(preempted(settle(c, 0.0))) == ["small-0", "small-1"]
+
+
+def test_a_preempted_pod_is_explained_and_its_preemptor_says_what_it_waits_for() -> None:
+    c = cluster(1)
+    see(c, pod("low", on="n0"), pod("high", priority=5))
+    assert "it waits for n0, where default/low must end first" in told(settle(c, 0.0))["high"]
+    c.pod_gone("uid-default-low", 2.0)
+    settle(c, 2.0)
+    answer = c.why.pod("default/low", 12.0)
+    assert answer is not None
+    assert answer.headline.startswith("it is gone: evicted from n0 for default/high 12 s ago")
+    assert c.why.pod("default/nobody", 12.0) is None
