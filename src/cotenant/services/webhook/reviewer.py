@@ -47,6 +47,7 @@ from cotenant.services.webhook.nodes import amplified_node
 from cotenant.services.webhook.review import ALLOWED, Outcome, ReviewRequest
 
 SYSTEM_NAMESPACE = "kube-system"
+GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"  # of a pod, for HAMi-core
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,19 @@ class Reviewer:
         if self._rules.checks_devices and old is None:
             refusals += check_devices(pod)
         found = _judged([*(each.message for each in refusals), *(each.text for each in violations)])
-        native = left_native(pod) if old is None and found.is_allowed else []
-        return replace(found, warnings=(_mixed(native),)) if native else found
+        return replace(found, warnings=self._doubts(pod)) if old is None and found.is_allowed else found
+
+    def _doubts(self, pod: Document) -> tuple[str, ...]:
+        """What a new pod asks for and does not get, as warnings to its writer."""
+        found, labels = [], labels_of(pod)
+        native, quota = left_native(pod), labels.get(NAME, "")
+        if native:
+            found.append(_mixed(native))
+        if quota and quota not in self._facts.quotas_by_name():
+            found.append(f"there is no quota {quota} (label {NAME}): the pod counts in the default quota until there is")
+        if GPU_ISOLATION in labels:
+            found.append(f"the label {GPU_ISOLATION} is not read: the pod may be placed where nothing enforces its share")
+        return tuple(found)
 
     def _quota_violations(self, pod: Document, old: Document | None, namespace: str) -> list[Violation]:
         known = self._facts.quotas_by_name()

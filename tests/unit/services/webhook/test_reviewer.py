@@ -134,6 +134,16 @@ def test_pods_with_whole_cpus_keep_them_when_they_are_resized() -> None:
     assert "integer" in response["status"]["message"] or "whole" in response["status"]["message"]
 
 
+def test_what_a_pod_asks_for_and_does_not_get_is_a_warning() -> None:
+    world = World()
+    given = pod({PREFIX + "name": "nowhere", "koordinator.sh/gpu-isolation-provider": "HAMi-core"})
+    answer = world.ask("/validate-pod", given)
+    assert answer["allowed"]
+    quota_words, label_words = answer["warnings"]
+    assert "there is no quota nowhere" in quota_words
+    assert "gpu-isolation-provider is not read" in label_words
+
+
 def test_what_is_not_asked_for_is_allowed_as_it_is() -> None:
     world = World()
     world.facts.profile_seen(ColocationProfile("all", labels=(("l", "1"),)))
