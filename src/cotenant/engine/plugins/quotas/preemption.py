@@ -245,13 +245,14 @@ def _candidates(
     members: Mapping[str, Account], newcomers: Sequence[Account], priority: int, host: Host
 ) -> tuple[list[QuotaPod], dict[str, tuple[str, ...]]]:
     """The possible victims, with a gang evicted whole as one entry; and for each such entry's UID the UIDs of all gang members."""
+    only_its_like = any(each.entry.seen.pod.is_best_effort for each in newcomers)
     lower = {
         uid: account
         for uid, account in members.items()
         if account.node
         and account.preemptible
         and account.entry.seen.pod.priority < priority
-        and all(_may_evict(each, account) for each in newcomers)
+        and (account.entry.seen.pod.is_best_effort or not only_its_like)
     }
     own = host.job_of(newcomers[0].entry)
     pods: list[QuotaPod] = []
