@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from tests.fakes.cluster.gang_world import cluster, pod, see, settle
 from tests.fakes.cluster.restless_world import RestlessWorld, not_woken
 
 STEPS = 40
@@ -34,16 +35,14 @@ def test_every_pod_that_an_event_may_help_is_tried_again(seed: int) -> None:
     assert not ask(seed)
 
 
-@pytest.mark.slow
 def test_the_question_finds_a_pod_that_was_not_woken() -> None:
-    for seed in range(11, 40):
-        world = RestlessWorld(seed)
-        world.cluster._components.clearing.helped = lambda *_: []  # type: ignore[method-assign]
-        for _ in range(STEPS):
-            world.step()
-            if not_woken(world.cluster, world.now_s):
-                return
-    raise AssertionError("no pod waited in vain where nothing wakes for evictions")
+    c = cluster(1, 1300)
+    see(c, pod("low", on="n0", cpu=500), pod("other", on="n0", cpu=800, priority=9), pod("high", priority=5))
+    settle(c, 0.0)
+    c._components.clearing.helped = lambda *_: []  # type: ignore[method-assign]
+    c.pod_gone("uid-default-other", 5.0)
+    settle(c, 20.0)
+    assert list(not_woken(c, 20.0)) == ["uid-default-high"]
 
 
 if __name__ == "__main__":
