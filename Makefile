@@ -7,7 +7,7 @@ CLANG ?= $(shell for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 
 BPF_OBJECTS := $(patsubst bpf/%.bpf.c,src/cotenant/drivers/ebpf/objects/%.bpf.o,$(wildcard bpf/*.bpf.c))
 BENCHES ?= placement coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
 
-.PHONY: help setup demo compare test test-long test-all check lint types floors bench bpf console screenshots docs manifests clean
+.PHONY: help setup demo compare test test-long test-all properties check lint types floors bench bpf console screenshots docs manifests clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -33,6 +33,7 @@ test test-long check: export PYTHONDONTWRITEBYTECODE =
 # A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 12,000 cases for 15 s of CPU.
 WORKERS ?= 2
 CHECKERS ?= 2
+ROUNDS ?= 10
 
 test: setup ## every test but the long ones; prints what was skipped and why
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m 'not long'
@@ -41,6 +42,10 @@ test-long: setup ## the long tests alone: emulated machines, whole experiments, 
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m long
 
 test-all: test test-long ## every test
+
+properties: setup ## the properties on new random cases, ROUNDS times; then pods that no event woke, in as many worlds
+	for round in $$(seq $(ROUNDS)); do COTENANT_RANDOM_PROPERTIES=1 $(BIN)/python -m pytest -q -n $(WORKERS) tests/property || exit 1; done
+	$(BIN)/python -m tests.property.placement.test_woken 0 $$((100 * $(ROUNDS)))
 
 check: setup ## lint, strict types, floors and the fast tests
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint types floors

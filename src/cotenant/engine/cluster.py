@@ -106,9 +106,14 @@ class Cluster:
             lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
             self._components.losses.job_of,
             lambda entry: max(each.lacks(entry) for each in self._components.plugins),
+            self._may_go,
         )
         for plugin in self._components.plugins:
             plugin.attach(self._host)
+
+    def _may_go(self, entries: Iterable[PodInfo]) -> None:
+        self._pods.happened.add(Event.GANG)
+        self._components.assignments.changed.update(entry.wanted for entry in entries if entry.wanted >= 0)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -150,20 +155,25 @@ class Cluster:
             self._pods.take_back(entry)
             self._outbox.count("decided for a node that went away")
             self._pods.enter(entry, now_s, "NodeDelete")
-        for uid in self._components.nominations.on(name):
-            self._pods.drop_nomination(self._pods.by_uid[uid])
+        without = [self._pods.by_uid[uid] for uid in self._components.nominations.on(name)]
+        for entry in without:
+            self._pods.drop_nomination(entry)
         self._components.assignments.remove_node(name)
         for plugin in self._components.plugins:
             plugin.node_gone(name)
+        for entry in without:  # what ends there frees nothing for it: it may preempt elsewhere
+            self._pods.requeue(entry, now_s)
         self._pods.happened.add(Event.NODE_GONE)
 
     def budget_seen(self, budget: DisruptionBudget) -> None:
         """A PodDisruptionBudget was created or changed."""
-        self._budgets.set(budget)
+        if self._budgets.set(budget):
+            self._pods.happened.add(Event.BUDGET)
 
     def budget_gone(self, namespace: str, name: str) -> None:
         """A PodDisruptionBudget was deleted."""
-        self._budgets.remove(namespace, name)
+        if self._budgets.remove(namespace, name):
+            self._pods.happened.add(Event.BUDGET)
 
     def namespace_seen(self, facts: NamespaceFacts) -> None:
         """A namespace was created, or its labels changed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cotenant.engine.cycle.clearing import Clearing
 from cotenant.engine.cycle.losses import JobLosses
 from cotenant.engine.cycle.nominations import Nominations
 from cotenant.engine.cycle.placing import Placing
@@ -35,6 +36,7 @@ class Components:
     nominations: Nominations
     placing: Placing
     preempting: Preempting
+    clearing: Clearing
 
     def __init__(
         self,
@@ -83,6 +85,7 @@ class Components:
         self.preempting = Preempting(
             self.assignments, self.nominations, self._budgets, profile, self.placing, self.losses
         )
+        self.clearing = Clearing(self.assignments, profile)
 
     def _is_going(self, entry: PodInfo) -> bool:
         return self.preempting.is_going(entry) or any(each.is_leaving(entry.seen.uid) for each in self.plugins)

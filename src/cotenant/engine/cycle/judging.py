@@ -7,6 +7,7 @@ Source: kube-scheduler's scheduling cycle and queueing hints. Limits: a maximum 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
@@ -29,6 +30,8 @@ _PREEMPTIONS_A_ROUND = 4
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
 _EVERYTHING = frozenset({EVERYTHING})
+_RULES_BETWEEN_PODS = frozenset({"PodTopologySpread", "InterPodAffinity"})
+_NODE_RULES = frozenset({"NodeNUMAResource"})
 _HOOKS = (
     *("before_round", "rows_changed", "queueing_hint", "before_run", "segments", "pre_filter", "withdraw"),
     *("permit", "permitted_with", "complete_record", "complete_verdict", "after_judging", "after_round"),
@@ -42,6 +45,14 @@ class _Refusal(NamedTuple):
     group: Group
     why: Refused | None = None
     judgement: Judgement = CLOSED
+
+
+def _in_words(found: Preempt) -> str:
+    """What the pod waits for, instead of what it waited for before."""
+    if not found.victims:
+        return f"it waits for {found.node}, where pods that end already make room"
+    more = f" and {len(found.victims) - 1} more" if len(found.victims) > 1 else ""
+    return f"it waits for {found.node}, where {found.victims[0].key}{more} must end first"
 
 
 class Judging:
@@ -61,6 +72,7 @@ class Judging:
             plugin.join(access)
         self._with = {hook: overriding(components.plugins, hook) for hook in _HOOKS}
         self._woken_s = 0.0
+        self._overdue_at_s = inf  # when a pod that another waits for becomes overdue
         self._corrects = profile.reads_metrics or profile.weighs_slack
         self._placed: set[int] = set()  # shapes placed in this round, if the profile weighs slack
         self.judged = 0  # pods, in all rounds
@@ -74,6 +86,7 @@ class Judging:
         """Wake groups that events may help, then evaluate up to `most_pods` pending pods. The arrays must be up to date."""
         queue = self._components.queue
         self._waiting.forget_gone()
+        self._components.preempting.turn(now_s)
         moved = False
         for plugin in self._with["before_round"]:
             moved |= plugin.before_round(now_s)
@@ -103,23 +116,30 @@ class Judging:
     def next_s(self) -> float:
         """When `round` must be called next; -inf = at once, inf = never."""
         soonest = self._components.queue.next_s()
-        if (
-            self._pods.happened or self._components.assignments.changed
-        ) and self._components.queue.unschedulable_groups():
+        assignments = self._components.assignments
+        if self._components.queue.unschedulable_groups() and (
+            self._pods.happened or assignments.changed or (assignments.stirred and len(self._components.nominations))
+        ):
             soonest = min(soonest, self._wake_again_s())
-        return soonest
+        return min(soonest, self._overdue_at_s)
 
     def _wake(self, now_s: float) -> None:
         """Wake groups that events may help; for row-local filters, exactly those that now pass on a changed row."""
         happened, rows = self._pods.happened, self._components.assignments.changed
-        if not (happened or rows) or now_s < self._wake_again_s():
+        stirred = self._components.assignments.stirred
+        if self._overdue_at_s <= now_s:
+            self._wake_nominated(None, now_s)
+        if not (happened or rows or stirred) or now_s < self._wake_again_s():
             return
         self._woken_s = now_s
+        self._wake_nominated(stirred, now_s)
+        stirred.clear()
         for plugin in self._with["rows_changed"]:
             plugin.rows_changed(rows, now_s)
         if self._components.queue.unschedulable_groups():
             event = min(happened, default=Event.NODE_CHANGED)
             by_row: list[Group] = []
+            preempting: list[Group] = []
             hinted: dict[frozenset[str], bool] = {}
             for group in self._components.queue.unschedulable():
                 filters = group.verdict.filters if group.verdict is not None else _EVERYTHING
@@ -128,16 +148,31 @@ class Judging:
                     may = hinted[filters] = any(helping(name) & happened for name in filters - ROW_LOCAL)
                 if may and self._may_help(group, filters):
                     self._components.queue.wake(group, now_s, event.value)
-                elif filters & ROW_LOCAL or not filters:
+                    continue
+                if filters & ROW_LOCAL or not filters:
                     by_row.append(group)
+                if rows and group.verdict is not None and group.verdict.record.rejections:
+                    preempting.append(group)
             if by_row and rows:
                 asked = [(group, shape) for group in by_row for shape in group.shapes or (group.shape,)]
                 helped = self._components.placing.helped([shape for _, shape in asked], sorted(rows))
                 for (group, _), helps in zip(asked, helped, strict=True):
                     if helps:
                         self._components.queue.wake(group, now_s, event.value)
+            for group in self._components.clearing.helped(preempting, rows, self._pods.by_uid) if preempting else ():
+                self._components.queue.wake(group, now_s, event.value)
         happened.clear()
         rows.clear()
+
+    def _wake_nominated(self, nodes: Set[str] | None, now_s: float) -> None:
+        """Wake pods that are nominated for one of these nodes, None = any: they may fit there already, or never. Rules between pods depend on other nodes too."""
+        nominations, assignments = self._components.nominations, self._components.assignments
+        for each in nominations.each():
+            if nodes is None or each.node in nodes or assignments.narrowing.is_narrowed(each.entry.number):
+                group = self._components.queue.group_of(each.entry.seen.uid)
+                if group is not None:
+                    self._components.queue.wake(group, now_s, Event.NODE_CHANGED.value)
+        self._overdue_at_s = self._components.preempting.overdue_at_s(now_s)
 
     def _may_help(self, group: Group, filters: frozenset[str]) -> bool:
         """Whether the plugins that refused the group may admit it now."""
@@ -285,7 +320,7 @@ class Judging:
             words, done = "", False
             for uid in list(group.pods):
                 entry = self._pods.by_uid[uid]
-                words = self._components.preempting.obstacle(entry)
+                words = self._components.preempting.obstacle(entry, now_s)
                 if words or not self._components.preempting.could_help(entry):
                     done = True
                     break
@@ -293,20 +328,32 @@ class Judging:
                     break
                 allowance -= 1
                 attempt = self._components.preempting.attempt(entry, now_s)
-                if attempt.preempt is None:
+                if attempt.preempt is None or self._waits_there(entry, attempt.preempt):
                     words, done = attempt.words, True
                     break
                 self._nominate(entry, attempt.preempt, set(attempt.waits_for), verdict, now_s)
             if not group.pods or not done:
                 continue  # all of them preempt, or more may preempt in the next round: the group stays active
             if words:
-                verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
+                message = f"{verdict.message} {words.rstrip('.')}."
+                verdict = replace(verdict, message=message, filters=verdict.filters | self._beside(first))
             for plugin in self._with["complete_verdict"]:
                 verdict = plugin.complete_verdict(first, verdict)
             self._components.queue.refuse(group, verdict, now_s)
             for uid in group.pods:
                 self._outbox.waits(self._pods.by_uid[uid], verdict.message, verdict.record, verdict.missing)
             self._reconsider_nomination(first, now_s)
+
+    def _beside(self, entry: PodInfo) -> frozenset[str]:
+        """Filters that may be why no eviction helps a pod, although they turned down no node as it is: events about other nodes change them."""
+        narrowing = self._components.assignments.narrowing
+        rules = _RULES_BETWEEN_PODS if narrowing.has_rules(entry.number) else frozenset()
+        return rules | _NODE_RULES if narrowing.node_rules_of(entry.number) else rules
+
+    def _waits_there(self, entry: PodInfo, found: Preempt) -> bool:
+        """Whether what was found is what the pod waits for already."""
+        nominations, uid = self._components.nominations, entry.seen.uid
+        return not found.victims and bool(nominations.victims_of(uid)) and nominations.node_of(uid) == found.node
 
     def _not_admitted(self, first: PodInfo, group: Group, why: Refused, now_s: float) -> None:
         """A plugin refused the group before nodes were evaluated."""
@@ -319,15 +366,19 @@ class Judging:
 
     def _reconsider_nomination(self, first: PodInfo, now_s: float) -> None:
         """A refused pod keeps its nomination while pods on its node are still ending."""
-        nominations, uid = self._components.nominations, first.seen.uid
-        if uid in nominations and not nominations.wait_for(uid, self._components.preempting.ending(first)):
+        nominations, preempting, uid = self._components.nominations, self._components.preempting, first.seen.uid
+        if uid not in nominations:
+            return
+        vain = bool(nominations.victims_of(uid)) and preempting.is_in_vain(first, now_s)
+        if vain or not nominations.wait_for(uid, preempting.ending(first)):
             self._pods.drop_nomination(first)
             self._pods.requeue(first, now_s)
 
     def _nominate(self, entry: PodInfo, found: Preempt, victims: set[str], verdict: Verdict, now_s: float) -> None:
         uid = entry.seen.uid
         before = self._components.queue.group_of(uid)
-        self._outbox.waits(entry, verdict.message, verdict.record, verdict.missing)
+        message = f"{verdict.message} preemption: {_in_words(found)}."
+        self._outbox.waits(entry, message, verdict.record, verdict.missing)
         self._components.queue.remove(uid)
         self._components.nominations.drop(uid)
         for other in self._components.nominations.add(entry, found.node, victims):

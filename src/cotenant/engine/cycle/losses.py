@@ -58,20 +58,20 @@ class JobLosses:
     def at_stake(
         self,
         jobs: Iterable[Job],
-        pods: int,
+        priorities: Int,
         priority: int,
         covering: Covering,
         own: Iterable[str] = (),
         none_falls: bool = False,
         gone: frozenset[int] = frozenset(),
     ) -> AtStake:
-        """For a preemptor of this priority, of the gangs `own`. `none_falls`: no member that a job needs is a candidate; `gone`: numbers of pods that are removed already."""
+        """For a preemptor of this priority, of the gangs `own`. `priorities` are by number, as the preemptor sees them. `none_falls`: no member that a job needs is a candidate; `gone`: numbers of pods that are removed already."""
         own = frozenset(own)
         whole: list[tuple[list[PodInfo], int]] = []
-        of, spared = np.full(pods, -1, dtype=np.int64), list[int]()
+        of, spared = np.full(len(priorities), -1, dtype=np.int64), list[int]()
         for job in jobs:
             left = [entry for entry in job.members if entry.number not in gone]
-            lower = [entry for entry in left if entry.is_preemptible and entry.seen.pod.priority < priority]
+            lower = [entry for entry in left if priorities[entry.number] < priority]
             if not lower:
                 continue
             spare = max(0, job.spare - (len(job.members) - len(left)))

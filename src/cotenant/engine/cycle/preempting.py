@@ -1,15 +1,18 @@
 """When a pod without a feasible node may preempt, and its message if it may not.
 
 Problem: victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated pods are
-neither free resources nor victims. Choice: a pod that waits for victims, its own or any that end on its nominated node, may not preempt; resources reserved for pods of
-lower priority are suspended while victims are searched (engine/cycle/preemption.py), and a victim that is ending already is waited for, not evicted again.
-Source: kube-scheduler's DefaultPreemption plugin. Limits: extenders are not asked.
+neither free resources nor victims. Choice: a pod that waits for victims, its own or any that end on its nominated node, may not preempt as long as it would fit there without
+them: a node that was tainted, or taken by others, is not waited for. A victim that has not ended `OVERDUE_S` after it should have is not waited for either, and room is made
+elsewhere if there is any. Resources reserved for pods of lower priority are suspended while victims are searched (engine/cycle/preemption.py), and a victim that is ending already
+is waited for, not evicted again. Best-effort work evicts best-effort work only: the number of its priority class says how it compares with its like.
+Source: kube-scheduler's DefaultPreemption plugin, which waits for what never ends. Limits: extenders are not asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -26,6 +29,8 @@ from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 from cotenant.policy.placement.preemption import Preemption, ineligible
 from cotenant.policy.placement.profiles import PlacementProfile
+
+OVERDUE_S = 60.0  # a kubelet that answers has removed a pod by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,25 @@ class Preempting:
         self._budgets = budgets
         self._profile = profile
         self._placing = placing
+        self._overdue = np.empty(0, dtype=np.int64)  # numbers of pods that should have ended long ago
+
+    def turn(self, now_s: float) -> None:
+        """A round starts."""
+        self._overdue = np.flatnonzero(self._assignments.pods.ends_s <= now_s - OVERDUE_S)
+
+    def overdue_at_s(self, now_s: float) -> float:
+        """When the next pod that a preemptor waits for becomes overdue; inf = never."""
+        by_number, soonest = self._assignments.pods, inf
+        for each in self._nominations.each():
+            for other in map(self._assignments.residents.get(each.node, {}).get, each.victims):
+                ends_s = float(by_number.ends_s[other.number]) + OVERDUE_S if other is not None else inf
+                if now_s < ends_s < soonest:
+                    soonest = ends_s
+        return soonest
+
+    def is_overdue(self, entry: PodInfo) -> bool:
+        """Whether the pod should have ended long ago: a finalizer keeps it, or its node does not answer."""
+        return bool((self._overdue == entry.number).any())
 
     def ending(self, entry: PodInfo) -> set[str]:
         """UIDs of pods of lower priority that are ending on the pod's nominated node."""
@@ -68,21 +92,43 @@ class Preempting:
             and (other.seen.terminating or self._nominations.is_doomed(uid))
         }
 
-    def obstacle(self, entry: PodInfo) -> str:
+    def obstacle(self, entry: PodInfo, now_s: float) -> str:
         """Why the pod may not preempt now, empty if it may."""
         seen = entry.seen
         if seen.preempts and entry.seen.uid not in self._nominations:
             return ""  # the common case
-        below = np.full(len(self.ending(entry)), seen.pod.priority - 1, dtype=np.int64)
-        return ineligible(seen.preempts, seen.pod.priority, below, False)
+        ending = self.ending(entry)
+        below = np.full(len(ending), seen.pod.priority - 1, dtype=np.int64)
+        here = self._assignments.residents.get(self._nominations.node_of(seen.uid), {})
+        hopeless = bool(ending) and not self.fits_without(entry, [here[uid] for uid in ending], now_s, False)
+        return ineligible(seen.preempts, seen.pod.priority, below, hopeless)
+
+    def fits_without(self, entry: PodInfo, ending: Sequence[PodInfo], now_s: float, overdue: bool) -> bool:
+        """Whether a nominated pod fits on its node without these; those that are overdue count as gone with `overdue` only."""
+        row = self._assignments.encoder.node_rows.get(self._nominations.node_of(entry.seen.uid), -1)
+        if row < 0:
+            return False
+        suspended = self._yielding(entry)
+        self._assignments.suspend(suspended)
+        try:
+            return self._fits_on(row, entry, [each for each in ending if overdue or not self.is_overdue(each)], now_s)
+        finally:
+            self._assignments.resume(suspended)
+
+    def is_in_vain(self, entry: PodInfo, now_s: float) -> bool:
+        """Whether a nominated pod would not fit on its node even without all pods that end there."""
+        node = self._nominations.node_of(entry.seen.uid)
+        here = self._assignments.residents.get(node, {})
+        return not self.fits_without(entry, [here[uid] for uid in self.ending(entry)], now_s, True)
 
     def could_help(self, entry: PodInfo) -> bool:
-        """Whether any pod of lower priority is assigned."""
-        if int(self._assignments.pods.priorities.min()) >= entry.seen.pod.priority:
+        """Whether any pod that it may evict is assigned."""
+        pod = entry.seen.pod
+        if int(self._assignments.pods.priorities.min()) >= pod.priority:
             return False  # the common case, without checking assignments
         ledger = self._assignments.ledger
         assigned = np.flatnonzero(ledger.row >= 0)
-        return bool((self._assignments.pods.priorities[assigned] < entry.seen.pod.priority).any())
+        return bool((self._assignments.pods.evictable_by(pod.is_best_effort)[assigned] < pod.priority).any())
 
     def look(self, entry: PodInfo, priority: int, stake: AtStake, only: Mask = EVERYWHERE) -> Preemption:
         """The victims for a pod as if it had this priority, on rows of `only`; reserved resources count as currently set."""
@@ -94,7 +140,7 @@ class Preempting:
             self._profile,
             entry.number,
             priority,
-            assignments.pods.priorities,
+            assignments.pods.evictable_by(entry.seen.pod.is_best_effort),
             assignments.pods.sub_priorities,
             assignments.pods.started_s,
             self._budgets,
@@ -126,15 +172,16 @@ class Preempting:
     ) -> AtStake:
         """The jobs that a preemption for this pod, or for its gang, could break."""
         assignments = self._assignments
-        return self.losses.at_stake(
+        found = self.losses.at_stake(
             jobs,
-            len(assignments.pods.priorities),
+            assignments.pods.evictable_by(entry.seen.pod.is_best_effort),
             priority,
             lambda pods: self._budgets.covering(assignments.encoder, assignments.narrowing, pods),
             self.losses.keys_of(entry),
             none_falls,
             gone,
         )
+        return replace(found, spared=np.concatenate([found.spared, self._overdue])) if len(self._overdue) else found
 
     def is_going(self, entry: PodInfo) -> bool:
         """Whether a pod is terminating, or a preemptor waits for its end, so it need not be evicted."""
@@ -143,9 +190,7 @@ class Preempting:
     def attempt(self, entry: PodInfo, now_s: float) -> Attempt:
         """Search for victims without changing state."""
         assignments, priority = self._assignments, entry.seen.pod.priority
-        suspended = [
-            other for other in assignments.reserved.values() if other.seen.pod.priority < priority or other is entry
-        ]
+        suspended = self._yielding(entry)
         jobs = self.losses.jobs()
         assignments.suspend(suspended)
         try:
@@ -169,14 +214,24 @@ class Preempting:
         )
         return Attempt(instruction, frozenset(victim.seen.uid for victim in victims))
 
+    def _yielding(self, entry: PodInfo) -> list[PodInfo]:
+        """The nominated pods whose reserved resources do not count for this one, itself included."""
+        priority = entry.seen.pod.priority
+        reserved = self._assignments.reserved.values()
+        return [other for other in reserved if other.seen.pod.priority < priority or other is entry]
+
     def _fits_without(self, entry: PodInfo, found: Preemption, now_s: float) -> bool:
         """Whether the pod fits on the node without all of these."""
+        by_number = self._assignments.pods.by_number
+        return self._fits_on(found.row, entry, [by_number[each] for each in (*found.victims, *found.rest)], now_s)
+
+    def _fits_on(self, row: int, entry: PodInfo, gone: Sequence[PodInfo], now_s: float) -> bool:
         assignments, placing = self._assignments, self._placing
         only = np.zeros(len(assignments.names), dtype=np.bool_)
-        only[found.row] = True
+        only[row] = True
         mark = placing.mark()
         with trial(assignments) as removed:
-            removed.remove(assignments.pods.by_number[number] for number in (*found.victims, *found.rest))
+            removed.remove(gone)
             fits = placing.place([entry], now_s, only)[0].row >= 0
             placing.undo([entry] if fits else [], mark)
         return fits

@@ -71,17 +71,19 @@ class Budgets:
         for budget in budgets:
             self.set(budget)
 
-    def set(self, budget: DisruptionBudget) -> None:
-        """Add or update a budget."""
+    def set(self, budget: DisruptionBudget) -> bool:
+        """Add or update a budget. Whether anything changed."""
+        before = self._budgets.get((budget.namespace, budget.name))
         self._budgets[budget.namespace, budget.name] = budget
+        return before != budget
 
     def all(self) -> tuple[DisruptionBudget, ...]:
         """Every budget."""
         return tuple(self._budgets.values())
 
-    def remove(self, namespace: str, name: str) -> None:
-        """Remove a deleted budget."""
-        self._budgets.pop((namespace, name), None)
+    def remove(self, namespace: str, name: str) -> bool:
+        """Remove a deleted budget. Whether it was there."""
+        return self._budgets.pop((namespace, name), None) is not None
 
     def is_spent(self, pod: Pod) -> bool:
         """Whether a budget that covers the pod allows no disruption now."""

@@ -46,10 +46,11 @@ class Evictions:
             return f"{node} is its nominated node" + (f"; it waits for {' and '.join(waits)}" if waits else "")
         if not entry.seen.preempts:
             return "its preemptionPolicy is Never: no pod is evicted for it"
-        priorities = self._components.assignments.pods.priorities
+        pods, best_effort = self._components.assignments.pods, view.pod.is_best_effort
         assigned = np.flatnonzero(view.ledger.row >= 0)  # includes pods with a nominated node, which yield as well
-        if not (priorities[assigned] < view.pod.priority).any():
-            return f"no pod of a priority below {view.pod.priority} is on a node"
+        if not (pods.evictable_by(best_effort)[assigned] < view.pod.priority).any():
+            kind = "best-effort pod" if best_effort else "pod"
+            return f"no {kind} of a priority below {view.pod.priority} is on a node"
         holder = next((each for each in held if each.holds), None)
         if holder is not None:
             return f"no pod is evicted for it while {holder.kind} {holder.name} holds it back"
@@ -63,7 +64,8 @@ class Evictions:
         if not entry.seen.preempts:
             return ()
         assigned = np.flatnonzero(view.ledger.row >= 0)
-        return levels_above(view.pod.priority, self._components.assignments.pods.priorities[assigned])
+        priorities = self._components.assignments.pods.evictable_by(view.pod.is_best_effort)
+        return levels_above(view.pod.priority, priorities[assigned])
 
     def least_priority(self, entry: PodInfo, view: View) -> int | None:
         """The lowest priority at which a node could be cleared for the pod alone; None if there is none, or if it must not preempt."""
@@ -72,7 +74,7 @@ class Evictions:
         assigned = np.flatnonzero(view.ledger.row >= 0)
         return lowest(
             view.pod.priority,
-            self._components.assignments.pods.priorities[assigned],
+            self._components.assignments.pods.evictable_by(view.pod.is_best_effort)[assigned],
             lambda priority: self._attempt(entry, view, priority).row >= 0,
         )
 
@@ -88,7 +90,7 @@ class Evictions:
             self._profile,
             view.number,
             priority,
-            assignments.pods.priorities,
+            assignments.pods.evictable_by(view.pod.is_best_effort),
             assignments.pods.sub_priorities,
             assignments.pods.started_s,
             self._budgets,

@@ -92,7 +92,8 @@ class Explain:
         """The first step of `pod`: what is left to do reads nothing of this engine, so it may be done in another thread. Raises as `pod` does."""
         entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
         if entry is None:
-            return None
+            gone = self._gone(key, now_s)
+            return Question(gone) if gone is not None else None
         assignments = self._components.assignments
         if what_if.node and what_if.node not in assignments.encoder.node_rows:
             raise InvalidInput("--if node", what_if.node, "a node that this scheduler knows", "see kubectl get nodes")
@@ -120,6 +121,26 @@ class Explain:
                 return self._with_revocation(replace(question, draft=draft), entry, now_s)
             question = self._to_try(replace(question, draft=draft), entry, view, what_if, len(ranks), now_s)
         return self._with_revocation(question, entry, now_s)
+
+    def _gone(self, key: str, now_s: float) -> PodAnswer | None:
+        """About a pod that is not there any more, by why it was evicted; None where that is not known."""
+        of_it = [each for each in self.past.about(key) if key in each.victims]
+        if not of_it:
+            return None
+        last = of_it[-1]
+        by = f" for {last.preemptor}" if last.preemptor else ""
+        why = f"{last.rule}; {last.words}" if last.words else last.rule
+        headline = f"it is gone: evicted from {last.node}{by} {max(0.0, now_s - last.at_s):.0f} s ago ({why})"
+        return PodAnswer(
+            pod=key,
+            uid="",
+            at_s=now_s,
+            state="gone",
+            headline=headline,
+            priority=0,
+            requests=(),
+            preemptions=tuple(of_it),
+        )
 
     def _placed_answer(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
         """What needs no evaluation."""

@@ -221,7 +221,10 @@ def revoked(captured: Captured, revocation: Revocation) -> str:
     victims = [key for key in gone if key in revocation.pods]
     if not victims:
         return "it uses more than its runtime; no pod is evicted for that as things are"
-    in_s = max(0.0, revocation.since_s + revocation.after_s - captured.now_s)
+    in_s = revocation.since_s + revocation.after_s - captured.now_s
+    if in_s < -_SETTLES_S:  # looked at every second since, and nothing was evicted for it
+        return "it has used more than its runtime for long enough; no pod is evicted for that as things are"
+    in_s = max(0.0, in_s)
     are = "is" if len(victims) == 1 else "are"
     return f"it uses more than its runtime: {listed(victims)} {are} evicted in about {in_s:.0f} s unless that changes"
 

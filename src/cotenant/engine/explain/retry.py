@@ -25,6 +25,8 @@ _WORDS = {
     Event.TOPOLOGY: ("reports another CPU topology", "a node"),
     Event.QUOTA: ("has room", "its quota"),
     Event.NODE_LOAD: ("reports less load", "a node"),
+    Event.GANG: ("can spare members", "a gang"),
+    Event.BUDGET: ("changes", "a disruption budget"),
 }
 
 

@@ -27,6 +27,8 @@ class Event(StrEnum):
     QUOTA = "ElasticQuotaUpdate"
     NODE_STORAGE = "CSINodeUpdate"  # a node may attach more volumes than before
     NODE_LOAD = "NodeMetricUpdate"  # a node may take more than before
+    GANG = "PodGroupUpdate"  # a gang may spare members, or may be evicted whole, that could not before
+    BUDGET = "PodDisruptionBudgetUpdate"  # a whole gang may be evicted that could not be before
 
 
 _NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
@@ -41,7 +43,7 @@ _HELPING = {
     "NodeNUMAResource": frozenset(
         {Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY}
     ),
-    "ElasticQuota": frozenset({Event.QUOTA}),
+    "ElasticQuota": frozenset({Event.QUOTA, Event.GANG, Event.BUDGET}),
     "LoadAwareScheduling": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_GONE}),
     "PredictedUse": frozenset(
         {Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_CHANGED, Event.POD_GONE}

@@ -49,6 +49,7 @@ class Host:
     )  # whether budgets allow that all of these are evicted
     job_of: Callable[[PodInfo], Job | None] = lambda entry: None  # the job that loses this pod
     lacks: Callable[[PodInfo], int] = lambda entry: 1  # how many pods must be placed together with it, itself counted
+    may_go: Callable[[Iterable[PodInfo]], None] = lambda entries: None  # reports placed pods that may be evictable now
 
 
 class Cycle:

@@ -60,6 +60,7 @@ class Assignments:
         self.residents: dict[str, dict[str, PodInfo]] = {}  # node's name -> uid -> pod, also for unknown nodes
         self.reserved: dict[str, PodInfo] = {}  # uid -> pod with resources reserved on its nominated node
         self.changed: set[int] = set()  # rows with more free resources, or changed otherwise, since last read
+        self.stirred: set[str] = set()  # nodes that changed, got or lost a pod, or have one that ends, since last read
         self.names: list[str] = []  # row -> node's name
         self.verdict_cache = verdict_cache  # invalidated for every row that changes
         self.pods = PodColumns()
@@ -92,6 +93,7 @@ class Assignments:
             self.encoder.update_node(node)
         self._grown = True
         self.changed.add(row)
+        self.stirred.add(node.name)
         self._touch(row)
         return True
 
@@ -132,6 +134,7 @@ class Assignments:
         """A row changed other than by its Node object: pending pods may fit there now, or no longer."""
         self._grown = True
         self.changed.add(row)
+        self.stirred.add(self.names[row] if row < len(self.names) else "")
         self._touch(row)
 
     def _touch(self, row: int) -> None:
@@ -224,6 +227,7 @@ class Assignments:
             self.narrowing.update_volumes(entry.number, entry.seen.volumes)
         if entry.seen.terminating and not before.terminating:
             self.narrowing.set_terminating(entry.number)
+            self.stirred.add(entry.node)
         self.pods.update(entry)
         for each in self._listening["pod_updated"]:
             each.pod_updated(entry)
@@ -235,6 +239,7 @@ class Assignments:
         if entry.seen.uid in self.reserved:
             self.release(entry)
         entry.node = name
+        self.stirred.add(name)
         self.residents.setdefault(name, {})[entry.seen.uid] = entry
         entry.wanted = self.encoder.node_rows.get(name, -1)
         self._moved[id(entry)] = entry
@@ -246,6 +251,7 @@ class Assignments:
         if not entry.node:
             return
         here = self.residents[entry.node]
+        self.stirred.add(entry.node)
         del here[entry.seen.uid]
         if not here:
             del self.residents[entry.node]
@@ -258,6 +264,7 @@ class Assignments:
     def note_placed(self, entry: PodInfo, row: int) -> None:
         """Record the assignment of a pod that the placement has already added to the ledger and the narrowing."""
         entry.node = self.names[row]
+        self.stirred.add(entry.node)
         entry.row = entry.wanted = row
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry
         entry.holds = self.narrowing.holdings(entry.number)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.model.arrays import Float, Int
+from cotenant.model.arrays import Float, Int, Mask
 
 NEVER_A_VICTIM = 2**62
 
@@ -23,6 +23,8 @@ class PodColumns:
         self.priorities: Int = np.zeros(64, dtype=np.int64)  # `NEVER_A_VICTIM` for pods that no preemption may evict
         self.sub_priorities: Int = np.zeros(64, dtype=np.int64)  # order within a priority
         self.started_s: Float = np.full(64, np.nan)  # Unix time; NaN = not started
+        self.ends_s: Float = np.full(64, np.nan)  # Unix time by which it should have ended; NaN = not terminating
+        self.best_effort: Mask = np.zeros(64, dtype=np.bool_)
         self.generation: Int = np.zeros(64, dtype=np.int64)  # how many pods have had the number
 
     def add(self, entry: PodInfo) -> None:
@@ -34,6 +36,8 @@ class PodColumns:
             self.priorities = np.concatenate([self.priorities, zeros])
             self.sub_priorities = np.concatenate([self.sub_priorities, zeros])
             self.started_s = np.concatenate([self.started_s, np.full(more, np.nan)])
+            self.ends_s = np.concatenate([self.ends_s, np.full(more, np.nan)])
+            self.best_effort = np.concatenate([self.best_effort, np.zeros(more, dtype=np.bool_)])
             self.generation = np.concatenate([self.generation, zeros])
         if number >= len(self.by_number):
             self.by_number.extend([entry] * (number + 1 - len(self.by_number)))
@@ -41,8 +45,14 @@ class PodColumns:
         self.generation[number] += 1
         self.priorities[number] = entry.seen.pod.priority if entry.is_preemptible else NEVER_A_VICTIM
         self.sub_priorities[number] = entry.seen.pod.sub_priority
-        self.started_s[number] = entry.seen.started_s
+        self.best_effort[number] = entry.seen.pod.is_best_effort
+        self.update(entry)
 
     def update(self, entry: PodInfo) -> None:
         """Write what may change while the pod keeps its number."""
         self.started_s[entry.number] = entry.seen.started_s
+        self.ends_s[entry.number] = entry.seen.ends_s
+
+    def evictable_by(self, best_effort: bool) -> Int:
+        """`priorities` as a preemptor sees them: best-effort work evicts best-effort work only, whatever the numbers of the priorities are."""
+        return np.where(self.best_effort, self.priorities, NEVER_A_VICTIM) if best_effort else self.priorities

@@ -155,6 +155,13 @@ class Pod:
         return effective_class(self.priority_class, self.qos) is PriorityClass.PROD
 
     @property
+    def is_best_effort(self) -> bool:
+        """Whether it is of the classes that may be held back for others at any time: BE, or the priority classes batch and free."""
+        if self.qos is QoSClass.BE:
+            return True
+        return effective_class(self.priority_class, self.qos) in (PriorityClass.BATCH, PriorityClass.FREE)
+
+    @property
     def path_s(self) -> float:
         """Estimated seconds on idle nodes from the start of the pod to the end of its job; 0 where nothing is known."""
         if self.job is not None:

@@ -23,7 +23,16 @@ from hashlib import blake2b
 from cotenant.model.cluster.colocation_profile import PROFILES_APPLIED, ColocationProfile, Pairs, PriorityClassValue
 from cotenant.model.cluster.labels import QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.admission.documents import Document, Refusal, copied, labels_of, mapping, pod_copy, section
+from cotenant.policy.admission.documents import (
+    Document,
+    Refusal,
+    annotations_of,
+    copied,
+    labels_of,
+    mapping,
+    pod_copy,
+    section,
+)
 from cotenant.policy.admission.translation import class_of, translate
 
 Draw = Callable[[str], int]  # profile's name -> 0..99
@@ -133,6 +142,7 @@ class _Work:
         self.reasons: list[str] = []
         self.warnings: list[str] = []
         self._qos_by = ""
+        self._before = annotations_of(document).get(PROFILES_APPLIED, "").split(",")  # of an earlier call for this pod
 
     def acts(self, profile: ColocationProfile, draw: Draw) -> bool:
         share = profile.probability
@@ -158,7 +168,7 @@ class _Work:
             labels.update(profile.labels)
             _map_keys(labels, profile.label_keys)
             for key, suffix in profile.label_suffixes:
-                if key in labels:
+                if key in labels and profile.name not in self._before:
                     labels[key] += suffix
             done.append("labels")
         if profile.annotations or profile.annotation_keys:

@@ -99,6 +99,18 @@ def translate(pod: Document) -> tuple[bool, Refusal | None]:
     return changed, None
 
 
+def left_native(pod: Document) -> list[str]:
+    """The containers that ask for native CPU or memory in a pod whose others ask for lent ones: Kubernetes does not count it as BestEffort."""
+    native, lent = [], False
+    for where, container in containers_of(mapping(pod, "spec")):
+        resources = mapping(container, "resources", where)
+        asked = {**mapping(resources, "requests", where), **mapping(resources, "limits", where)}
+        lent |= any(name in asked for name in _RECORDED)
+        if any(name in asked for name in _NATIVE):
+            native.append(str(container.get("name", "")))
+    return native if lent else []
+
+
 def record(pod: Document) -> Refusal | None:
     """Write the containers' batch and mid amounts into the pod's annotation, where it has any."""
     containers: Document = {}

@@ -145,7 +145,7 @@ class SchedulerProcess:
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
         reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals)
-        claims = ClaimBinder(self.client, reader.volumes)
+        claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node) is not None)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
         conditions = kube.status_writer("conditions", pod_status.WRITERS, per_s=per_s, only_leading=False)

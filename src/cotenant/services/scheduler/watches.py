@@ -89,6 +89,7 @@ class EngineWatches:
     def _node_gone(self, name: str) -> None:
         self._cluster.node_gone(name, self._now())
         self._reports.forget(name)
+        self._claim_binder.changed()
 
     def _node_unreadable(self, name: str) -> None:
         self._cluster.node_gone(name, self._now())

@@ -2,7 +2,8 @@
 
 Problem: a webhook that is registered too broadly stops a cluster when it is down. Choice: one function makes both configurations; deploy/webhook has its result, and `--register` writes it.
 failurePolicy is Ignore unless told otherwise, and always Ignore for writes of a status: a node must not look alive because nobody answers; kube-system and the webhook's own namespace are
-exempt in any case; only the operations that the rules are about. Limits: a mutating webhook that adds containers after us is not followed up (reinvocationPolicy Never): a second run would append label suffixes twice.
+exempt in any case; only the operations that the rules are about. Where another webhook changes a pod after us, e.g. adds a container, we are called again and translate that too; where pods draw one by one
+we are not, as they would draw twice. Limits: an API server calls again once; what is added after that gets a warning. Of two profiles, one that matches only by the other's labels acts in the second call only.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from cotenant.services.webhook.reviewer import Rules
 NAME = "cotenant-webhook"
 TIMEOUT_S = 5
 POLICIES = ("Ignore", "Fail")
+_ALSO = {"validate-pod": ("pods/resize",)}
 
 
 def configurations(
@@ -53,7 +55,7 @@ def configurations(
                         "apiGroups": list(groups),
                         "apiVersions": [version],
                         "operations": list(operations),
-                        "resources": [plural],
+                        "resources": [plural, *_ALSO.get(path, ())],
                         "scope": "*",
                     }
                 ],
@@ -63,6 +65,7 @@ def configurations(
                 "sideEffects": "None",
                 "timeoutSeconds": TIMEOUT_S,
                 "admissionReviewVersions": ["v1"],
+                **({"reinvocationPolicy": "IfNeeded"} if path == "mutate-pod" and not rules.draws_by_pod else {}),
             }
             for path, groups, version, plural, operations in entries
         ]

@@ -1,7 +1,7 @@
 """What each path of the webhook answers to a review.
 
     /mutate-pod            profiles, record of lent amounts, devices          CREATE
-    /validate-pod          classes, quotas, and where asked for, devices      CREATE, UPDATE
+    /validate-pod          classes, quotas, and where asked for, devices      CREATE, UPDATE, UPDATE of pods/resize
     /validate-eviction     an agent's own node                                CREATE of pods/eviction
     /mutate-reservation    profiles                                           CREATE
     /mutate-quota          defaults                                           CREATE, UPDATE
@@ -19,7 +19,7 @@ Source: Koordinator, pkg/webhook; Kubernetes, "Dynamic Admission Control".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS
@@ -39,7 +39,7 @@ from cotenant.policy.admission.profiles import (
     note_profiles,
     workload_draw,
 )
-from cotenant.policy.admission.translation import record
+from cotenant.policy.admission.translation import left_native, record
 from cotenant.policy.quota.admission import Violation
 from cotenant.policy.quota.pods import check_pod_quota, closed_to, exceeded, quota_of_pod
 from cotenant.services.webhook import quotas
@@ -51,6 +51,7 @@ from cotenant.services.webhook.review import ALLOWED, Outcome, ReviewRequest
 SYSTEM_NAMESPACE = "kube-system"
 MASTERS = "system:masters"
 NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # of a token that is bound to a pod; Kubernetes 1.30
+GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"  # of a pod, for HAMi-core
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class _Path:
     operations: frozenset[str]
     subresource: str = ""
     is_everywhere: bool = False  # in exempt namespaces too
+    also: str = ""  # another one
 
 
 _PODS = frozenset({("", "pods")})
@@ -106,7 +108,7 @@ class Reviewer:
         reservations = frozenset({(RESERVATIONS.group, RESERVATIONS.plural)})
         self._paths = {
             "/mutate-pod": _Path(self._mutate_pod, _PODS, _CREATE),
-            "/validate-pod": _Path(self._validate_pod, _PODS, _WRITE),
+            "/validate-pod": _Path(self._validate_pod, _PODS, _WRITE, also="resize"),
             "/mutate-quota": _Path(self._mutate_quota, _QUOTAS, _WRITE),
             "/validate-quota": _Path(self._validate_quota, _QUOTAS, _WRITE | {"DELETE"}),
         }
@@ -136,7 +138,7 @@ class Reviewer:
         resource = request.resource
         if (
             (resource.group, resource.resource) not in found.resources
-            or (request.sub_resource or "") != found.subresource
+            or (request.sub_resource or "") not in (found.subresource, found.also)
             or request.operation not in found.operations
             or ((request.namespace or "") in self._rules.exempt and not found.is_everywhere)
         ):
@@ -191,7 +193,24 @@ class Reviewer:
             violations = self._beyond_quota(request, pod, namespace)
         if self._rules.checks_devices and old is None:
             refusals += check_devices(pod)
-        return _judged([*(each.message for each in refusals), *(each.text for each in violations)])
+        found = _judged([*(each.message for each in refusals), *(each.text for each in violations)])
+        return replace(found, warnings=self._doubts(pod)) if old is None and found.is_allowed else found
+
+    def _doubts(self, pod: Document) -> tuple[str, ...]:
+        """What a new pod asks for and does not get, as warnings to its writer."""
+        found, labels = [], labels_of(pod)
+        native, quota = left_native(pod), labels.get(NAME, "")
+        if native:
+            found.append(_mixed(native))
+        if quota and quota not in self._facts.quotas_by_name():
+            found.append(
+                f"there is no quota {quota} (label {NAME}): the pod counts in the default quota until there is"
+            )
+        if GPU_ISOLATION in labels:
+            found.append(
+                f"the label {GPU_ISOLATION} is not read: the pod may be placed where nothing enforces its share"
+            )
+        return tuple(found)
 
     def _quota_violations(self, pod: Document, old: Document | None, namespace: str) -> list[Violation]:
         known = self._facts.quotas_by_name()
@@ -303,6 +322,13 @@ def _mutated(given: Document, done: Mutation, refusal: Refusal | None) -> Outcom
     if refusal is not None:
         return Outcome(False, warnings=done.warnings, code=refusal.code, message=refusal.message)
     return Outcome(patch=difference(given, done.document), warnings=done.warnings)
+
+
+def _mixed(native: list[str]) -> str:
+    return (
+        f"containers that ask for cpu or memory of the node beside others with lent resources: {', '.join(native)}; "
+        "Kubernetes then counts the pod as Burstable, outside of the best-effort group. Did another webhook add them?"
+    )
 
 
 def _judged(messages: list[str]) -> Outcome:

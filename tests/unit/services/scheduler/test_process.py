@@ -337,6 +337,43 @@ def test_claims_are_settled_before_the_bind() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("how", ["given up", "node deleted"])
+def test_a_claim_that_gets_no_volume_on_its_node_is_tried_on_another(how: str) -> None:
+    selected, key = "volume.kubernetes.io/selected-node", "default/data"
+
+    async def scenario() -> None:
+        async with FakeApi() as api:
+            api.node("a")
+            lazy = {"provisioner": "example.com/x", "volumeBindingMode": "WaitForFirstConsumer"}
+            api.put("storageclasses", {"metadata": {"name": "local"}, **lazy})
+            spec = {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "local",
+            }
+            meta = {"name": "data", "namespace": "default"}
+            claims = api.objects["persistentvolumeclaims"]
+            api.put("persistentvolumeclaims", {"metadata": dict(meta), "spec": spec, "status": {"phase": "Pending"}})
+            api.pod("x", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+
+            def on() -> object:
+                return (claims[key]["metadata"].get("annotations") or {}).get(selected)
+
+            async with scheduling(api):
+                await api.until(lambda: on() == "a")
+                api.node("b")
+                if how == "given up":
+                    api.node("a", unschedulable=True)
+                    api.put(
+                        "persistentvolumeclaims", {"metadata": dict(meta), "spec": spec, "status": {"phase": "Pending"}}
+                    )
+                else:
+                    api.drop("nodes", "a")
+                await api.until(lambda: on() == "b")
+
+    asyncio.run(scenario())
+
+
 def test_preemption_nominates_marks_and_deletes_with_grace() -> None:
     async def scenario() -> None:
         async with FakeApi() as api:

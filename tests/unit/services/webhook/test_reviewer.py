@@ -110,6 +110,44 @@ def test_a_new_pod_gets_its_profile_and_is_then_valid() -> None:
     assert world.ask("/validate-pod", made)["allowed"]
 
 
+def test_a_container_that_another_webhook_adds_is_translated_in_the_second_call() -> None:
+    world = World()
+    suffixed = ColocationProfile(
+        "batch", qos=QoSClass.BE, priority_class="koord-batch", label_suffixes=(("app", "-be"),)
+    )
+    world.facts.profile_seen(suffixed)
+    given = pod({"app": "etl"})
+    made = patched(given, world.ask("/mutate-pod", given))
+    made["spec"]["containers"].append(
+        {"name": "proxy", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}}
+    )
+    (warning,) = world.ask("/validate-pod", made)["warnings"]
+    assert "beside others with lent resources: proxy" in warning
+    again = patched(made, world.ask("/mutate-pod", made))
+    assert again["spec"]["containers"][1]["resources"]["requests"] == {"kubernetes.io/batch-cpu": "100"}
+    assert again["metadata"]["labels"]["app"] == "etl-be"
+    assert "warnings" not in world.ask("/validate-pod", again)
+
+
+def test_pods_with_whole_cpus_keep_them_when_they_are_resized() -> None:
+    labels = {"koordinator.sh/qosClass": "LSR"}
+    response = World().ask(
+        "/validate-pod", pod(labels, cpu="2500m"), "UPDATE", pod(labels, cpu="2"), subResource="resize"
+    )
+    assert not response["allowed"]
+    assert "integer" in response["status"]["message"] or "whole" in response["status"]["message"]
+
+
+def test_what_a_pod_asks_for_and_does_not_get_is_a_warning() -> None:
+    world = World()
+    given = pod({PREFIX + "name": "nowhere", "koordinator.sh/gpu-isolation-provider": "HAMi-core"})
+    answer = world.ask("/validate-pod", given)
+    assert answer["allowed"]
+    quota_words, label_words = answer["warnings"]
+    assert "there is no quota nowhere" in quota_words
+    assert "gpu-isolation-provider is not read" in label_words
+
+
 def test_what_is_not_asked_for_is_allowed_as_it_is() -> None:
     world = World()
     world.facts.profile_seen(ColocationProfile("all", labels=(("l", "1"),)))

@@ -75,6 +75,7 @@ class GangDirectory(GangMembership):
         for key in self._reconsidered:
             self._reconsider(key, State.BLOCKED, State.QUEUED)
         self._reconsidered.clear()
+        self._report_evictable()
         for key in self._status_due:
             gang = self._gangs.get(key)
             status = status_update(gang) if gang is not None else None
@@ -84,7 +85,7 @@ class GangDirectory(GangMembership):
 
     def next_s(self) -> float:
         """See `Plugin`."""
-        if self._reconsidered or self._status_due or self._grew:
+        if self._reconsidered or self._status_due or self._grew or self._reckoned:
             return -inf
         if not self._gangs:
             return inf
@@ -95,6 +96,15 @@ class GangDirectory(GangMembership):
         for uid, entry in gang.members.items() if gang is not None else ():
             if entry.state in states:
                 self.host.reconsider(uid)
+
+    def _report_evictable(self) -> None:
+        """Which members can be spared, and whether a gang may be evicted whole, depends on all that are placed."""
+        gangs = [gang for key in self._reckoned if (gang := self._gangs.get(key)) is not None]
+        self._reckoned.clear()
+        keys = dict.fromkeys(key for gang in gangs for key in self.bundle_of(gang))
+        placed = [each.members[uid] for key in keys for each in (self._gangs[key],) for uid in each.placed]
+        if placed:
+            self.host.may_go(placed)
 
     def _opened(self, key: str) -> None:
         self._report_at_s.pop(key, None)

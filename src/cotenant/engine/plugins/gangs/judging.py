@@ -20,6 +20,7 @@ import numpy as np
 
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.cycle.simulated_evictions import trial
 from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.plugin import Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
@@ -31,6 +32,7 @@ from cotenant.engine.state.narrowing import EVERYWHERE
 from cotenant.model.arrays import Mask
 
 _PREEMPTIONS_A_ROUND = 1
+_SEARCHES_A_ROUND = 4  # for victims
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +89,24 @@ class GangJudging:
     def settle(self, now_s: float) -> None:
         """Queue what was rejected in this round, with a preemption where one helps."""
         rejected, self._rejected = self._rejected, []
-        allowance = _PREEMPTIONS_A_ROUND
+        allowance, searches = _PREEMPTIONS_A_ROUND, _SEARCHES_A_ROUND
         for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in rejected):
             if not group.pods:
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
             self._reconsider_nominations(entries)
             plan: Plan | None = None
-            if by_nodes and allowance and not any(entry.seen.uid in self._components.nominations for entry in entries):
-                allowance -= 1
+            if by_nodes and self._could_help(entries) and not self._fits_later(group, entries, now_s, False):
+                if not (allowance and searches):
+                    continue  # the group stays active: its turn is in the next round
+                searches -= 1
                 plan, words = self._plan(entries, now_s)
+                if plan is not None:
+                    allowance -= 1
+                    self._forget_nominations(entries)
+                elif not self._fits_later(group, entries, now_s, True):
+                    for entry in entries:
+                        self._pods.drop_nomination(entry)
                 if words:
                     verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
             back_off = self._gangs.back_off_of(self._keys(entries))
@@ -256,6 +266,40 @@ class GangJudging:
         return [entries[i] for i in np.argsort(-size, kind="stable").tolist()]
 
     # ---- preemption
+
+    def _could_help(self, entries: list[PodInfo]) -> bool:
+        """Whether there is anything to evict for them, or a nomination that may be in vain."""
+        return any(
+            entry.seen.uid in self._components.nominations or self._components.preempting.could_help(entry)
+            for entry in entries
+        )
+
+    def _fits_later(self, group: Group, entries: list[PodInfo], now_s: float, overdue: bool) -> bool:
+        """Whether a nominated bundle fits once what ends for it is gone; those that are overdue count as gone with `overdue` only."""
+        nominations, preempting, placing = (
+            self._components.nominations,
+            self._components.preempting,
+            self._components.placing,
+        )
+        if not any(entry.seen.uid in nominations for entry in entries):
+            return False
+        going = {
+            uid for entry in entries for uid in (*nominations.victims_of(entry.seen.uid), *preempting.ending(entry))
+        }
+        leaving = [self._pods.by_uid[uid] for uid in sorted(going) if uid in self._pods.by_uid]
+        mark = placing.mark()
+        with self._without_nominations(entries), trial(self._components.assignments) as off:
+            off.remove(each for each in leaving if each.node and (overdue or not preempting.is_overdue(each)))
+            found = self._try(group, self._keys(entries), entries, now_s)
+            if not isinstance(found, Verdict):
+                placing.undo([entry for entry, each in zip(entries, found, strict=True) if each.row >= 0], mark)
+                self._placer.undo(now_s)
+        return not isinstance(found, Verdict)
+
+    def _forget_nominations(self, entries: list[PodInfo]) -> None:
+        """Others take their place."""
+        for entry in entries:
+            self._components.nominations.drop(entry.seen.uid)
 
     def _plan(self, entries: list[PodInfo], now_s: float) -> tuple[Plan | None, str]:
         with self._without_nominations(entries):

@@ -48,6 +48,7 @@ class GangMembership(Plugin):
         self._reconsidered: dict[str, None] = {}  # gangs whose waiting members may have another gate or key now
         self._status_due: dict[str, None] = {}  # gangs whose status may have changed
         self._grew: dict[str, None] = {}  # gangs that got members and still wait for more
+        self._reckoned: dict[str, None] = {}  # gangs of which other pods may be evictable now
 
     # ---- PodGroups
 
@@ -172,8 +173,12 @@ class GangMembership(Plugin):
     def pod_updated(self, entry: PodInfo) -> None:
         """A member changed: it may run now."""
         gang = self._of.get(entry.seen.uid)
-        if gang is not None and gang.group is not None:
+        if gang is None:
+            return
+        if gang.group is not None:
             self._status_due[gang.key] = None
+        if entry.seen.terminating:
+            self._reckoned[gang.key] = None
 
     def pod_ended(self, seen: ObservedPod) -> None:
         """A pod has run to its end."""
@@ -276,6 +281,8 @@ class GangMembership(Plugin):
         """Note whether it is satisfied now, which gates opened or closed, and that its status may have changed."""
         if gang.group is not None:
             self._status_due[gang.key] = None
+        if gang.placed:
+            self._reckoned[gang.key] = None
         if not gang.satisfied and gang.spec is not None and gang.placed and gang.bound() >= gang.spec.min_available:
             gang.satisfied = True
             gang.why = ""

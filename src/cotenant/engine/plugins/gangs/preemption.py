@@ -93,7 +93,12 @@ class GangPreempting:
             return "not eligible due to preemptionPolicy=Never"
         priority = min(entry.seen.pod.priority for entry in entries)
         places = places_to_clear(
-            self._components.assignments, self._gangs, keys, priority, self._least_requests(keys, entries)
+            self._components.assignments,
+            self._gangs,
+            keys,
+            priority,
+            self._least_requests(keys, entries),
+            all(entry.seen.pod.is_best_effort for entry in entries),
         )
         jobs = self._components.losses.jobs() if places else ()
         best: Plan | None = None

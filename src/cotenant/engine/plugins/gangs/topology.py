@@ -85,14 +85,19 @@ def _domains(
 
 
 def places_to_clear(
-    assignments: Assignments, gangs: GangDirectory, keys: tuple[str, ...], priority: int, asked: Int
+    assignments: Assignments,
+    gangs: GangDirectory,
+    keys: tuple[str, ...],
+    priority: int,
+    asked: Int,
+    best_effort: bool = False,
 ) -> tuple[Place, ...]:
-    """Where evictions of pods below the priority may make room for `asked[R]` in total: all nodes, or domains of the required key."""
+    """Where evictions of pods below the priority, only of best-effort pods with `best_effort`, may make room for `asked[R]` in total: all nodes, or domains of the required key."""
     ledger, topology = assignments.ledger, topology_of(gangs, keys)
     nodes = ledger.nodes
     yielding = np.zeros_like(nodes.requested)
     lower = np.flatnonzero(ledger.row >= 0)
-    lower = lower[assignments.pods.priorities[lower] < priority]
+    lower = lower[assignments.pods.evictable_by(best_effort)[lower] < priority]
     np.add.at(yielding, ledger.row[lower], ledger.shapes.request[ledger.shape[lower]])
     np.add.at(yielding[:, CPU], ledger.row[lower], assignments.narrowing.surplus_m(lower))
     free = nodes.capacity - nodes.requested

@@ -143,8 +143,8 @@ class Quotas(Plugin):
             account.accounting.assign(account)
             self._totals.assign(entry.node, account.uid, account.requests)
             self._has_moved = self._has_unsent_status = True
-            if self._preempting.end(account):
-                self.host.happened(Event.QUOTA)
+            self._preempting.end(account)
+            self.host.happened(Event.QUOTA)  # one more that pods of its quota may evict
 
     def unreserve(self, entry: PodInfo) -> None:
         """Stop counting the pod as used on its node."""
@@ -213,7 +213,8 @@ class Quotas(Plugin):
                 if sort not in words:
                     words[sort] = Refused(self.name, *accounting.refusal(account))
                     self._refused_classes.add(sort)
-                    self._preempt(account)
+                    alike = (a for (_, a), fit in zip(lot, fit_flags, strict=True) if not fit and _class_of(a) == sort)
+                    self._preempt(tuple(alike))
                 refused[position] = words[sort]
             for position, account in lot:
                 # admitted before a more important pod of the batch was found to need the quota
@@ -283,7 +284,11 @@ class Quotas(Plugin):
         account = world.accounts[entry.seen.uid]
         if account.held or self._obstacle(account):
             return False
-        return self._preempting.may_try(account) or account.accounting.has_room(account)
+        if self._preempting.may_try(account) or account.accounting.has_room(account):
+            return True
+        if not self.settings.preempt or not isinstance(account.accounting, TreeAccounts):
+            return False
+        return self._preempting.could_help(account.accounting, account, self.host)
 
     # ---- time
 
@@ -404,10 +409,11 @@ class Quotas(Plugin):
     def _is_watching(self) -> bool:
         return self._has_moved or self._revoking.is_watching
 
-    def _preempt(self, account: Account) -> None:
-        if self.settings.preempt and isinstance(account.accounting, TreeAccounts) and not gang_of(account):
-            lot = (account.accounting, (account,))
-            for evict in self._preempting.attempt((lot,), account.entry.seen.pod.key, self._now_s, self.host):
+    def _preempt(self, alike: tuple[Account, ...]) -> None:
+        """Evict for as many of these pods of one class as evictions can admit."""
+        first = alike[0]
+        if self.settings.preempt and isinstance(first.accounting, TreeAccounts) and not gang_of(first):
+            for evict in self._preempting.attempt_most(first.accounting, alike, self._now_s, self.host):
                 self.host.say(evict)
 
     def _emit_status(self, world: QuotaWorld, now_s: float) -> None:

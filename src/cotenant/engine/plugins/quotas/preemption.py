@@ -3,8 +3,8 @@
 Problem: a pod must not wait because lower-priority pods use up its quota, and between eviction and placement another lower-priority pod of that quota must
 not take the freed amount. Choice: victims are chosen by quota arithmetic alone (policy/quota/preemption.py) and evicted like any pod, within their disruption
 budgets. Any suitable node may then be chosen, so no node is nominated (quota is not tied to a node). The freed amount is kept by a promise
-instead: while it stands, pods of that quota with lower priority are refused. A quota has at most one promise; it ends when its pod is admitted or leaves, or
-after PROMISED_S. While a pod of the quota is terminating, no further pod is evicted. Pods of the default and the system quota are never victims. A Strict gang
+instead: while it stands, pods of that quota with lower priority are refused. Pods that are alike preempt together, as many of them as evictions can admit. A quota has at most one
+promise; it ends when its pods are admitted or leave, or after PROMISED_S. While a pod of the quota is terminating, no further pod is evicted. Pods of the default and the system quota are never victims. A Strict gang
 is chosen only if other pods do not suffice, and is then evicted whole. Only its spare members are evicted if a member has too high a priority, is not
 preemptible or belongs to another quota, or if the disruption budgets do not allow evicting the whole gang (refused evictions would leave a part of it).
 Members scheduled together preempt together: in all of their quotas or in none.
@@ -17,7 +17,7 @@ Source: Koordinator's elasticquota/preempt.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.engine.framework.instructions import Evict, Victim
 from cotenant.engine.framework.jobs import Job
@@ -35,7 +35,7 @@ PROMISED_S = 60.0  # afterwards the pod may retry
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Freed quota is kept for this pod, or for the members of this gang."""
+    """Freed quota is kept for these pods, which are alike, or for the members of this gang."""
 
     uids: frozenset[str]
     name: str  # for messages
@@ -43,6 +43,7 @@ class Promise:
     priority: int
     until_s: float
     victims: Mapping[str, Account]  # by UID
+    together: bool = False  # a gang: it ends with any of them
 
 
 class QuotaPreempting:
@@ -66,8 +67,41 @@ class QuotaPreempting:
             return ""
         return f"Quota {account.quota} keeps what comes free for {promise.name}, which is more important."
 
+    def attempt_most(
+        self, books: TreeAccounts, alike: Sequence[Account], now_s: float, host: Host
+    ) -> tuple[Evict, ...]:
+        """As `attempt`, for as many of these pods as possible: equal ones, the first before the others."""
+        if self._must_wait(books, alike):
+            return ()
+        least, most = 0, len(alike)
+        while least < most:
+            middle = (least + most + 1) // 2
+            if self._plan(books, books.tree, alike[:middle], "", now_s, host) is not None:
+                least = middle
+            else:
+                most = middle - 1
+        if not least:
+            return ()
+        others = f" and {least - 1} more" if least > 1 else ""
+        return self.attempt(((books, alike[:least]),), f"{alike[0].entry.seen.pod.key}{others}", now_s, host, False)
+
+    def could_help(self, books: TreeAccounts, account: Account, host: Host) -> bool:
+        """Whether evictions in its quota could admit this pod alone."""
+        seen = account.entry.seen
+        if not seen.preempts or account.quota in self._of:
+            return False
+        members = books.members[account.quota].values()
+        if not any(each.node and each.preemptible and _may_evict(account, each) for each in members):
+            return False
+        return self._plan(books, books.tree, (account,), "", 0.0, host) is not None
+
     def attempt(
-        self, lots: Sequence[tuple[TreeAccounts, Sequence[Account]]], name: str, now_s: float, host: Host
+        self,
+        lots: Sequence[tuple[TreeAccounts, Sequence[Account]]],
+        name: str,
+        now_s: float,
+        host: Host,
+        together: bool = True,
     ) -> tuple[Evict, ...]:
         """Return the evictions that admit all of these pods, and record the promises; empty if preemption cannot help in every quota, or not now.
 
@@ -93,7 +127,7 @@ class QuotaPreempting:
                 tree.use(quota, asked)
         found: list[Evict] = []
         for promise in promises:
-            self._of[promise.quota] = promise
+            self._of[promise.quota] = replace(promise, together=together)
             what = f"{name} of the same quota {promise.quota} is more important ({promise.priority}) and does not fit beside it"
             found += [
                 Evict(Victim(each.uid, each.entry.seen.pod.key, each.entry.node), REASON, what)
@@ -164,6 +198,10 @@ class QuotaPreempting:
         promise = self._of.get(account.quota)
         if promise is None or account.uid not in promise.uids:
             return False
+        left = promise.uids - {account.uid}
+        if left and not promise.together:
+            self._of[account.quota] = replace(promise, uids=left)
+            return False
         del self._of[account.quota]
         return self._free(self._behind, account.quota)
 
@@ -207,10 +245,14 @@ def _candidates(
     members: Mapping[str, Account], newcomers: Sequence[Account], priority: int, host: Host
 ) -> tuple[list[QuotaPod], dict[str, tuple[str, ...]]]:
     """The possible victims, with a gang evicted whole as one entry; and for each such entry's UID the UIDs of all gang members."""
+    only_its_like = any(each.entry.seen.pod.is_best_effort for each in newcomers)
     lower = {
         uid: account
         for uid, account in members.items()
-        if account.node and account.preemptible and account.entry.seen.pod.priority < priority
+        if account.node
+        and account.preemptible
+        and account.entry.seen.pod.priority < priority
+        and (account.entry.seen.pod.is_best_effort or not only_its_like)
     }
     own = host.job_of(newcomers[0].entry)
     pods: list[QuotaPod] = []
@@ -236,6 +278,12 @@ def _candidates(
             whole[uids[-1]] = uids
             pods.append(as_one([lower[each] for each in uids[job.spare :]]))
     return pods, whole
+
+
+def _may_evict(newcomer: Account, other: Account) -> bool:
+    """By priority, and as on nodes: best-effort work evicts best-effort work only."""
+    new, old = newcomer.entry.seen.pod, other.entry.seen.pod
+    return old.priority < new.priority and (old.is_best_effort or not new.is_best_effort)
 
 
 def may_go_whole(job: Job, among: Mapping[str, Account], host: Host) -> bool:

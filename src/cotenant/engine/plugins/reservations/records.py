@@ -20,7 +20,7 @@ from cotenant.model.groups.reservation import Condition, CurrentOwner, Phase, Re
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.placement.reservations.drawing import allocated
 from cotenant.policy.placement.reservations.holding import Kept, kept_after
-from cotenant.policy.placement.reservations.lifecycle import Ending, conditions
+from cotenant.policy.placement.reservations.lifecycle import Ending, changed_template, conditions
 from cotenant.policy.placement.reservations.migration import GANG_LABELS, without_labels
 from cotenant.policy.placement.reservations.owners import is_owner, keys_for, keys_of
 
@@ -138,7 +138,10 @@ class Record:
             phase = Phase.PENDING
         else:
             return None
-        return self._status(phase, self.node, conditions(self.node, self.refusal, self.end), now_s)
+        note = ""
+        if self.node and self.reservation.pre_allocation is None:
+            note = changed_template(self.reservation.pod, self.reserved)
+        return self._status(phase, self.node, conditions(self.node, self.refusal, self.end, note), now_s)
 
     def granted(self, node: str, now_s: float) -> ReservationStatus:
         """Its status once it is on this node."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.reservation import KEPT_S, READY, SCHEDULED, Condition, Phase, Reservation
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, format_amount
 
 LEGAL: dict[tuple[Phase, Phase], str] = {
     (Phase.PENDING, Phase.AVAILABLE): "a node was found",
@@ -47,11 +48,11 @@ def ending(reservation: Reservation, now_s: float, node_is_gone: bool, bound: in
     return None
 
 
-def conditions(node: str, refusal: str, end: Ending | None) -> tuple[Condition, ...]:
-    """The conditions for its status. `refusal` is why no node was found."""
+def conditions(node: str, refusal: str, end: Ending | None, note: str = "") -> tuple[Condition, ...]:
+    """The conditions for its status. `refusal` is why no node was found; `note` goes with one that was."""
     placed: Condition | None = None
     if node:
-        placed = Condition(SCHEDULED, True, "Scheduled")
+        placed = Condition(SCHEDULED, True, "Scheduled", note)
     elif refusal:
         placed = Condition(SCHEDULED, False, "Unschedulable", refusal)
     if end is not None:
@@ -59,6 +60,20 @@ def conditions(node: str, refusal: str, end: Ending | None) -> tuple[Condition, 
     else:
         ready = Condition(READY, True, "Available") if node else None
     return tuple(each for each in (placed, ready) if each is not None)
+
+
+def changed_template(pod: Pod, reserved: Amounts) -> str:
+    """What to say of a template that asks for other amounts than are reserved by now; empty where it does not. Devices are reserved by other names than they are asked for."""
+    found = [
+        f"{format_amount(name, amount)} {name} instead of {format_amount(name, reserved.get(name))}"
+        for name, amount in pod.requests
+        if name in (CPU_NAME, MEMORY_NAME) and amount != reserved.get(name)
+    ]
+    return (
+        f"its template was changed and asks for {', '.join(found)}: it keeps what it has; create another one for that"
+        if found
+        else ""
+    )
 
 
 def collect_at_s(reservation: Reservation, first_seen_s: float, kept_s: float = KEPT_S) -> float:

@@ -83,3 +83,17 @@ def test_a_template_that_is_moved_to_another_namespace() -> None:
     w.reservations.gone("r", w.now_s)
     w.go()
     assert w.cluster.find("other/reservation:r") is None
+
+
+def test_a_template_that_asks_for_more_after_it_was_placed_is_said_on_the_reservation() -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=1000))
+    w.go()
+    held = w.held["uid-r"]
+    assert [each.message for each in held.conditions] == ["", ""]
+    w.see(replace(held, pod=replace(held.pod, requests=size(3000))))
+    w.go()
+    placed = w.held["uid-r"].conditions[0]
+    assert "its template was changed and asks for 3 cpu instead of 1, " in placed.message
+    assert "it keeps what it has" in placed.message
+    assert left(w) == size(1000)
