@@ -1,7 +1,7 @@
 """Replicas under objectives: requests, bad requests and latency of the last seconds of each.
 
-Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. Choice: for each pair of objective and source of spans three slots of three seconds with counts and a sketch of
-latency, and one of own time, so all figures are of the same last six to nine seconds. A replica that has been idle for ten minutes is forgotten. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
+Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. Choice: for each pair of objective and source of spans three slots of two seconds with counts and a sketch of
+latency, and one of own time, so all figures are of the same last four to six seconds. A replica that has been idle for ten minutes is forgotten. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant.model.compiled import njit
 from cotenant.model.traces.spans import SpanSource
 from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of, quantile_ns
 
-SLOT_S, SLOTS = 3, 3
+SLOT_S, SLOTS = 2, 3
 WINDOW_S = SLOT_S * SLOTS
 MOST = 5_000
 FORGOTTEN_S = 600.0
