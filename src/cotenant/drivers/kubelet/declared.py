@@ -31,6 +31,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
 
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"  # annotation: JSON with the pod's assigned CPUs
+_JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -64,6 +65,7 @@ class DeclaredPod:
     containers: tuple[DeclaredContainer, ...] = ()
     phase: Phase | None = None
     addresses: tuple[str, ...] = ()  # its own IPs
+    owner: str = ""  # kind and name of its controller, "Job hogs"
     extended: ExtendedAmounts | None = None  # None: where there is an annotation with batch amounts, those apply
 
 
@@ -116,6 +118,7 @@ def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
         addresses=declared.addresses or pod.addresses,
         own_cpus=_own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else (),
         extended=extended,
+        workload=_workload(declared.owner, labels, namespace) or pod.workload,
         is_named=pod.is_named or bool(declared.namespace and declared.name),
     )
 
@@ -164,6 +167,13 @@ def _annotated(found: NodeContainer, amounts: ContainerAmounts | None) -> NodeCo
     if amounts.extended_memory:
         found = replace(found, memory_limit_bytes=amounts.memory_limit_bytes, extended_memory=True)
     return found
+
+
+def _workload(owner: str, labels: Labels, namespace: str) -> str:
+    """Kind and namespace/name; a runtime knows a Job by the label that its controller sets."""
+    job = next((name for label in _JOB_LABELS if (name := labels.get(label))), None)
+    kind, _, name = (owner or (f"Job {job}" if job else "")).partition(" ")
+    return f"{kind} {namespace}/{name}" if name else ""
 
 
 def _sub_priority(text: str | None) -> int:

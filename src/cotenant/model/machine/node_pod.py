@@ -73,6 +73,7 @@ class NodePod:
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
+    workload: str = ""  # kind and namespace/name of the object that made it, "Job shop/hogs"; "" where none is known
     is_named: bool = (
         True  # False: known by its cgroup alone, so neither its name nor its class is certain; never evicted
     )

@@ -114,6 +114,7 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         phase=_phase(obj),
         # in the host's network its address is the node's
         addresses=() if spec.host_network else tuple(each.ip for each in status.pod_ips or () if each.ip),
+        owner=next((f"{each.kind} {each.name}" for each in meta.owner_references or () if each.controller), ""),
         extended=pod_amounts(
             (_amounts(each, role) for each, role in zip(read, roles, strict=True)),
             _amounts(_container(NodeContainerSpec(resources=Resources(spec.overhead, spec.overhead)), "")),
