@@ -31,6 +31,8 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
 
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"  # annotation: JSON with the pod's assigned CPUs
+_CRITICAL = 2_000_000_000  # the value of system-cluster-critical; system-node-critical is above
+_OF_KUBELET = ("kubernetes.io/config.mirror", "kubernetes.io/config.hash")
 _JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -92,6 +94,8 @@ def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
     if declared_qos is QoSClass.NONE:
         declared_qos = declared.qos
     qos = effective_qos(declared_qos, kubernetes)
+    if declared_qos is QoSClass.NONE and qos is QoSClass.BE and _is_of_the_node(annotations, declared.priority):
+        qos = QoSClass.SYSTEM
     priority = declared.priority if declared.priority is not None else (pod.priority or None)
     band = effective_class(raw_class(labels.get(PRIORITY_CLASS), priority), qos)
     containers = _containers(pod.containers, declared.containers)
@@ -167,6 +171,11 @@ def _annotated(found: NodeContainer, amounts: ContainerAmounts | None) -> NodeCo
     if amounts.extended_memory:
         found = replace(found, memory_limit_bytes=amounts.memory_limit_bytes, extended_memory=True)
     return found
+
+
+def _is_of_the_node(annotations: Labels, priority: int | None) -> bool:
+    """Whether the node itself needs the pod, as kube-proxy: of a critical priority class, or from the kubelet's own manifests. It may well request nothing."""
+    return (priority or 0) >= _CRITICAL or any(annotations.get(name) for name in _OF_KUBELET)
 
 
 def _workload(owner: str, labels: Labels, namespace: str) -> str:

@@ -119,3 +119,28 @@ def test_a_pod_belongs_to_its_controller_or_to_the_job_of_its_label(
     pod = NodePod("u", "", "", "kubepods/podu")
     declared = DeclaredPod("u", "shop", "hogs-1", Labels.of(labels), owner=owner)
     assert merged(pod, declared).workload == expected
+
+
+@pytest.mark.parametrize(
+    ("priority", "annotations", "labels", "expected"),
+    [
+        (2_000_001_000, {}, {}, QoSClass.SYSTEM),
+        (2_000_000_000, {}, {}, QoSClass.SYSTEM),
+        (None, {"kubernetes.io/config.mirror": "x"}, {}, QoSClass.SYSTEM),
+        (2_000_001_000, {}, {QOS_CLASS: "BE"}, QoSClass.BE),
+        (0, {}, {}, QoSClass.BE),
+    ],
+)
+def test_a_pod_that_the_node_needs_is_no_best_effort_work_for_want_of_requests(
+    priority: int | None, annotations: dict[str, str], labels: dict[str, str], expected: QoSClass
+) -> None:
+    said = DeclaredPod(
+        "u",
+        "kube-system",
+        "kube-proxy",
+        Labels.of(labels),
+        Labels.of(annotations),
+        priority,
+        kubernetes_qos=KubernetesQoS.BEST_EFFORT,
+    )
+    assert merged(NodePod("u", "", "", "kubepods/besteffort/podu"), said).qos is expected
