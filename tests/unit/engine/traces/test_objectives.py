@@ -175,3 +175,21 @@ def test_a_clock_that_goes_back_counts_into_the_newest_slot() -> None:
     counts.add(10.0, 5, 1)
     assert counts.sum(1000.0, 10) == Counted(10, 2)
     assert counts.sum(1000.0 + 5 * 86_400, 86_400) == Counted(0, 0)
+
+
+def test_the_window_of_a_replicas_figures_is_what_they_cover_so_that_a_steady_rate_is_steady() -> None:
+    """A rate over a window that is still filling would grow for as long as that takes, and fall with each new slot."""
+    replicas, source = Replicas(), SpanSource(pod="a")
+    rates = []
+    for quarter in range(80):
+        now_s = 1000.0 + quarter / 4
+        row = replicas.row("o", source, now_s, 10)
+        rows = np.full(10, row)
+        each = np.full(10, 1000)
+        none = np.zeros(10, np.bool_)
+        replicas.add(rows, each, none, each, none)
+        found = replicas.figures("o", source, 0.99, now_s)
+        assert found is not None
+        if quarter >= 8:
+            rates.append(found.requests / found.window_s)
+    assert max(rates) < 1.3 * min(rates)
