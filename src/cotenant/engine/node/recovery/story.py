@@ -127,7 +127,12 @@ def _chain(incident: Incident) -> Iterable[Link]:
     for proof in incident.proofs:
         yield Link("action", _proof(proof))
     if not incident.proofs:
-        yield Link("action", "none")
+        held = (
+            ""
+            if incident.held_m is None
+            else f"; another policy held all best-effort work at {incident.held_m / 1000:g} CPU"
+        )
+        yield Link("action", f"none{held}")
     yield Link("recovery", _recovery(incident))
 
 

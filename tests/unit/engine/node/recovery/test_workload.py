@@ -86,7 +86,10 @@ def test_trouble_that_ended_while_another_policy_held_best_effort_work_says_so()
         run.second(quota="20000 100000")
     run.node.callee_slow = 1.0
     for _ in range(20):
-        run.second()
+        state, _, _ = run.second()
     ended = run.memory.ended[-1]
+    told = story("shop/web", "n", state, run.memory, state.at_us)
+    assert told is not None
+    assert "  action    none; another policy held all best-effort work at 0.2 CPU" in told.text
     assert ended.stage is Stage.RECOVERED
     assert "the trouble ended while all best-effort work was held at 0.2 CPU by another policy" in ended.events[-1].text
