@@ -21,12 +21,19 @@ from cotenant.services.experiments.loads import redis_service
 from cotenant.services.experiments.loads.redis_service import Load
 from cotenant.services.experiments.measures.histogram import Histogram
 from cotenant.services.experiments.measures.statistics import Estimate, bootstrap, ratio
-from cotenant.services.experiments.measures.windows import all_of, disturbed, judged_of, latencies, p99_us, stored
+from cotenant.services.experiments.measures.windows import (
+    all_of,
+    disturbed,
+    disturbed_alone,
+    judged_of,
+    latencies,
+    p99_us,
+    stored,
+)
 from cotenant.services.experiments.outcome import Check
 from cotenant.services.experiments.site import agent_process, lateness
 from cotenant.services.experiments.site.site import Child, Site, in_plant, now_us
 
-_TIMES_ALONE = 3.0  # a round whose p99 alone is above this many times the median was disturbed
 _SERVICE = in_plant(SERVICE)
 
 
@@ -117,14 +124,7 @@ class Comparison:
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds whose p99 alone is far above the median."""
-        tails = {each.number: p99_us(judged_of(each.record(ALONE.name))) for each in rounds}
-        known = [tail for tail in tails.values() if not isnan(tail)]
-        usual = median(known) if known else nan
-        return {
-            number: f"alone, p99 was {tail / 1000:.2f} ms, {tail / usual:.1f} times the usual"
-            for number, tail in tails.items()
-            if tail > _TIMES_ALONE * usual
-        }
+        return disturbed_alone({each.number: p99_us(judged_of(each.record(ALONE.name))) for each in rounds})
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
         """Ratios to the service alone, over all rounds and by kind of hog, and best-effort work's part of the idle CPU."""

@@ -218,7 +218,7 @@ def test_results_of_the_lab_by_keyboard(tab: Tab) -> None:
 def test_services_traces_and_the_critical_path(tab: Tab) -> None:
     page = tab.open("services")
     page.click("button.link:has-text('shop/front')")
-    page.wait_for_selector("text=Replicas, last nine seconds")
+    page.wait_for_selector("text=Replicas, last six seconds")
     assert "objective=shop%2Ffront" in page.url
     page.wait_for_selector("td.burning:has-text('critical')")
     chain = page.locator(".chain").first
@@ -231,7 +231,7 @@ def test_services_traces_and_the_critical_path(tab: Tab) -> None:
     page.click(".steps .k-move a:has-text('shop/web-1-1')")
     page.wait_for_selector("[data-headline]")
     page.go_back()
-    page.wait_for_selector("text=Replicas, last nine seconds")
+    page.wait_for_selector("text=Replicas, last six seconds")
     page.wait_for_selector("g.vertex[aria-label=front]")
     page.focus("g.vertex[aria-label=front]")
     page.keyboard.press("Enter")

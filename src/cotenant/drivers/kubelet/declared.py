@@ -35,6 +35,9 @@ from cotenant.model.cpus.spec import RESOURCE_SPEC, RESOURCE_STATUS, ResourceSpe
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
 
+_CRITICAL = 2_000_000_000  # the value of system-cluster-critical; system-node-critical is above
+_OF_KUBELET = ("kubernetes.io/config.mirror", "kubernetes.io/config.hash")
+_JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -68,6 +71,7 @@ class DeclaredPod:
     containers: tuple[DeclaredContainer, ...] = ()
     phase: Phase | None = None
     addresses: tuple[str, ...] = ()  # its own IPs
+    owner: str = ""  # kind and name of its controller, "Job hogs"
     extended: ExtendedAmounts | None = None  # None: where there is an annotation with batch amounts, those apply
     cpu_request_m: int | None = None  # of the whole pod; None: that of the containers that are found
     created_s: float = nan  # Unix time; NaN = not known
@@ -110,6 +114,8 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
     if declared_qos is QoSClass.NONE:
         declared_qos = declared.qos
     qos = effective_qos(declared_qos, kubernetes)
+    if declared_qos is QoSClass.NONE and qos is QoSClass.BE and _is_of_the_node(annotations, declared.priority):
+        qos = QoSClass.SYSTEM
     priority = declared.priority if declared.priority is not None else (pod.priority or None)
     band = effective_class(raw_class(labels.get(PRIORITY_CLASS), priority), qos)
     containers = _containers(pod.containers, declared.containers)
@@ -148,6 +154,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         holdings=standing,
         unbelieved=unbelieved,
         extended=extended,
+        workload=_workload(declared.owner, labels, namespace) or pod.workload,
         is_named=pod.is_named or bool(declared.namespace and declared.name),
     )
 
@@ -196,6 +203,18 @@ def _annotated(found: NodeContainer, amounts: ContainerAmounts | None) -> NodeCo
     if amounts.extended_memory:
         found = replace(found, memory_limit_bytes=amounts.memory_limit_bytes, extended_memory=True)
     return found
+
+
+def _is_of_the_node(annotations: Labels, priority: int | None) -> bool:
+    """Whether the node itself needs the pod, as kube-proxy: of a critical priority class, or from the kubelet's own manifests. It may well request nothing."""
+    return (priority or 0) >= _CRITICAL or any(annotations.get(name) for name in _OF_KUBELET)
+
+
+def _workload(owner: str, labels: Labels, namespace: str) -> str:
+    """Kind and namespace/name; a runtime knows a Job by the label that its controller sets."""
+    job = next((name for label in _JOB_LABELS if (name := labels.get(label))), None)
+    kind, _, name = (owner or (f"Job {job}" if job else "")).partition(" ")
+    return f"{kind} {namespace}/{name}" if name else ""
 
 
 def _sub_priority(text: str | None) -> int:

@@ -19,6 +19,7 @@ from cotenant.engine.node.knobs.plan import within
 from cotenant.engine.node.rates import NodeRates
 from cotenant.engine.node.replica_signals import ReplicaSignals, judged
 from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import LogicalCpu
@@ -199,7 +200,10 @@ def common_group(pods: Sequence[NodePod], roots: Sequence[str]) -> str | None:
     best_effort = [pod.group for pod in pods if pod.best_effort and pod.group]
     if not best_effort:
         return None
-    others = [group for pod in pods if not pod.best_effort for group in _groups_of(pod)]
+    # A pod of the node itself without requests stands in the kubelet's best-effort group, on most nodes: it has to bear the group's limits, not to lift them.
+    others = [
+        group for pod in pods if not pod.best_effort and pod.qos is not QoSClass.SYSTEM for group in _groups_of(pod)
+    ]
     parents = [group.split("/")[:-1] for group in best_effort]
     shared: list[str] = []
     for parts in zip(*parents):

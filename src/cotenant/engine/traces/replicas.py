@@ -1,7 +1,7 @@
 """Replicas under objectives: requests, bad requests and latency of the last seconds of each.
 
-Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. Choice: for each pair of objective and source of spans three slots of three seconds with counts and a sketch of
-latency, and one of own time, so all figures are of the same last six to nine seconds. A replica that has been idle for ten minutes is forgotten. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
+Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. Choice: for each pair of objective and source of spans three slots of two seconds with counts and a sketch of
+latency, and one of own time, so all figures are of the same last four to six seconds. A replica that has been idle for ten minutes is forgotten. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from cotenant.model.compiled import njit
 from cotenant.model.traces.spans import SpanSource
 from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of, quantile_ns
 
-SLOT_S, SLOTS = 3, 3
+SLOT_S, SLOTS = 2, 3
 WINDOW_S = SLOT_S * SLOTS
 MOST = 5_000
+_LEAST_WINDOW_S = 0.25  # requests of one export are no rate
 FORGOTTEN_S = 600.0
 
 
@@ -32,6 +33,7 @@ class ReplicaFigures:
     at_target_us: int
     seen_s: float  # of its last request
     self_p99_us: int | None = None  # p99 of the own time; None where no request called another service
+    window_s: float = WINDOW_S  # that the figures are of: less at the beginning of a slot, and of a new replica
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class _Replica:
     source: SpanSource
     row: int
     seen_s: float
+    since_s: float  # of its first request
 
 
 class Replicas:
@@ -68,7 +71,7 @@ class Replicas:
                 return -1
             number = self._free.pop() if self._free else len(self._known)
             self._grow(number)
-            found = self._known[objective, source] = _Replica(objective, source, number, now_s)
+            found = self._known[objective, source] = _Replica(objective, source, number, now_s, now_s)
         found.seen_s = now_s
         return found.row
 
@@ -141,7 +144,10 @@ class Replicas:
         sketch = self._sketch[found.row].sum(axis=0)
         p99_us, at_target_us = (round(quantile_ns(sketch, share) / 1000) for share in (0.99, target))
         own_us = round(quantile_ns(self._own[found.row].sum(axis=0), 0.99) / 1000) if called else None
-        return ReplicaFigures(int(requests), int(bad), p99_us, at_target_us, found.seen_s, own_us)
+        window_s = min(WINDOW_S - SLOT_S + now_s % SLOT_S, now_s - found.since_s)
+        return ReplicaFigures(
+            int(requests), int(bad), p99_us, at_target_us, found.seen_s, own_us, max(_LEAST_WINDOW_S, window_s)
+        )
 
     def _drop(self, key: tuple[str, SpanSource]) -> None:
         row = self._known.pop(key).row

@@ -25,7 +25,7 @@ class Ratios:
 
     @classmethod
     def parse(cls, text: str | None) -> Ratios:
-        """The annotation's value. Raises `InvalidInput` where it is not JSON, or a ratio is not a number above 0."""
+        """The annotation's value. A ratio that is not a number above 0 counts as absent, the other one stands. Raises `InvalidInput` where it is no JSON object."""
         if not text:
             return NOT_AMPLIFIED
         field = f"annotation {AMPLIFICATION_RATIO}"
@@ -49,7 +49,5 @@ def amplified(amount: int, ratio_ppm: int) -> int:
 def _ppm(ratios: dict[str, object], name: str) -> int:
     ratio = ratios.get(name, 1.0)
     if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= MOST_RATIO:
-        raise InvalidInput(
-            f"annotation {AMPLIFICATION_RATIO}: {name}", ratio, f"a ratio above 0, at most {MOST_RATIO:g}"
-        )
+        return PPM
     return round(ratio * PPM)

@@ -76,6 +76,7 @@ class NodePod:
     holdings: Standing = Standing.CHECKED  # how far its annotations about what it holds are believed
     unbelieved: str = ""  # why the CPUs of its annotation are not its own; "" = they are, or it has none
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
+    workload: str = ""  # kind and namespace/name of the object that made it, "Job shop/hogs"; "" where none is known
     is_named: bool = (
         True  # False: known by its cgroup alone, so neither its name nor its class is certain; never evicted
     )

@@ -6,6 +6,7 @@ kubelet's own answer has (`services/agent/discovery/kubelet.py`) is not known he
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from cotenant.model.kubelet.facts import KubeletFacts
 
 # Another policy is seen within this where the folder is visible; a file that is mounted by itself is as of the mount.
 _AGE_S = 10.0
+_log = logging.getLogger(__name__)
 
 
 class NodeFacts:
@@ -35,6 +37,7 @@ class NodeFacts:
         self._clock = clock
         self._read = KubeletFacts(self._version)
         self._read_at_s = float("-inf")
+        self._said = False
         self._config, self._config_changed = KubeletFacts(), (0, 0)
 
     def __call__(self) -> KubeletFacts:
@@ -44,7 +47,21 @@ class NodeFacts:
             self._read, self._read_at_s = self._of_files(), now_s
         return replace(self._read, systemd=self._systemd())
 
+    def _say_if_replaced(self) -> None:
+        """The kubelet replaces its checkpoint; a file that is mounted by itself is the old one from then on."""
+        try:
+            replaced = self._checkpoint.stat().st_nlink == 0
+        except OSError:
+            return
+        if replaced and not self._said:
+            self._said = True
+            _log.warning(
+                "the kubelet has replaced %s since it was mounted: CPUs that it gives or takes, and another policy, are seen after a restart of this container",
+                self._checkpoint,
+            )
+
     def _of_files(self) -> KubeletFacts:
+        self._say_if_replaced()
         manager = read_cpu_manager(self._checkpoint)
         memory = memory_manager_of(self._checkpoint.parent / MEMORY_STATE_NAME)
         started = KubeletFacts(cpu_manager=manager.policy, memory_manager=memory, given_cpus=manager.given)

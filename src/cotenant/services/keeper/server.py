@@ -19,6 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from cotenant.drivers.proc.capabilities import lacking
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target
@@ -229,7 +230,7 @@ class KeeperServer:
     async def _described(self) -> wire.Described:
         rules = self._keeper.rules
         facts = await self._keeper.facts()
-        return wire.Described(rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts)
+        return wire.Described(rules.roots, rules.knobs, rules.raises_roots, rules.longest_ttl_us, facts, lacking())
 
     async def _grant(self, writer: asyncio.StreamWriter, request: wire.Trigger, requester: Requester) -> None:
         try:

@@ -95,6 +95,7 @@ class Described(msgspec.Struct, tag_field="reply", tag="described", frozen=True)
     raises_roots: bool
     longest_ttl_us: int
     facts: KubeletFacts
+    lacks: tuple[str, ...] = ()  # capabilities that it would use
 
 
 class Refused(msgspec.Struct, tag_field="reply", tag="refused", frozen=True):

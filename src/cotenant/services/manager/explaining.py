@@ -117,23 +117,46 @@ def explain_node(
 async def node_view(
     client: Client, name: str, namespace: str = CONFIG_NAMESPACE, config: str = CONFIG_NAME
 ) -> NodeView:
-    """The same with a client that is there already. Raises `CotenantError`."""
-    node = await client.get(NODES, "", name)
+    """The same with a client that is there already; what it may not read is named among what is ignored. Raises `CotenantError`."""
+    node = await _node(client, name)
     selector = {"fieldSelector": f"spec.nodeName={name}"}
-    pods = msgspec.json.decode(await client.request("GET", PODS.path(""), query=selector), type=_Pods)
+    missing: list[str] = []
+    pods = _Pods([])
     metric: NodeMetricObject | None = None
     found: ConfigMap | None = None
     topology: CpuReport | None = None
     devices: DeviceObject | None = None
+    try:
+        pods = msgspec.json.decode(await client.request("GET", PODS.path(""), query=selector), type=_Pods)
+    except Forbidden as error:
+        missing.append(f"pods, so what they hold and lend is not shown: {error}")
     with suppress(NotFound):
-        metric = await client.get(NODE_METRICS, "", name)
+        try:
+            metric = await client.get(NODE_METRICS, "", name)
+        except Forbidden as error:
+            missing.append(f"NodeMetric, so nothing is computed anew: {error}")
     with suppress(NotFound):
-        found = await client.get(CONFIG_MAPS, namespace, config)
+        try:
+            found = await client.get(CONFIG_MAPS, namespace, config)
+        except Forbidden as error:
+            missing.append(f"ConfigMap {namespace}/{config}, so lending counts as not configured: {error}")
     with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
         topology = await client.get(CPU_REPORTS, "", name)
     with suppress(NotFound, Forbidden):  # no right to read them hides no amounts
         devices = await client.get(DEVICES, "", name)
-    return answer(node, pods.items, metric, None if found is None else found.data or {}, topology, devices)
+    view = answer(node, pods.items, metric, None if found is None else found.data or {}, topology, devices)
+    return msgspec.structs.replace(view, ignored=(*(f"not readable: {each}" for each in missing), *view.ignored))
+
+
+async def _node(client: Client, name: str) -> NodeObject:
+    """An agent's account may list nodes and not get one."""
+    try:
+        return await client.get(NODES, "", name)
+    except Forbidden:
+        nodes = await client.all_of(NODES, fields=f"metadata.name={name}")
+        if not nodes:
+            raise Permanent(f"no node {name}") from None
+        return nodes[0]
 
 
 def answer(

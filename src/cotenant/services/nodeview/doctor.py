@@ -8,11 +8,11 @@ for a part that is missing. Limits: the eBPF probe is loaded for a moment, and o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -23,6 +23,7 @@ from cotenant.drivers.kubelet.configuration import config_of_configz
 from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.nri.state_file import read_state
+from cotenant.drivers.proc.capabilities import lacking
 from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.model.errors import CotenantError
@@ -31,6 +32,7 @@ from cotenant.model.machine.knob import Knob, Scope
 from cotenant.services.agent.configuration.config import AgentConfig
 from cotenant.services.keeper.client import KeeperClient
 from cotenant.services.keeper.node_facts import NodeFacts
+from cotenant.services.keeper.wire import Described
 from cotenant.services.nodeview.other_writers import KOORDLET, other_writers
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
@@ -38,8 +40,17 @@ if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
 
 ANSWER_S = 3.0  # of the keeper, and of the cluster
 PRESSURE = Path("/proc/pressure/cpu")
-_SYS_RESOURCE = 24
 _KOORDLETS = "koord-app=koordlet"
+
+
+class Describing(Protocol):
+    """A keeper's client, as far as the doctor needs one."""
+
+    async def describe(self) -> Described:
+        """What it grants, knows and lacks."""
+
+    async def close(self) -> None:
+        """End the connection."""
 
 
 async def look(config: AgentConfig, *, single: bool, probes: bool = False, checkpoint: Path = STATE) -> NodeFound:
@@ -66,7 +77,7 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
         writers=other_writers(config, single=single),
         watch=_watch(layout),
         pressure="" if has_pressure else "a kernel with pressure stall information (psi=1) and a cgroup v2 tree",
-        short_windows="" if not single or not has_pressure or _has_capability() else "CAP_SYS_RESOURCE",
+        short_windows=", ".join(lacking()) if single and has_pressure else "",
         run_queue=_run_queue(layout) if probes else "",
         runtime_hook=_runtime_hook(config),
     )
@@ -88,15 +99,6 @@ def _watch(layout: Layout) -> str:
     return ""
 
 
-def _has_capability() -> bool:
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return False
-    mask = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(mask, 16) >> _SYS_RESOURCE & 1)
-
-
 def _run_queue(layout: Layout) -> str:
     from cotenant.services.nodeview.capabilities import run_queue
 
@@ -115,15 +117,22 @@ def _runtime_hook(config: AgentConfig) -> str:
     )
 
 
-async def _with_keeper(found: NodeFound, config: AgentConfig) -> NodeFound:
-    client = KeeperClient(config.keeper, ANSWER_S)
+async def _with_keeper(
+    found: NodeFound, config: AgentConfig, client_of: Callable[[Path, float], Describing] = KeeperClient
+) -> NodeFound:
+    client = client_of(config.keeper, ANSWER_S)
     try:
         said = await client.describe()
     except CotenantError as error:
         return replace(found, keeper=KeeperFound(f"{error}"))
     finally:
         await client.close()
-    return replace(found, keeper=KeeperFound("", said.roots, said.knobs), kubelet=found.kubelet.joined(said.facts))
+    return replace(
+        found,
+        keeper=KeeperFound("", said.roots, said.knobs),
+        kubelet=found.kubelet.joined(said.facts),
+        short_windows="" if found.pressure else ", ".join(said.lacks),
+    )
 
 
 async def _with_cluster(found: NodeFound, config: AgentConfig) -> NodeFound:

@@ -40,7 +40,7 @@ class AlertRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReplicaRow(msgspec.Struct, frozen=True, rename="camel"):
-    """A replica over the last nine seconds."""
+    """A replica over the last six seconds."""
 
     pod: str
     node: str

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from cotenant.drivers.http.messages import Receive, Send
 from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
-from cotenant.engine.traces.replicas import WINDOW_S
 from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
 from cotenant.model.traces.spans import EVERYBODY, SpanSource
 from cotenant.services.reporting.signals import SignalLine, Subscription, encode_line, from_signal
@@ -189,7 +188,7 @@ def replica_signal(
         budget_ppm=objective.budget_ppm,
         max_action=objective.max_action if objectives.may_act(tracked) else MaxAction.OBSERVE,
         guard=objectives.may_act(tracked),
-        window_us=WINDOW_S * 1_000_000,
+        window_us=round(found.window_s * 1_000) * 1_000,
         requests=found.requests,
         bad=found.bad,
         p99_us=found.p99_us,

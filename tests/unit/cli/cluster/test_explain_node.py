@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -10,12 +11,13 @@ import msgspec
 import pytest
 
 from cotenant.cli.cluster.explain_node import lines
+from cotenant.drivers.kube.client.errors import Forbidden
 from cotenant.drivers.kube.kinds.custom.cpu_report import CPU_REPORTS
 from cotenant.drivers.kube.kinds.custom.device import DEVICES
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.services.manager.explaining import NodeView, answer
+from cotenant.services.manager.explaining import NodeView, answer, node_view
 
 WRITTEN = {
     "strategy": "cluster",
@@ -157,3 +159,27 @@ def test_annotations_that_cannot_be_read_hide_no_zone_and_no_gpu() -> None:
     view = answer(read(json.dumps(node), type=NODES.form), [], None, None, None, read(json.dumps(device), type=DEVICES.form))  # fmt: skip
     assert [each.resource for each in view.gpus] == ["koordinator.sh/gpu", "koordinator.sh/gpu-core"]
     assert "computed now; nothing was written" in "\n".join(lines(view))
+
+
+class AsTheAgent:
+    """An API server's answers to an agent's account: it may list nodes and pods, and get nothing else."""
+
+    async def get(self, kind: Any, namespace: str, name: str) -> Any:
+        raise Forbidden(f"GET {kind.plural}/{name}: 403 no right")
+
+    async def all_of(self, kind: Any, fields: str) -> list[Any]:
+        assert (kind, fields) == (NODES, "metadata.name=n")
+        return [msgspec.json.decode(b'{"metadata": {"name": "n", "uid": "u"}, "status": {"allocatable": {"cpu": "100", "memory": "1Gi"}}}', type=NODES.form)]  # fmt: skip
+
+    async def request(self, method: str, path: str, query: object) -> bytes:
+        return json.dumps({"items": [_pod("one", batch="1000")]}).encode()
+
+
+def test_what_may_not_be_read_is_named_and_the_rest_is_answered() -> None:
+    view = asyncio.run(node_view(AsTheAgent(), "n"))  # type: ignore[arg-type]
+    assert view.node == "n"
+    assert [each.partition(", so")[0] for each in view.ignored] == [
+        "not readable: NodeMetric",
+        "not readable: ConfigMap koordinator-system/slo-controller-config",
+    ]
+    assert any("not readable: NodeMetric" in line for line in lines(view))

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.drivers.kubelet.declared import RESOURCE_STATUS, DeclaredContainer, DeclaredPod, join, objective_us
+from cotenant.drivers.kubelet.declared import (
+    RESOURCE_STATUS,
+    DeclaredContainer,
+    DeclaredPod,
+    join,
+    merged,
+    objective_us,
+)
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
@@ -96,3 +103,45 @@ def test_own_cpus_are_for_classes_that_get_them() -> None:
 )  # fmt: skip
 def test_objectives(text: str | None, wanted: int | None) -> None:
     assert objective_us(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "expected"),
+    [
+        ("Job hogs", {}, "Job shop/hogs"),
+        ("", {"job-name": "hogs"}, "Job shop/hogs"),
+        ("ReplicaSet web-1", {"batch.kubernetes.io/job-name": "hogs"}, "ReplicaSet shop/web-1"),
+        ("", {"app": "web"}, ""),
+    ],
+)
+def test_a_pod_belongs_to_its_controller_or_to_the_job_of_its_label(
+    owner: str, labels: dict[str, str], expected: str
+) -> None:
+    pod = NodePod("u", "", "", "kubepods/podu")
+    declared = DeclaredPod("u", "shop", "hogs-1", Labels.of(labels), owner=owner)
+    assert merged(pod, declared).workload == expected
+
+
+@pytest.mark.parametrize(
+    ("priority", "annotations", "labels", "expected"),
+    [
+        (2_000_001_000, {}, {}, QoSClass.SYSTEM),
+        (2_000_000_000, {}, {}, QoSClass.SYSTEM),
+        (None, {"kubernetes.io/config.mirror": "x"}, {}, QoSClass.SYSTEM),
+        (2_000_001_000, {}, {QOS_CLASS: "BE"}, QoSClass.BE),
+        (0, {}, {}, QoSClass.BE),
+    ],
+)
+def test_a_pod_that_the_node_needs_is_no_best_effort_work_for_want_of_requests(
+    priority: int | None, annotations: dict[str, str], labels: dict[str, str], expected: QoSClass
+) -> None:
+    said = DeclaredPod(
+        "u",
+        "kube-system",
+        "kube-proxy",
+        Labels.of(labels),
+        Labels.of(annotations),
+        priority,
+        kubernetes_qos=KubernetesQoS.BEST_EFFORT,
+    )
+    assert merged(NodePod("u", "", "", "kubepods/besteffort/podu"), said).qos is expected

@@ -400,6 +400,11 @@ def test_the_group_of_all_best_effort_pods_is_found_where_no_other_pod_shares_it
     one.show((WEB, pod("two", "pods/two", QoSClass.BE)))
     one.tick()
     assert one.agent.state().best_effort_group == "pods/two"  # type: ignore[union-attr]
+    one.show(
+        (WEB, HOG, pod("two", "pods/be/two", QoSClass.BE), pod("kube-proxy", "pods/be/kube-proxy", QoSClass.SYSTEM))
+    )
+    one.tick()
+    assert one.agent.state().best_effort_group == "pods/be"  # type: ignore[union-attr]
 
 
 def test_containers_are_read_and_kept_in_their_order() -> None:

@@ -225,3 +225,21 @@ def test_kinds_of_a_service_that_are_no_requests_are_known(engine: TraceEngine) 
     engine.add(batch_of(*spans(1, kind=SpanKind.CLIENT), *spans(1, kind=SpanKind.INTERNAL)), NOW_S)
     assert engine.objectives.other_kinds(CART) == {SpanKind.CLIENT, SpanKind.INTERNAL}
     assert not engine.objectives.is_known(CART)
+
+
+def test_the_window_of_a_replicas_figures_is_what_they_cover_so_that_a_steady_rate_is_steady() -> None:
+    """A rate over a window that is still filling would grow for as long as that takes, and fall with each new slot."""
+    replicas, source = Replicas(), SpanSource(pod="a")
+    rates = []
+    for quarter in range(80):
+        now_s = 1000.0 + quarter / 4
+        row = replicas.row("o", source, now_s, 10)
+        rows = np.full(10, row)
+        each = np.full(10, 1000)
+        none = np.zeros(10, np.bool_)
+        replicas.add(rows, each, none, each, none)
+        found = replicas.figures("o", source, 0.99, now_s)
+        assert found is not None
+        if quarter >= 8:
+            rates.append(found.requests / found.window_s)
+    assert max(rates) < 1.3 * min(rates)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.services.keeper.node_facts import NodeFacts
 
@@ -40,3 +42,20 @@ def test_files_are_read_again_after_some_seconds(tmp_path: Path) -> None:
     config.unlink()
     now[0] = 30.0
     assert facts().cpu_manager == ""
+
+
+def test_a_checkpoint_that_was_replaced_behind_its_mount_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An open file that is no longer in its folder has no link, as a mounted one that was replaced."""
+    state, now = tmp_path / "cpu_manager_state", [0.0]
+    state.write_text('{"policyName": "static"}')
+    with state.open() as file:
+        facts = NodeFacts(1, lambda: None, Path(f"/proc/self/fd/{file.fileno()}"), lambda: now[0])
+        assert facts().cpu_manager == "static"
+        assert not caplog.records
+        state.unlink()
+        for _ in range(3):
+            now[0] += 11.0
+            assert facts().cpu_manager == "static"
+    assert [each.levelname for each in caplog.records] == ["WARNING"]

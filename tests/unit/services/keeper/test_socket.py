@@ -14,6 +14,7 @@ import pytest
 from tests.fakes.node.kept_knobs import KeptKnobs
 from tests.fakes.waiting import patience
 
+from cotenant.drivers.proc.capabilities import lacking
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target, Vanished
@@ -122,7 +123,7 @@ def test_an_agent_holds_lists_reads_and_gives_back(tmp_path: Path) -> None:
 def test_a_keeper_says_what_it_grants_and_what_it_knows_of_other_writers(tmp_path: Path) -> None:
     async def use(keeper: Keeper) -> None:
         assert await keeper.client.describe() == wire.Described(
-            ("be",), frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), False, 600_000_000, FACTS
+            ("be",), frozenset({Knob.CPU_MAX, Knob.CPUSET_CPUS}), False, 600_000_000, FACTS, lacking()
         )
 
     run(tmp_path, use)

@@ -11,11 +11,14 @@ import pytest
 from tests.fakes.node import kubepods
 
 from cotenant.cli.main import main
-from cotenant.engine.node.doctor.found import NodeFound, OtherWriter
+from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.engine.node.settings import Mode
+from cotenant.model.kubelet.facts import KubeletFacts
+from cotenant.model.machine.knob import Knob
 from cotenant.services.agent.configuration.config import AgentConfig
 from cotenant.services.agent.self_check import checked
-from cotenant.services.nodeview.doctor import look
+from cotenant.services.keeper.wire import Described
+from cotenant.services.nodeview.doctor import _with_keeper, look
 from cotenant.services.nodeview.other_writers import other_writers
 
 NO_SOCKET = Path("/nowhere/keeper.sock")
@@ -159,3 +162,23 @@ def test_a_conflict_is_its_exit_status_and_in_json(tmp_path: Path, capsys: pytes
 def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["node", "doctor", "--config", "/nowhere/agent.yaml"]) == 2
     assert "--config" in capsys.readouterr().err
+
+
+def test_a_keeper_says_which_capability_it_lacks(tmp_path: Path) -> None:
+    """The agent beside it has none, and needs none."""
+
+    class Answering:
+        def __init__(self, path: Path, timeout_s: float) -> None:
+            self.lacks = ("CAP_SYS_RESOURCE",)
+
+        async def describe(self) -> Described:
+            return Described(("kubepods",), frozenset(Knob), False, 1, KubeletFacts(1), self.lacks)
+
+        async def close(self) -> None:
+            pass
+
+    bare = NodeFound("v2")
+    seen = asyncio.run(_with_keeper(bare, config(tmp_path, "kubepods"), Answering))
+    assert (seen.short_windows, seen.keeper) == ("CAP_SYS_RESOURCE", KeeperFound("", ("kubepods",), frozenset(Knob)))
+    without = asyncio.run(_with_keeper(replace(bare, pressure="psi=1"), config(tmp_path, "kubepods"), Answering))
+    assert without.short_windows == ""

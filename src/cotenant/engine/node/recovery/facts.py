@@ -19,9 +19,9 @@ _GAP_SHARE = 10  # of the time since the beginning
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """A pod whose limits did not help a service."""
+    """A culprit whose limits did not help a service."""
 
-    culprit: str  # uid
+    culprit: str  # uid of the pod, or a workload
     victim: str  # uid
     until_us: int
 
@@ -44,12 +44,27 @@ class Facts:
         """A pod of the node."""
         return next((entry for entry in self.state.pods if entry.pod.uid == uid), None)
 
+    def members(self, culprit: str) -> tuple[PodUse, ...]:
+        """The pods that a culprit is: the one of this uid, or the best-effort pods of this workload; none where it has left."""
+        return tuple(
+            entry
+            for entry in self.state.pods
+            if entry.pod.uid == culprit or (entry.pod.best_effort and entry.pod.workload == culprit)
+        )
+
+    def names(self, found: Attribution | None, culprit: str) -> bool:
+        """Whether an attribution names this culprit, or a pod of it."""
+        if found is None or found.culprit is None:
+            return False
+        named = found.culprit
+        return named.identity == culprit or any(entry.pod.uid == named.uid for entry in self.members(culprit))
+
     def in_trouble(self, uid: str) -> bool:
         """Whether a service is in trouble."""
         return self.history.in_trouble(uid, self.settings.attribution)
 
     def is_cleared(self, culprit: str, victim: str) -> bool:
-        """Whether the pod must not be named for the service now."""
+        """Whether the pod or workload must not be named for the service now."""
         return any(
             each.culprit == culprit and each.victim == victim and self.now_us < each.until_us for each in self.cleared
         )
@@ -62,8 +77,8 @@ class Facts:
         found = attribute(self.history, self.state, entry, self.settings.attribution)
         if found is None or found.culprit is None:
             return found
-        culprit = found.culprit.uid
-        if self.entry(culprit) is None or self.is_cleared(culprit, incident.victim):
+        culprit = found.culprit.identity
+        if not self.members(culprit) or self.is_cleared(culprit, incident.victim):
             return replace(found, cause=Cause.UNKNOWN, culprit=None)
         return found
 

@@ -36,6 +36,7 @@ class Proof:
     during: Reading | None = None
     after: Reading | None = None  # without the action
     helped: bool | None = None  # None while it is measured
+    workload: str = ""  # where all its pods were meant: `culprit` is one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,18 @@ class Lease:
     """The action in force."""
 
     rung: Rung
-    culprit: str  # uid
-    culprit_name: str
+    culprit: str  # uid of the pod, or the workload whose pods are all meant
+    culprit_name: str  # namespace/name of the pod, or of one of them
     since_us: int
     until_us: int
     group_m: int | None = None  # cap of the group, milli-CPU; None for an eviction
     left_us: int | None = None  # when an evicted culprit was gone
+    workload: str = ""
+
+    @property
+    def called(self) -> str:
+        """The culprit, for people."""
+        return self.workload or self.culprit_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ class Incident:
     calm_us: int | None = None  # since when the service is no longer in trouble
     recovered_us: int | None = None  # the beginning of the first calm, under an action or without one
     ended_us: int | None = None
+    held_m: int | None = None  # least quota of all best-effort work meanwhile, by whichever policy; milli-CPU
 
     def to(self, stage: Stage, now_us: int, text: str, **changes: object) -> Incident:
         """The incident in another stage, with an event. Raises `Permanent` for an illegal change."""

@@ -18,6 +18,8 @@ from cotenant.engine.node.recovery.facts import Cleared, Facts
 from cotenant.engine.node.recovery.incident import Incident, Lease, Proof, Reading
 from cotenant.engine.node.recovery.rungs import cap_m, described, longest_proof_us, next_rung, no_rung
 from cotenant.engine.node.recovery.stages import LEAVING, Rung, Stage
+from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.attribution.attribute import Attribution, Cause
 from cotenant.policy.interference.attribution.settings import Signal
@@ -27,7 +29,7 @@ def step(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...
     """The incident after one more sample, and the pods that are cleared by it."""
     if facts.entry(incident.victim) is None:
         return incident.to(Stage.GONE, facts.now_us, f"{incident.name} left the node", lease=None), ()
-    incident = _with_calm(incident, facts)
+    incident = _with_quota(_with_calm(incident, facts), facts)
     match incident.stage:
         case Stage.SUSPECTED:
             return _suspected(incident, facts), ()
@@ -63,6 +65,18 @@ def _with_calm(incident: Incident, facts: Facts) -> Incident:
     return replace(incident, calm_us=calm_us)
 
 
+def _with_quota(incident: Incident, facts: Facts) -> Incident:
+    """Note how far best-effort work is held while the trouble lasts: the guard, and not this ladder, may be what ends it."""
+    state = facts.state
+    value = state.knobs.get(Target(state.best_effort_group, Knob.CPU_MAX)) if state.best_effort_group else None
+    if value is None or not facts.in_trouble(incident.victim):
+        return incident
+    quota = parse_cpu_max(value)
+    if quota.cpu_m is None:
+        return incident
+    return replace(incident, held_m=quota.cpu_m if incident.held_m is None else min(incident.held_m, quota.cpu_m))
+
+
 def _is_over(incident: Incident, facts: Facts) -> bool:
     return (
         incident.calm_us is not None
@@ -72,7 +86,7 @@ def _is_over(incident: Incident, facts: Facts) -> bool:
 
 def _suspected(incident: Incident, facts: Facts) -> Incident:
     if _is_over(incident, facts):
-        return _recovered(incident, facts, "the trouble ended without an action")
+        return _recovered(incident, facts, _ended(incident))
     if not facts.in_trouble(incident.victim) or not facts.is_due(incident):
         return incident
     found = facts.cause(incident)
@@ -89,7 +103,7 @@ def _suspected(incident: Incident, facts: Facts) -> Incident:
 
 def _own(incident: Incident, facts: Facts) -> Incident:
     if _is_over(incident, facts):
-        return _recovered(incident, facts, "the trouble ended without an action")
+        return _recovered(incident, facts, _ended(incident))
     if not facts.in_trouble(incident.victim) or not facts.is_due(incident):
         return incident
     found = facts.cause(incident)
@@ -109,18 +123,19 @@ def _climb(
     assert culprit is not None
     # The deciding signal may have changed since the opening, where the latency became silent: levels and threshold are of one signal.
     incident = replace(incident, attribution=found, threshold_ppm=found.threshold_ppm)
-    rung = next_rung(incident, facts, culprit.uid, above, again)
+    rung = next_rung(incident, facts, culprit.identity, above, again)
     if rung is None:
-        text = no_rung(incident, facts, culprit.uid)
+        text = no_rung(incident, facts, culprit.identity)
         return incident.to(Stage.EXHAUSTED, now, f"{found.reason.text}; {text}", attribution=found, lease=None)
-    limit_m = cap_m(incident, facts, culprit.uid, rung)
-    lease = Lease(rung, culprit.uid, culprit.name, now, now + longest_proof_us(rung, facts), limit_m)
+    limit_m = cap_m(incident, facts, culprit.identity, rung)
+    until_us = now + longest_proof_us(rung, facts)
+    lease = Lease(rung, culprit.identity, culprit.name, now, until_us, limit_m, workload=culprit.workload)
     # The earlier rung's lease ends as this one begins: both are compared with the level before either.
     earlier = incident.proofs[-1].before if above is not None and incident.proofs else None
     before = earlier or _reading(incident, facts, 0) or incident.before
     text = f"{found.reason.text}; {described(lease, incident.name)}"
     acted = incident.to(Stage.ACTING, now, text, attribution=found, lease=lease)
-    return acted.with_proof(Proof(rung, culprit.name, now, before))
+    return acted.with_proof(Proof(rung, culprit.name, now, before, workload=culprit.workload))
 
 
 def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True) -> Reading | None:
@@ -151,10 +166,10 @@ def _reading(incident: Incident, facts: Facts, from_us: int, whole: bool = True)
 def _acting(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...]]:
     lease, now, settings = incident.lease, facts.now_us, facts.settings
     assert lease is not None
-    is_here = facts.entry(lease.culprit) is not None
+    is_here = bool(facts.members(lease.culprit))
     if not is_here and lease.left_us is None:
         if lease.rung not in LEAVING:
-            return incident.to(Stage.SUSPECTED, now, f"{lease.culprit_name} left the node", lease=None), ()
+            return incident.to(Stage.SUSPECTED, now, f"{lease.called} left the node", lease=None), ()
         lease = replace(lease, left_us=now, until_us=now + settings.settle_us + settings.proof_us)
         incident = replace(incident, lease=lease)
     if lease.rung in LEAVING and is_here:
@@ -174,12 +189,12 @@ def _still_here(incident: Incident, lease: Lease, facts: Facts) -> Incident:
     if now < lease.until_us:
         return incident
     if lease.rung is Rung.EVICT:
-        text = f"{lease.culprit_name} was not evicted within {settings.leave_us // 1_000_000} s"
+        text = f"{lease.called} was not evicted within {settings.leave_us // 1_000_000} s"
         found = incident.attribution
         if found is not None and next_rung(incident, facts, lease.culprit, lease.rung) is not None:
             return _climb(incident, facts, found, lease.rung)
     else:
-        text = f"neither {lease.culprit_name} nor {incident.name} was moved within {settings.move_us // 1_000_000} s"
+        text = f"neither {lease.called} nor {incident.name} was moved within {settings.move_us // 1_000_000} s"
     return incident.to(Stage.EXHAUSTED, now, text, lease=None)
 
 
@@ -205,8 +220,8 @@ def _proven(
     if found is not None and found.cause not in (Cause.POD, Cause.UNKNOWN):
         text = f"{effect}; {lease.rung} ends: {found.reason.text}"
         return incident.to(Stage.OWN, now, text, lease=None, attribution=found), ()
-    if improved or (lease.rung is Rung.TIGHTEN and _names(found, lease.culprit)):
-        again = found if _names(found, lease.culprit) else incident.attribution
+    if improved or (lease.rung is Rung.TIGHTEN and facts.names(found, lease.culprit)):
+        again = found if facts.names(found, lease.culprit) else incident.attribution
         assert again is not None
         if next_rung(incident, facts, lease.culprit, lease.rung) is not None:
             return _climb(incident, facts, again, lease.rung), ()
@@ -215,24 +230,24 @@ def _proven(
             text = f"{effect}: improved, and no stronger action is permitted; {lease.rung} is held for {settings.lease_us // 1_000_000} s"
             return incident.to(Stage.HOLDING, now, text, lease=replace(lease, until_us=until)), ()
     cleared = Cleared(lease.culprit, incident.victim, now + settings.cleared_us)
-    text = f"{effect}: {lease.rung} did not help, it ends, and {lease.culprit_name} is cleared"
+    text = f"{effect}: {lease.rung} did not help, it ends, and {lease.called} is cleared"
     return incident.to(Stage.SUSPECTED, now, text, lease=None), (cleared,)
-
-
-def _names(found: Attribution | None, culprit: str) -> bool:
-    return found is not None and found.culprit is not None and found.culprit.uid == culprit
 
 
 def _holding(incident: Incident, facts: Facts) -> Incident:
     lease, now = incident.lease, facts.now_us
     assert lease is not None
-    if facts.entry(lease.culprit) is None:
-        return incident.to(Stage.RELEASED, now, f"{lease.culprit_name} left the node", lease=None)
+    if not facts.members(lease.culprit):
+        return incident.to(Stage.RELEASED, now, f"{lease.called} left the node", lease=None)
     if now >= lease.until_us:
         return incident.to(Stage.RELEASED, now, f"the time of {lease.rung} is over: it is released", lease=None)
     if facts.in_trouble(incident.victim) and now - incident.since_us >= facts.settings.settle_us:
         found = incident.attribution
-        if found is not None and _names(found, lease.culprit) and next_rung(incident, facts, lease.culprit, lease.rung):
+        if (
+            found is not None
+            and facts.names(found, lease.culprit)
+            and next_rung(incident, facts, lease.culprit, lease.rung)
+        ):
             return _climb(incident, facts, found, lease.rung)
     return incident
 
@@ -251,11 +266,11 @@ def _released(incident: Incident, facts: Facts) -> Incident:
         return incident
     found = facts.cause(incident)
     last = incident.attribution.culprit if incident.attribution is not None else None
-    if found is None or proof is None or last is None or not _names(found, last.uid):
+    if found is None or proof is None or last is None or not facts.names(found, last.identity):
         return incident.to(Stage.SUSPECTED, now, "the trouble is back, and the earlier cause is not found again")
     recurrences = incident.recurrences + 1
     again = replace(incident, recurrences=recurrences)
-    if recurrences >= facts.settings.recurrences and next_rung(again, facts, last.uid, proof.rung) is not None:
+    if recurrences >= facts.settings.recurrences and next_rung(again, facts, last.identity, proof.rung) is not None:
         return _climb(again, facts, found, proof.rung)
     return _climb(again, facts, found, None, proof.rung)
 
@@ -272,6 +287,12 @@ def _recovered(incident: Incident, facts: Facts, text: str = "the service is cal
     return incident.to(
         Stage.RECOVERED, facts.now_us, f"{text}; it recovered {after_us / 1e6:.1f} s after the trouble began"
     )
+
+
+def _ended(incident: Incident) -> str:
+    if incident.held_m is None or incident.proofs:
+        return "the trouble ended without an action"
+    return f"the trouble ended while all best-effort work was held at {incident.held_m / 1000:g} CPU by another policy"
 
 
 def _exhausted(incident: Incident, facts: Facts) -> Incident:

@@ -26,6 +26,7 @@ from cotenant.policy.interference.series import job_of
 
 RULE = "recovery"
 MOST_ENDED = 64
+_LEAST_PART_M = 20  # of a pod, where a workload's cap is divided among its pods
 _IN_FORCE = frozenset({Stage.ACTING, Stage.HOLDING})
 
 
@@ -114,22 +115,27 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
     knobs: dict[Target, SetKnob] = {}
     evictions: dict[str, EvictPod] = {}
     reasons = []
-    here = {entry.pod.uid: entry for entry in state.pods}
     for incident in memory.incidents:
         reason = _reason(incident)
         reasons.append(reason)
         lease = incident.lease
         if lease is None or incident.stage not in _IN_FORCE:
             continue
-        culprit = here.get(lease.culprit)
-        group = state.best_effort_group if lease.rung is Rung.TIGHTEN else culprit.pod.group if culprit else None
-        if group and lease.group_m is not None:
-            _restrict(knobs, Target(group, Knob.CPU_MAX), lease.group_m, reason)
+        members = Facts(state, memory.history, memory.cleared, settings).members(lease.culprit)
+        pods = [entry.pod.group for entry in members if entry.pod.group]
+        groups = [state.best_effort_group] if lease.rung is Rung.TIGHTEN else pods
+        for group in groups:
+            if not group or lease.group_m is None:
+                continue
+            part_m = lease.group_m if len(groups) == 1 else max(_LEAST_PART_M, lease.group_m // len(groups))
+            _restrict(knobs, Target(group, Knob.CPU_MAX), part_m, reason)
             if (lease.rung is Rung.IDLE or lease.rung in LEAVING) and Knob.CPU_IDLE in state.supported:
                 target = Target(group, Knob.CPU_IDLE)
                 knobs[target] = SetKnob(target, "1", reason)
-        if lease.rung is Rung.EVICT and culprit is not None and culprit.pod.phase is Phase.RUNNING:
-            pod, use = culprit.pod, culprit.use
+        for entry in members if lease.rung is Rung.EVICT else ():
+            pod, use = entry.pod, entry.use
+            if pod.phase is not Phase.RUNNING:
+                continue
             evictions.setdefault(
                 pod.uid, EvictPod(pod.uid, pod.key, reason, use.cpu_m or 0, use.working_set_bytes or 0)
             )

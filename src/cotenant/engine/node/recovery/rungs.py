@@ -12,6 +12,7 @@ from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.recovery.stages import Rung, permitted
 from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.model.machine.replica_signal import MaxAction
+from cotenant.policy.interference.attribution.samples import Sample
 
 
 def next_rung(
@@ -40,26 +41,26 @@ def max_action(entry: PodUse | None, settings: RecoverySettings) -> MaxAction:
 
 
 def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> bool:
-    entry = facts.entry(culprit)
-    if entry is None:
+    members = facts.members(culprit)
+    if not members:
         return False
+    may_leave = all(entry.pod.is_named and not entry.pod.host_application for entry in members)
     if rung is Rung.MOVE:
-        # Requests travel with the reports for objectives, and the process that asks for the move checks the objective.
-        return bool(incident.objective) and not entry.pod.host_application and entry.pod.is_named
-    if not entry.pod.best_effort:
+        # Requests travel with the reports for objectives, and the process that asks for the move checks the objective. One pod of many would be of no use.
+        return bool(incident.objective) and may_leave and len(members) == 1
+    if not all(entry.pod.best_effort for entry in members):
         return False
     if rung is Rung.TIGHTEN:
         group = facts.state.best_effort_group
-        return bool(group) and entry.pod.group.startswith(f"{group}/")
+        return bool(group) and all(entry.pod.group.startswith(f"{group}/") for entry in members)
     if rung is Rung.EVICT:
-        return not entry.pod.host_application and entry.pod.is_named
-    return bool(entry.pod.group)
+        return may_leave
+    return any(entry.pod.group for entry in members)
 
 
 def no_rung(incident: Incident, facts: Facts, culprit: str) -> str:
     """Why no rung is possible."""
-    entry = facts.entry(culprit)
-    if entry is not None and not entry.pod.best_effort:
+    if any(not entry.pod.best_effort for entry in facts.members(culprit)):
         return "it is itself a service: nothing on this node may limit it, and a move needs a ServiceObjective with maxAction evict"
     most = max_action(facts.entry(incident.victim), facts.settings)
     return f"no stronger action is permitted (maxAction {most})"
@@ -69,8 +70,8 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
     """The cap of the rung's group, milli-CPU; None where the rung sets none."""
     settings = facts.settings
     if rung is Rung.MOVE:
-        entry = facts.entry(culprit)
-        return settings.idle_cap_m if entry is not None and entry.pod.best_effort and entry.pod.group else None
+        held = any(entry.pod.best_effort and entry.pod.group for entry in facts.members(culprit))
+        return settings.idle_cap_m if held else None
     if rung in (Rung.IDLE, Rung.EVICT):
         return settings.idle_cap_m
     bad = [
@@ -83,11 +84,15 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
         )
     ] or list(facts.history.samples[-1:])
     if rung is Rung.CAP:
-        used_m = sum(sample.activity.get(culprit, 0) for sample in bad) // max(1, len(bad))
+        used_m = sum(_used_m(sample, culprit) for sample in bad) // max(1, len(bad))
         return max(settings.least_cap_m, used_m * settings.cap_ppm // PPM)
     best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods()}
     used_m = sum(sum(sample.activity.get(uid, 0) for uid in best_effort) for sample in bad) // max(1, len(bad))
     return max(settings.least_cap_m, used_m * settings.tighten_ppm // PPM)
+
+
+def _used_m(sample: Sample, culprit: str) -> int:
+    return sum(used_m for uid, used_m in sample.activity.items() if culprit in (uid, sample.workloads.get(uid, uid)))
 
 
 def longest_proof_us(rung: Rung, facts: Facts) -> int:
@@ -104,10 +109,10 @@ def described(lease: Lease, victim: str) -> str:
         case Rung.TIGHTEN:
             return f"all best-effort work is held{cap}"
         case Rung.CAP:
-            return f"{lease.culprit_name} is capped{cap}"
+            return f"{lease.called} is capped{cap}"
         case Rung.IDLE:
-            return f"{lease.culprit_name} is put into the idle class{cap}"
+            return f"{lease.called} is put into the idle class{cap}"
         case Rung.EVICT:
-            return f"{lease.culprit_name} is to be evicted"
+            return f"{lease.called} is to be evicted"
         case Rung.MOVE:
-            return f"the rebalancer is asked to move {lease.culprit_name} or {victim}"
+            return f"the rebalancer is asked to move {lease.called} or {victim}"

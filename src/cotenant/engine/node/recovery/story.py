@@ -41,6 +41,7 @@ class IncidentStory:
     before: Reading
     cause: str
     culprit: str  # namespace/name; "" where no pod is named
+    workload: str  # where all pods of it are the culprit: `culprit` is the most active one
     confidence_ppm: int
     candidates: tuple[Candidate, ...]
     proofs: tuple[Proof, ...]
@@ -99,6 +100,7 @@ def _of(incident: Incident) -> IncidentStory:
         before=incident.before,
         cause=found.cause.value if found is not None else "unknown",
         culprit=found.culprit.name if found is not None and found.culprit is not None else "",
+        workload=found.culprit.workload if found is not None and found.culprit is not None else "",
         confidence_ppm=found.culprit.confidence_ppm if found is not None and found.culprit is not None else 0,
         candidates=found.candidates if found is not None else (),
         proofs=incident.proofs,
@@ -121,11 +123,16 @@ def _chain(incident: Incident) -> Iterable[Link]:
         yield Link("cause", found.reason.text.partition(": ")[2])
         for candidate in found.candidates[:4]:
             shares = ", ".join(f"{term.name} {term.value / PPM:.2f}" for term in candidate.evidence)
-            yield Link("evidence", f"{candidate.name}: confidence {candidate.confidence_ppm / PPM:.2f} ({shares})")
+            yield Link("evidence", f"{candidate.called}: confidence {candidate.confidence_ppm / PPM:.2f} ({shares})")
     for proof in incident.proofs:
         yield Link("action", _proof(proof))
     if not incident.proofs:
-        yield Link("action", "none")
+        held = (
+            ""
+            if incident.held_m is None
+            else f"; another policy held all best-effort work at {incident.held_m / 1000:g} CPU"
+        )
+        yield Link("action", f"none{held}")
     yield Link("recovery", _recovery(incident))
 
 
@@ -150,7 +157,7 @@ def _short(reading: Reading | None) -> str:
 
 def _proof(proof: Proof) -> str:
     outcome = "is being proven" if proof.helped is None else "helped" if proof.helped else "did not help"
-    text = f"{proof.rung} for {proof.culprit} {outcome}: before {_short(proof.before)}, during {_short(proof.during)}"
+    text = f"{proof.rung} for {proof.workload or proof.culprit} {outcome}: before {_short(proof.before)}, during {_short(proof.during)}"
     return text if proof.after is None else f"{text}, after {_short(proof.after)}"
 
 

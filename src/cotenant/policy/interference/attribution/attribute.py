@@ -4,12 +4,13 @@ Problem: limiting a pod for trouble that the service has by itself costs work an
 service's own quota, and a service that it calls, unless the service's own waiting for a CPU names a pod. Then the shares of all signals are averaged, weighted by how directly each measures cause, and the mean is the
 confidence. A pod is named only where its confidence and its lead over the second candidate are sufficient, and only if it became more active when the trouble began,
 and was active in most of the bad samples, unless it ran on the CPU that the service waited for while the service's own demand was as before. Otherwise no pod is named,
-and the cause says why.
+and the cause says why. Where none is named by itself, the pods of each best-effort workload are asked as one candidate (`workloads.py`).
 Limits: two pods that are always active together are not told apart; the confidence is a share of evidence, not a probability.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -29,6 +30,7 @@ from cotenant.policy.interference.attribution.evidence import (
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples
 from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
+from cotenant.policy.interference.attribution.workloads import by_workload, most_active, workloads_of
 
 RULE = "attribution"
 _WAITING = frozenset({Signal.BLAME, Signal.RUN_DELAY, Signal.STALL})
@@ -64,6 +66,19 @@ class Candidate:
     name: str  # namespace/name of the pod, else the cause
     confidence_ppm: int
     evidence: tuple[Term, ...] = ()  # share by signal, ppm
+    workload: str = (
+        ""  # the candidate is all best-effort pods of this workload; `uid` and `name` are the most active one's
+    )
+
+    @property
+    def identity(self) -> str:
+        """The workload, where it is one, else the pod's uid."""
+        return self.workload or self.uid
+
+    @property
+    def called(self) -> str:
+        """For people."""
+        return self.workload or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +103,46 @@ def attribute(
     parts = split(history, victim.pod.uid, settings)
     if parts is None:
         return None
-    keys = {entry.pod.uid: entry.pod.key for entry in state.pods}
     quota = _own_quota(parts, settings)
     if quota is not None:
         return _answer(parts, state, victim, quota, (quota,), quota.cause)
+    found = _found(history, parts, state, victim, settings, {})
+    workloads = {} if found.culprit is not None else workloads_of(history)
+    if not workloads:
+        return found
+    together = by_workload(history, workloads)
+    parts_together = split(together, victim.pod.uid, settings)
+    assert parts_together is not None, "the levels are the same"
+    leaders = {}
+    here = {entry.pod.uid for entry in state.best_effort_pods()}
+    for name in set(workloads.values()):
+        members = frozenset(uid for uid, workload in workloads.items() if workload == name and uid in here)
+        leaders[name] = most_active(parts, members)
+    return _found(together, parts_together, state, victim, settings, leaders)
+
+
+def _found(
+    history: NodeSamples,
+    parts: Split,
+    state: NodeState,
+    victim: PodUse,
+    settings: AttributionSettings,
+    leaders: Mapping[str, str],
+) -> Attribution:
+    """The answer by the evidence. `leaders`: a pod of each workload that is one candidate, by its name; "" where none is left."""
+    keys = {entry.pod.uid: entry.pod.key for entry in state.pods}
     callee = _callee(parts, settings)
     # Where calls explain the latency, it shows nothing about the neighbours; waiting for a CPU still does, and a service that is called may be on the same node.
     evidence = _evidence(history, parts, settings, set(_OF_REQUESTS) if callee is not None else set())
-    candidates = _ranked(evidence, keys)
+    candidates = _ranked(evidence, keys, leaders)
     if callee is not None and not (candidates and _is_culprit(parts, candidates, evidence, settings)):
         return _answer(parts, state, victim, callee, (callee, *candidates), callee.cause)
     if not candidates:
         return _answer(parts, state, victim, None, (), _cause_without_evidence(parts, settings))
     top = candidates[0]
     if top.cause is not Cause.POD:
-        # Evidence against the pods needs no certainty: none of them is named either way.
-        return _answer(parts, state, victim, top, candidates, top.cause)
+        is_sure = top.confidence_ppm >= settings.least_confidence_ppm
+        return _answer(parts, state, victim, top, candidates, top.cause if is_sure else Cause.UNKNOWN)
     if not _is_culprit(parts, candidates, evidence, settings):
         return _answer(parts, state, victim, top, candidates, Cause.UNKNOWN)
     return _answer(parts, state, victim, top, candidates, Cause.POD)
@@ -136,7 +175,7 @@ def _evidence(
     return found
 
 
-def _ranked(evidence: list[Evidence], keys: dict[str, str]) -> tuple[Candidate, ...]:
+def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str]) -> tuple[Candidate, ...]:
     """All candidates with evidence, by their weighted mean share; a signal without a share of a candidate counts as 0."""
     total = sum(WEIGHTS[each.signal] for each in evidence)
     names = sorted({name for each in evidence for name in each.shares})
@@ -148,6 +187,9 @@ def _ranked(evidence: list[Evidence], keys: dict[str, str]) -> tuple[Candidate, 
             found = Candidate(Cause.OWN_LOAD, "", "its own load", round(share * PPM), terms)
         elif name == Own.OUTSIDE:
             found = Candidate(Cause.OUTSIDE, "", "work outside the pods", round(share * PPM), terms)
+        elif name in leaders:
+            uid = leaders[name]
+            found = Candidate(Cause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name)
         else:
             found = Candidate(Cause.POD, name, keys.get(name, name), round(share * PPM), terms)
         if found.confidence_ppm:
@@ -189,16 +231,17 @@ def _cause_without_evidence(parts: Split, settings: AttributionSettings) -> Caus
 
 def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], settings: AttributionSettings) -> bool:
     """Whether the pod became more active with the trouble, or ran instead of a service whose own demand was as before."""
+    suspect = top.workload or top.uid
     blamed = any(
-        each.signal is Signal.BLAME and each.shares.get(top.uid, 0.0) * PPM >= settings.least_confidence_ppm
+        each.signal is Signal.BLAME and each.shares.get(suspect, 0.0) * PPM >= settings.least_confidence_ppm
         for each in evidence
     )
     growth = parts.growth_ppm()
     if blamed and (growth is None or growth < settings.own_growth_ppm):
         return True
-    if not parts.calm or top.uid not in suspects(parts, settings):
+    if not parts.calm or suspect not in suspects(parts, settings):
         return False
-    active = dict(zip((sample.at_us for sample, _ in parts.pairs), activity_of(parts, top.uid), strict=True))
+    active = dict(zip((sample.at_us for sample, _ in parts.pairs), activity_of(parts, suspect), strict=True))
     before = mean([active[sample.at_us] for sample, _ in parts.calm])
     during = mean([active[sample.at_us] for sample, _ in parts.bad])
     if during - before < max(settings.least_suspect_cpu_m, before * settings.least_rise_ppm / PPM):
@@ -229,13 +272,15 @@ def _answer(
     terms = [Term("signal", parts.level_ppm, "ppm"), Term("threshold", parts.threshold_ppm, "ppm")]
     if cause is Cause.UNKNOWN:
         first = (
-            f"; first of {len(candidates)} candidates is {top.name} with {top.confidence_ppm / PPM:.2f}" if top else ""
+            f"; first of {len(candidates)} candidates is {top.called} with {top.confidence_ppm / PPM:.2f}"
+            if top
+            else ""
         )
         text += f"no cause is certain{first}"
     elif top is None:
         text += "its own load grew and no other candidate has evidence"
     else:
-        text += f"caused by {top.name}, confidence {top.confidence_ppm / PPM:.2f}"
+        text += f"caused by {top.called}, confidence {top.confidence_ppm / PPM:.2f}"
     if top is not None:
         terms += [Term("confidence", top.confidence_ppm, "ppm"), *top.evidence]
     growth = parts.growth_ppm()

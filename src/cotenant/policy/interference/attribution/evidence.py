@@ -32,7 +32,7 @@ class Own(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A service's samples in the window, and which of them are bad by the deciding signal."""
+    """A service's samples in the window, and which of them are bad by the deciding signal. An earlier trouble, that calm samples separate from the present one, is in `pairs` only."""
 
     uid: str
     signal: Signal
@@ -73,11 +73,26 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
     if signal is None or threshold is None:
         return None
     pairs = tuple(pair for pair in history.of(uid) if signal in pair[1].levels)
-    bad = tuple(pair for pair in pairs if pair[1].levels[signal] > threshold)
+    bad = _present(pairs, signal, threshold, settings.trouble_of)
     calm = tuple(pair for pair in pairs if pair[1].levels[signal] <= threshold)
     if not bad:
         return None
     return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.least_calm else ())
+
+
+def _present(pairs: Pairs, signal: Signal, threshold_ppm: int, calm_samples: int) -> Pairs:
+    """The bad samples since the last stretch of so many calm ones: who was absent from an earlier trouble may well have caused this one."""
+    found: list[tuple[Sample, ServiceSample]] = []
+    calm = 0
+    for pair in reversed(pairs):
+        if pair[1].levels[signal] > threshold_ppm:
+            found.append(pair)
+            calm = 0
+        else:
+            calm += 1
+        if found and calm >= calm_samples:
+            break
+    return tuple(reversed(found))
 
 
 def suspects(parts: Split, settings: AttributionSettings) -> tuple[str, ...]:
@@ -126,9 +141,9 @@ def by_fit(parts: Split, signal: Signal, threshold_ppm: int, settings: Attributi
     known = [(sample, service) for sample, service in parts.pairs if signal in service.levels]
     if not parts.calm or len(known) < 2 * settings.least_calm:
         return None
-    calm_at = {sample.at_us for sample, _ in parts.calm}
+    calm_at, bad_at = ({sample.at_us for sample, _ in some} for some in (parts.calm, parts.bad))
     calm = [at for at, (sample, _) in enumerate(known) if sample.at_us in calm_at]
-    bad = [at for at, (sample, _) in enumerate(known) if sample.at_us not in calm_at]
+    bad = [at for at, (sample, _) in enumerate(known) if sample.at_us in bad_at]
     if len(calm) < settings.least_calm or not bad:
         return None
     # Latency of a queue grows far more than the activity that fills it.

@@ -55,6 +55,7 @@ class Sample:
     blame: Mapping[str, BlameSample] | None  # by the victim's uid; None without the probe
     outside_m: int  # milli-CPU of the machine outside all pods
     steal_ppm: int
+    workloads: Mapping[str, str] = field(default_factory=dict)  # of best-effort pods that one object made, by uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,9 @@ def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
     activity = {entry.pod.uid: entry.use.cpu_m for entry in state.pods if entry.use.cpu_m is not None}
     blame = None if state.blame is None else {each.victim: each for each in blame_samples(state)}
     outside_m = max(0, (state.host.cpu_m or 0) - sum(activity.values()))
-    return Sample(state.at_us, state.interval_us, services, activity, blame, outside_m, state.host.steal_ppm or 0)
+    workloads = {entry.pod.uid: entry.pod.workload for entry in state.best_effort_pods() if entry.pod.workload}
+    steal_ppm = state.host.steal_ppm or 0
+    return Sample(state.at_us, state.interval_us, services, activity, blame, outside_m, steal_ppm, workloads)
 
 
 def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
+from statistics import median
 from typing import Any
 
 from cotenant.services.experiments.loads.open_loop import Slot
@@ -20,6 +22,7 @@ from cotenant.services.experiments.measures.histogram import Histogram
 
 WINDOW_US = 50_000
 LATE_US = 1_000
+_TIMES_ALONE = 3.0  # a round whose p99 alone is above this many times the median was disturbed
 LEAST_CALM = 0.2  # of a block's windows; with fewer it is run again
 LEAST_REQUESTS = 500  # in calm windows, likewise
 
@@ -117,3 +120,14 @@ def disturbed(record: Mapping[str, Any]) -> str:
 def p99_us(windows: Iterable[Window]) -> float:
     """The p99 latency of the requests in these windows, microseconds; NaN where there were none."""
     return float(latencies(windows).quantile_us(0.99) or "nan")
+
+
+def disturbed_alone(tails_us: Mapping[int, float]) -> Mapping[int, str]:
+    """The rounds, by number, in which the service's p99 alone was far above the median of all, and why they do not count."""
+    known = [tail for tail in tails_us.values() if not isnan(tail)]
+    usual = median(known) if known else nan
+    return {
+        number: f"alone, p99 was {tail / 1000:.2f} ms, {tail / usual:.1f} times the usual"
+        for number, tail in tails_us.items()
+        if tail > _TIMES_ALONE * usual
+    }

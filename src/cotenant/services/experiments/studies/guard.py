@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from math import isnan, nan
+from math import isnan
 from statistics import median
 
 from cotenant.lab.report.figures import BOUND, OURS, rival
@@ -32,6 +32,7 @@ from cotenant.services.experiments.measures.windows import (
     all_of,
     calm,
     disturbed,
+    disturbed_alone,
     judged_of,
     lags,
     latencies,
@@ -45,7 +46,6 @@ from cotenant.services.experiments.site.site import Child, Site, in_plant, now_u
 ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
 HOGS = 4
 _SERVICE = in_plant("service")
-_TIMES_ALONE = 3.0  # a round whose p99 alone is above this many times the median was disturbed
 
 
 @dataclass(slots=True)
@@ -109,14 +109,7 @@ class Guard:
 
     def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
         """Rounds whose p99 alone is far above the median."""
-        tails = {each.number: p99_us(judged_of(each.record(ALONE))) for each in rounds}
-        known = [tail for tail in tails.values() if not isnan(tail)]
-        usual = median(known) if known else nan
-        return {
-            number: f"alone, p99 was {tail / 1000:.2f} ms, {tail / usual:.1f} times the usual"
-            for number, tail in tails.items()
-            if tail > _TIMES_ALONE * usual
-        }
+        return disturbed_alone({each.number: p99_us(judged_of(each.record(ALONE))) for each in rounds})
 
     def judge(self, rounds: Sequence[Round]) -> Judgement:
         """Ratios of p99 within rounds, over calm windows and over all, the batch work's progress, and the generator's own lateness."""

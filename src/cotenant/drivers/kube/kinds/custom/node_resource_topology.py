@@ -19,7 +19,7 @@ from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Text
 from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
-from cotenant.model.cpus.amplification import Ratios
+from cotenant.model.cpus.amplification import NOT_AMPLIFIED, Ratios
 from cotenant.model.cpus.basic_info import CPU_BASIC_INFO
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.cpus.reported import (
@@ -178,7 +178,10 @@ def read_node_topology(obj: NodeResourceTopology) -> NodeTopology:
     kubelet = _json(KubeletPolicy, KUBELET_CPU_MANAGER_POLICY, written.kubelet_policy) or KubeletPolicy()
     static = kubelet.policy == "static"
     options = kubelet.options or {} if static else {}
-    ratios = Ratios.parse(written.amplification)
+    try:
+        ratios = Ratios.parse(written.amplification)
+    except InvalidInput:  # as on the node itself: what cannot be read counts as absent, and the CPUs stand
+        ratios = NOT_AMPLIFIED
     return NodeTopology(
         name=name,
         topology=topology,

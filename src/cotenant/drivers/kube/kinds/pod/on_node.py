@@ -119,6 +119,7 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         phase=_phase(obj),
         # in the host's network its address is the node's
         addresses=() if spec.host_network else tuple(each.ip for each in status.pod_ips or () if each.ip),
+        owner=next((f"{each.kind} {each.name}" for each in meta.owner_references or () if each.controller), ""),
         extended=pod_amounts(amounts, _amounts(overhead)),
         # native CPU alone: lent CPU gives nobody CPUs of their own
         cpu_request_m=most_at_once(roles, [0 if each.extended_cpu else each.cpu_request_m for each in amounts])

@@ -98,12 +98,20 @@ def test_equal_texts_are_one_topology() -> None:
         ({"node.koordinator.sh/cpu-topology": detail((0, 0, -1, 0))}, "0 and more"),
         ({**TOLD, "node.koordinator.sh/pod-cpu-allocs": "{}"}, "pod-cpu-allocs"),
         ({**TOLD, "node.koordinator.sh/reservation": {"reservedCPUs": "one"}}, "reservation"),
-        ({**TOLD, "node.koordinator.sh/resource-amplification-ratio": {"cpu": 0}}, "amplification-ratio"),
     ],
 )
 def test_what_cannot_be_true_names_the_annotation(annotations: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         read(annotations)
+
+
+@pytest.mark.parametrize(
+    ("written", "ppm"), [({"cpu": 0, "memory": 2}, (1_000_000, 2_000_000)), ({"cpu": 1.5}, (1_500_000, 1_000_000)), ("{", (1_000_000, 1_000_000))]
+)  # fmt: skip
+def test_a_ratio_that_means_nothing_leaves_the_cpus_and_the_other_ratio(written: object, ppm: tuple[int, int]) -> None:
+    told = read({**TOLD, "node.koordinator.sh/resource-amplification-ratio": written})
+    assert (told.ratio_ppm, told.memory_ratio_ppm) == ppm
+    assert told.topology is read(TOLD).topology
 
 
 def test_pools_are_what_nobody_has() -> None:
