@@ -17,7 +17,7 @@ import msgspec
 
 from cotenant.drivers.kubelet.extended import EXTENDED_SPEC, ContainerAmounts, pod_amounts, read_annotation
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
-from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
+from cotenant.model.cluster.annotations import MIRROR, OBJECTIVE_P99_MS, TENANT
 from cotenant.model.cluster.entitlement import gets_own_cpus
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import (
@@ -36,7 +36,6 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
 
 _CRITICAL = 2_000_000_000  # the value of system-cluster-critical; system-node-critical is above
-_OF_KUBELET = ("kubernetes.io/config.mirror", "kubernetes.io/config.hash")
 _JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -206,8 +205,11 @@ def _annotated(found: NodeContainer, amounts: ContainerAmounts | None) -> NodeCo
 
 
 def _is_of_the_node(annotations: Labels, priority: int | None) -> bool:
-    """Whether the node itself needs the pod, as kube-proxy: of a critical priority class, or from the kubelet's own manifests. It may well request nothing."""
-    return (priority or 0) >= _CRITICAL or any(annotations.get(name) for name in _OF_KUBELET)
+    """Whether the node itself needs the pod, as kube-proxy: of a critical priority class, or from the kubelet's own manifests. It may well request nothing.
+
+    A kubelet never runs what another marks as a mirror pod, so an owner gains nothing by the mark; its other annotations an owner can write.
+    """
+    return (priority or 0) >= _CRITICAL or annotations.get(MIRROR) is not None
 
 
 def _workload(owner: str, labels: Labels, namespace: str) -> str:

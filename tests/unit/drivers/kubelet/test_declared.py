@@ -130,6 +130,7 @@ def test_a_pod_belongs_to_its_controller_or_to_the_job_of_its_label(
         (None, {"kubernetes.io/config.mirror": "x"}, {}, QoSClass.SYSTEM),
         (2_000_001_000, {}, {QOS_CLASS: "BE"}, QoSClass.BE),
         (0, {}, {}, QoSClass.BE),
+        (0, {"kubernetes.io/config.hash": "forged", "kubernetes.io/config.source": "file"}, {}, QoSClass.BE),
     ],
 )
 def test_a_pod_that_the_node_needs_is_no_best_effort_work_for_want_of_requests(
