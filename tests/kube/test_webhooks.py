@@ -269,10 +269,43 @@ def test_configurations_are_checked(register: Register, fields: dict[str, Any]) 
         register(**fields)
 
 
-def test_match_conditions_are_refused(kube: Any, register: Register) -> None:
-    conditions = [{"name": "c", "expression": "true"}]
-    if kube.is_local:
-        with pytest.raises(AssertionError, match="CEL conditions are not evaluated"):
-            register(matchConditions=conditions)
-    else:
-        register(matchConditions=conditions)
+@pytest.mark.parametrize(
+    ("expression", "calls"),
+    [
+        ("true", 1),
+        ("request.operation == 'CREATE' && object.metadata.name.startsWith('c')", 1),
+        ("request.userInfo.username == 'nobody'", 0),
+        ("!has(object.metadata.labels) || object.metadata.labels['a'] == 'b'", 1),
+        ("oldObject != null", 0),
+    ],
+)
+def test_a_webhook_is_called_where_its_conditions_hold(
+    expression: str, calls: int, kube: Any, configs: str, hook: Any, register: Register
+) -> None:
+    register(matchConditions=[{"name": "a", "expression": "true"}, {"name": "b", "expression": expression}])
+    kube.create(configs, config())
+    assert len(hook.asked) == calls
+
+
+@pytest.mark.parametrize(("policy", "code"), [("Fail", 403), ("Ignore", 201)])
+def test_a_condition_without_a_value_decides_by_the_failure_policy(
+    policy: str, code: int, kube: Any, configs: str, hook: Any, register: Register
+) -> None:
+    register(matchConditions=[{"name": "a", "expression": "object.data.missing == 'x'"}], failurePolicy=policy)
+    assert kube.request("POST", configs, config()).code == code
+    assert not hook.asked
+
+
+def test_a_false_condition_counts_before_one_without_a_value(
+    kube: Any, configs: str, hook: Any, register: Register
+) -> None:
+    failing = {"name": "a", "expression": "object.data.missing == 'x'"}
+    register(matchConditions=[failing, {"name": "b", "expression": "false"}])
+    assert kube.request("POST", configs, config()).code == 201
+    assert not hook.asked
+
+
+@pytest.mark.parametrize("expression", ["object.", "", "1 +"])
+def test_a_condition_that_is_no_cel_is_refused(expression: str, register: Register) -> None:
+    with pytest.raises(AssertionError, match="422"):
+        register(matchConditions=[{"name": "c", "expression": expression}])

@@ -232,6 +232,7 @@ def story_page(node: str, victim: str, culprit: str, hostile: str) -> ServiceSto
         before=Level(900_000, 14_400),
         cause=Cause.POD.value,
         culprit=culprit,
+        workload="",
         confidence_ppm=930_000,
         candidates=(Candidate(Cause.POD, "u2", culprit, 930_000), Candidate(Cause.POD, "u3", hostile, 40_000)),
         proofs=(IncidentProof(Rung.CAP, culprit, opened + 3_000_000, Level(900_000, None), Level(90_000, None), None, True),),

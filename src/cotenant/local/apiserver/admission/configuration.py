@@ -1,8 +1,7 @@
 """Webhook configurations: parsing, rule matching, and validation.
 
 Problem: every write is matched against every webhook, so a configuration is parsed once, not per write. Choice: a frozen `Webhook` with its
-rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused when the configuration is written: CEL
-`matchConditions` are not evaluated here, and ignoring a condition would call, or not call, the webhook wrongly. Source: Kubernetes API
+rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused when the configuration is written. Source: Kubernetes API
 reference, admissionregistration.k8s.io/v1; "Dynamic Admission Control". Limits: matchPolicy Equivalent is treated as Exact.
 """
 
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from cotenant.local.apiserver.admission.conditions import Condition, problem
 from cotenant.local.apiserver.contract import ApiError, Cause, Manifest, Scope, Target
 from cotenant.local.apiserver.selectors import LabelSelector, label_selector
 
@@ -84,6 +84,7 @@ class Webhook:
     is_dry_runnable: bool
     review_versions: tuple[str, ...]
     is_reinvoked: bool
+    conditions: tuple[Condition, ...] = ()
 
     def matches_rules(self, operation: str, target: Target) -> bool:
         """Whether one of its rules matches a write."""
@@ -141,6 +142,9 @@ def _webhook(one: Manifest, configuration: str, is_mutating: bool) -> Webhook:
         is_dry_runnable=one.get("sideEffects") in _DRY_RUNNABLE,
         review_versions=tuple(one.get("admissionReviewVersions") or ()),
         is_reinvoked=is_mutating and one.get("reinvocationPolicy") == "IfNeeded",
+        conditions=tuple(
+            Condition(each.get("name") or "", each.get("expression") or "") for each in one.get("matchConditions") or ()
+        ),
     )
 
 
@@ -163,9 +167,10 @@ def check(obj: Manifest, kind: str) -> None:
         if name in seen:
             causes.append(Cause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{where}.name"))
         seen.add(name)
-        if one.get("matchConditions"):
-            text = "Forbidden: CEL conditions are not evaluated by this server; use objectSelector or namespaceSelector"
-            causes.append(Cause("FieldValueForbidden", text, f"{where}.matchConditions"))
+        for position, condition in enumerate(one.get("matchConditions") or ()):
+            expression = condition.get("expression") or ""
+            if why := problem(expression) if expression else "required":
+                causes.append(_invalid(f"{where}.matchConditions[{position}].expression", expression, why))
         for key in ("namespaceSelector", "objectSelector"):
             try:
                 label_selector(one.get(key))

@@ -21,6 +21,7 @@ import msgspec
 
 from cotenant.local.apiserver.admission import configuration, review
 from cotenant.local.apiserver.admission.client import Caller
+from cotenant.local.apiserver.admission.conditions import ConditionFailed, hold
 from cotenant.local.apiserver.admission.configuration import GROUP, MUTATING, VALIDATING, Webhook
 from cotenant.local.apiserver.admission.review import CallFailed, ReviewResult
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target, WriteOptions
@@ -189,7 +190,17 @@ class Webhooks:
         old: Manifest | None,
         options: WriteOptions,
     ) -> ReviewResult | None:
-        """The webhook's response; None if the call failed under Ignore. Raises ApiError if it failed under Fail."""
+        """The webhook's response; None if its conditions do not hold, or the call failed under Ignore. Raises ApiError if it failed under Fail."""
+        uid = self._new_uid()
+        request = review.request(uid, operation, target, obj, old, options)
+        try:
+            if not hold(webhook.conditions, request):
+                return None
+        except ConditionFailed as error:
+            if not webhook.is_fatal:
+                return None
+            text = f'{target.resource.plural} "{request["request"].get("name", "")}" is forbidden: {error}'
+            raise ApiError(403, "Forbidden", text, kind=target.resource.kind) from None
         if options.dry_run and not webhook.is_dry_runnable:
             raise ApiError(
                 400,
@@ -197,8 +208,6 @@ class Webhooks:
                 f'admission webhook "{webhook.name}" does not support dry run',
                 kind=target.resource.kind,
             )
-        uid = self._new_uid()
-        request = review.request(uid, operation, target, obj, old, options)
         try:
             answer = await self._caller.post(webhook, _encode(request))
             result = review.read(answer, uid, is_mutating=webhook.is_mutating)
