@@ -105,8 +105,9 @@ class GangJudging:
                     allowance -= 1
                     self._forget_nominations(entries)
                 elif not self._fits_later(group, entries, now_s, True):
-                    for entry in entries:
-                        self._pods.drop_nomination(entry)
+                    for entry in entries:  # room that the rebalancer makes is kept until it says
+                        if self._components.nominations.victims_of(entry.seen.uid):
+                            self._pods.drop_nomination(entry)
                 if words:
                     verdict = replace(verdict, message=f"{verdict.message} {words.rstrip('.')}.")
             back_off = self._gangs.back_off_of(self._keys(entries))
