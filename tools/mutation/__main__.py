@@ -9,25 +9,39 @@ import random
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 
 from tools.mutation.operators import changes
-from tools.mutation.reach import nearest, read, record
+from tools.mutation.reach import FAST, SLOW, importing, nearest, read, record
 from tools.mutation.trials import Mutant, Outcome, copied, try_one
 
 ROOT = Path(__file__).parents[2]
+MOST_SLOW_FILES = 12
 FLOORS = ("policy", "engine", "services")
 
 
-def drawn(floors: list[str], sample: int, seed: int) -> list[Mutant]:
-    """So many changes of these floors, each with the same chance."""
-    every = [
-        Mutant(str(path.relative_to(ROOT / "src")), change)
-        for floor in floors
-        for path in sorted((ROOT / "src/cotenant" / floor).rglob("*.py"))
-        for change in changes(path.read_text())
+def drawn(floors: list[str], only: list[str], sample: int, seed: int) -> list[Mutant]:
+    """So many changes of these floors, each with the same chance. `only`: globs of files, or all of them `FILE:LINE`."""
+    files = [
+        path for floor in floors for path in sorted((ROOT / "src/cotenant" / floor).rglob("*.py")) if _is_at(path, only)
     ]
+    every = [
+        Mutant(str(path.relative_to(ROOT / "src")), change) for path in files for change in changes(path.read_text())
+    ]
+    lines = {place for place in only if ":" in place}
+    if lines:
+        every = [each for each in every if any(_is_on(each, place) for place in lines)]
     return random.Random(seed).sample(every, min(sample, len(every)))
+
+
+def _is_at(path: Path, only: list[str]) -> bool:
+    return not only or any(path.match(place.partition(":")[0]) for place in only)
+
+
+def _is_on(mutant: Mutant, place: str) -> bool:
+    file, _, line = place.partition(":")
+    return Path(mutant.file).match(file.removeprefix("src/")) and line == str(mutant.change.line)
 
 
 def shown(outcome: Outcome) -> str:
@@ -43,6 +57,13 @@ def main() -> int:
     """Status 1 where fewer are dead than `--goal` asks for."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
     parser.add_argument("--floors", nargs="+", default=FLOORS, help="folders below src/cotenant (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", default=[], metavar="FILE[:LINE]", help="changes of these places alone; FILE may be a glob")  # fmt: skip
+    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="run first, for each change: new tests that the coverage does not know")  # fmt: skip
+    parser.add_argument(
+        "--slow",
+        action="store_true",
+        help="where no fast test fails, the slow ones (not the long) of the files that import the module",
+    )
     parser.add_argument("--sample", type=int, default=200, help="how many changes are tried")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--jobs", type=int, default=2, help="trials at once")
@@ -64,7 +85,7 @@ def main() -> int:
         data.parent.mkdir(parents=True, exist_ok=True)
         record(ROOT, data.resolve(), options.jobs)
     reach = read(data, ROOT)
-    mutants = drawn(list(options.floors), options.sample, options.seed)
+    mutants = drawn(list(options.floors), options.only, options.sample, options.seed)
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="cotenant-mutation-") as folder:
         trees: queue.SimpleQueue[Path] = queue.SimpleQueue()
@@ -72,12 +93,20 @@ def main() -> int:
             trees.put(copied(ROOT, Path(folder, str(number))))
 
         def trial(mutant: Mutant) -> Outcome:
-            tests = nearest(mutant.file, sorted(reach.tests(mutant.file, mutant.change.line)), options.max_tests)
-            if not tests:
-                return Outcome(mutant, False, 0, "no test reaches it")
+            tests = [
+                *options.tests,
+                *nearest(mutant.file, sorted(reach.tests(mutant.file, mutant.change.line)), options.max_tests),
+            ]
+            slow = nearest(mutant.file, importing(ROOT, mutant.file), MOST_SLOW_FILES) if options.slow else []
+            outcome = Outcome(mutant, False, 0, "no test reaches it")
             tree = trees.get()
             try:
-                return try_one(tree, mutant, tests, options.max_s)
+                if tests:
+                    outcome = try_one(tree, mutant, tests, options.max_s, FAST)
+                if slow and not outcome.dead:
+                    found = try_one(tree, mutant, slow, options.max_s, SLOW)
+                    outcome = replace(found, tests=outcome.tests, by_slow=found.dead)
+                return outcome
             finally:
                 trees.put(tree)
 
@@ -87,15 +116,17 @@ def main() -> int:
                 outcomes.append(outcome)
                 if options.json:
                     mutant = outcome.mutant
-                    line = {"file": mutant.file, "line": mutant.change.line, "kind": mutant.change.kind, "dead": outcome.dead, "tests": outcome.tests, "said": outcome.said}  # fmt: skip
+                    line = {"file": mutant.file, "line": mutant.change.line, "kind": mutant.change.kind, "dead": outcome.dead, "by_slow": outcome.by_slow, "tests": outcome.tests, "said": outcome.said}  # fmt: skip
                     print(json.dumps(line), flush=True)
                 elif not outcome.dead:
                     print(shown(outcome), flush=True)
                 print(f"\r{len(outcomes)} of {len(mutants)}", end="", file=sys.stderr, flush=True)
     dead = sum(outcome.dead for outcome in outcomes)
+    by_slow = sum(outcome.by_slow for outcome in outcomes)
     share_pct = 100 * dead / len(outcomes) if outcomes else 0.0
+    which = f"tests ({dead - by_slow} by the fast ones)" if options.slow else "fast tests"
     print(
-        f"\n{dead} of {len(outcomes)} changes are noticed by the fast tests ({share_pct:.1f} %), seed {options.seed}",
+        f"\n{dead} of {len(outcomes)} changes are noticed by the {which}: {share_pct:.1f} %, seed {options.seed}",
         file=sys.stderr,
     )
     return 0 if share_pct >= options.goal_pct else 1

@@ -1,11 +1,12 @@
 """Which tests reach a line, from a run of the fast tests under coverage.py with a context a test.
 
-Code that Numba compiles runs outside of the tracer: for a line that no test is seen to reach, the tests that reach any line of its file stand in, and
-then those whose file imports its module.
+Code that Numba compiles runs outside of the tracer: for a line that no test is seen to reach, the tests that reach any line of its file stand in.
+Slow tests are not recorded: theirs are the files that import the module, or its folder where none does.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from coverage.numbits import numbits_to_nums
 
 FAST = "-m", "not slow and not long"
+SLOW = "-m", "slow and not long"
 # These bound the size of files in their own process, which would cut the recording.
 LEFT_OUT = ("tests/fault/local/test_load.py", "tests/lab/report/test_page.py")
 
@@ -84,3 +86,15 @@ def nearest(file: str, tests: Sequence[str], max_tests: int) -> list[str]:
         return (0 if path.stem == f"test_{stem}" and parts == folder else 1, -same, test)
 
     return sorted(tests, key=far)[:max_tests]
+
+
+def importing(root: Path, file: str) -> list[str]:
+    """The test files that import a module, else those that import anything of its folder, below `root`, in the order of their names."""
+    folder, stem = ".".join(Path(file).parent.parts), Path(file).stem
+    name = re.escape(folder)
+    module = re.compile(rf"^from {name}\.{stem} import|^from {name} import .*\b{stem}\b|^import {name}\.{stem}\b", re.M)
+    beside = re.compile(rf"^from {name}(\.\w+)? import", re.M)
+    texts = {str(path.relative_to(root)): path.read_text() for path in sorted((root / "tests").rglob("test_*.py"))}
+    return [path for path, text in texts.items() if module.search(text)] or [
+        path for path, text in texts.items() if beside.search(text)
+    ]

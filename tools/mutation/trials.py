@@ -39,12 +39,13 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """dead: a test failed or did not end; `tests`: how many were run."""
+    """dead: a test failed or did not end; `tests`: how many fast ones were run; `by_slow`: only a slow one failed."""
 
     mutant: Mutant
     dead: bool
     tests: int
     said: str
+    by_slow: bool = False
 
 
 def copied(root: Path, target: Path) -> Path:
@@ -58,8 +59,10 @@ def copied(root: Path, target: Path) -> Path:
     return target
 
 
-def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float) -> Outcome:
-    """Make the change, run the tests, take the change back. A run that does not end in `max_s` seconds counts as dead: the change made it hang."""
+def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, options: Sequence[str] = ()) -> Outcome:
+    """Make the change, run the tests, take the change back. A run that does not end in `max_s` seconds counts as dead: the change made it hang.
+    `options`: further ones of pytest.
+    """
     path = tree / "src" / mutant.file
     source = path.read_text()
     chosen = tree / "chosen-tests"
@@ -75,6 +78,7 @@ def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float) -> O
         "--tb=line",
         "-p",
         "no:cacheprovider",
+        *options,
         f"@{chosen}",
     ]
     try:

@@ -94,6 +94,11 @@ class World:
     def evict(self, given: list[Instruction]) -> None:
         self.delete(*(each.victim.key.partition("/")[2] for each in given if isinstance(each, Evict)))
 
+    def terminate(self, name: str) -> None:
+        """A pod is being deleted, and holds its node until it has ended."""
+        self.pods[f"uid-{name}"] = replace(self.pods[f"uid-{name}"], ends_s=self.now_s + 30.0)
+        self.cluster.pod_seen(self.pods[f"uid-{name}"], self.now_s)
+
     def seated(self, of: str) -> int:
         return sum(1 for each in self.pods.values() if each.node and each.pod.labels.get(NAME) == of)
 

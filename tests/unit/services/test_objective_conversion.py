@@ -204,3 +204,28 @@ def _with(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(InvalidInput):
         objectives_of(documents(text, "file"), "file")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "below"),
+    [
+        (0.000001, "1us"),
+        (0.0002, "200us"),
+        (0.001, "1ms"),
+        (1.5, "1500ms"),
+        (0.0015, "1500us"),
+        (3600, "3600000ms"),
+    ],
+)
+def test_a_threshold_in_seconds_becomes_a_duration(seconds: float, below: str) -> None:
+    objectives = [{"target": 0.999, "op": "lte", "value": seconds}]
+    found = spec_of({**OPENSLO, "spec": {**OPENSLO["spec"], "objectives": objectives}})
+    assert found["indicator"] == {"latency": {"below": below}}
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.0000001, 3601, 1_000_000, float("inf"), float("nan")])
+def test_a_threshold_that_is_no_latency_is_refused(seconds: float) -> None:
+    objectives = [{"target": 0.999, "op": "lte", "value": seconds}]
+    found = one({**OPENSLO, "spec": {**OPENSLO["spec"], "objectives": objectives}})
+    assert found.manifest is None
+    assert "threshold" in str(found.refused) or "expected 1us to 1h" in str(found.refused)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from coverage.numbits import nums_to_numbits
+from tools.mutation.__main__ import drawn
 from tools.mutation.operators import changes
-from tools.mutation.reach import nearest, read
+from tools.mutation.reach import importing, nearest, read
 from tools.mutation.trials import Mutant, try_one
 
 SOURCE = '''"""Doc 1."""
@@ -86,6 +87,29 @@ def test_the_nearest_tests_are_run_first() -> None:
         "tests/unit/engine/cycle/test_other.py::a",
     ]
     assert nearest("cotenant/engine/cycle/gang.py", tests, 2) == [tests[1], tests[2]]
+
+
+def test_slow_tests_are_those_that_import_the_module_and_else_its_folder(tmp_path: Path) -> None:
+    for name, text in {
+        "test_a.py": "from cotenant.engine.cycle.gang import Gang\n",
+        "test_b.py": "from cotenant.engine.cycle import gang, other\n",
+        "test_c.py": "from cotenant.engine.cycle.gangs import Gangs\n",
+        "test_d.py": "from cotenant.engine.state import gang\n",
+    }.items():
+        (tmp_path / "tests").mkdir(exist_ok=True)
+        (tmp_path / "tests" / name).write_text(text)
+    assert importing(tmp_path, "cotenant/engine/cycle/gang.py") == ["tests/test_a.py", "tests/test_b.py"]
+    beside = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py"]
+    assert importing(tmp_path, "cotenant/engine/cycle/round.py") == beside
+
+
+def test_a_place_may_be_named() -> None:
+    file = "src/cotenant/services/webhook/facts.py"
+    every = drawn(["services"], [file], 10_000, 1)
+    assert {each.file for each in every} == {file.removeprefix("src/")}
+    line = every[0].change.line
+    assert {each.change.line for each in drawn(["services"], [f"{file}:{line}"], 10_000, 1)} == {line}
+    assert {Path(each.file).name for each in drawn(["services"], ["webhook/f*.py"], 10_000, 1)} == {"facts.py"}
 
 
 @pytest.mark.slow

@@ -138,3 +138,25 @@ def test_memory_limits_rise_from_the_top_and_fall_from_the_bottom(before: str, a
     for groups in (("a", "a/b"), ("a/b", "a")):
         writes = order_writes([set_knob(group, Knob.MEMORY_MAX, after) for group in groups], current)
         assert [write.target.group for write in writes] == order
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "others", "steps"),
+    [
+        ("0-1", "0-3", (PARENT,), ["0-3"]),  # wider
+        ("0-3", "0-1", (PARENT,), ["0-1"]),  # narrower
+        ("0-1", "2-3", (), ["2-3"]),
+        ("0-1", "2-3", ("b",), ["2-3"]),  # nobody above or below it
+        ("0-1", "2-3", ("a/bb",), ["2-3"]),  # a name that only begins alike
+        ("0-1", "2-3", (PARENT,), ["0-3", "2-3"]),
+        ("0-1", "2-3", (GRANDCHILD,), ["0-3", "2-3"]),
+        ("0-1", "1-2", (PARENT,), ["0-2", "1-2"]),
+    ],
+)
+def test_a_cpuset_goes_by_the_union_only_where_neither_holds_the_other_and_relatives_move(
+    before: str, after: str, others: tuple[str, ...], steps: list[str]
+) -> None:
+    moves = {CHILD: (before, after), **dict.fromkeys(others, ("0-3", "0-3"))}
+    wanted = [set_knob(group, Knob.CPUSET_CPUS, new) for group, (_, new) in moves.items()]
+    current = {Target(group, Knob.CPUSET_CPUS): old for group, (old, _) in moves.items()}
+    assert [value for group, _, value in values(order_writes(wanted, current)) if group == CHILD] == steps

@@ -22,6 +22,7 @@ from cotenant.model.groups.migration import MigrationJob, PodRef
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
+from cotenant.policy.rebalance.migration.evictable import EvictionFilter
 
 NOW = 1000.0
 GIB = 1 << 30
@@ -32,13 +33,13 @@ BATCH = {"priority_class": PriorityClass.BATCH, "priority": 5000}
 class World:
     """`a` uses 60 % with a service and a batch pod; `b` is empty."""
 
-    def __init__(self, limits: MoveLimits | None = None, use_of_b_m: int = 1000) -> None:
+    def __init__(self, limits: MoveLimits | None = None, use_of_b_m: int = 1000, **filters: bool) -> None:
         self.cluster = Cluster(profile("kube-default"), np.random.default_rng(0), Settings(schedulers=("cotenant",)))
         self.notes: dict[str, EvictionNotes] = {}
         self.kept: dict[str, str] = {}
         self.planner = Planner(
             self.cluster,
-            RebalancerSettings((), limits=limits or MoveLimits()),
+            RebalancerSettings((), limits=limits or MoveLimits(), filter=EvictionFilter(**filters)),
             lambda key: self.notes.get(key, EvictionNotes(is_ready=True)),
         )
         self.requests = RequestedMoves(self.planner, lambda now_s: self.kept)
@@ -121,3 +122,16 @@ def test_a_landing_whose_predicted_violation_grows_is_refused(pressure: float) -
     assert found.final == (pressure > 0)
     if pressure:
         assert "predicted violations would grow from 0.00 to" in found.why
+
+
+@pytest.mark.parametrize("may", [False, True])
+def test_a_pod_without_an_owner_is_a_workload_of_one_where_such_pods_are_moved(may: bool) -> None:
+    world = World(evicts_bare_pods=may)
+    alone = Pod("alone", requests=Amounts.of({"cpu": 1000, "memory": GIB}), **BATCH)
+    world.cluster.pod_seen(ObservedPod(alone, "u-alone", "cotenant", 0.0, "a", Phase.RUNNING), NOW)
+    found = world.ask(pod="alone")
+    if may:
+        assert found.note is not None, found.why
+        assert (found.note.workload, found.note.replicas) == ("", 1)
+    else:
+        assert found.why == "default/alone: no controller would create it again"

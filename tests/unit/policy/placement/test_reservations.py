@@ -79,6 +79,13 @@ def test_owners(owner: Owner, is_one: bool) -> None:
         assert not is_owner(held(owners=(owner,)), ignoring)
 
 
+def test_an_empty_entry_is_nobodys() -> None:
+    pod = seen(owned_by=(RS,), labels=Labels.of({"app": "web"}))
+    assert not matches(Owner(), pod)
+    assert not is_owner(held(owners=(Owner(), Owner())), pod)
+    assert set(keys_of(Owner())) <= set(keys_for(pod))
+
+
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "x/y"]), st.integers(0, 50), max_size=3).map(Amounts.of)
 
 

@@ -97,6 +97,37 @@ def test_a_viewer_that_does_not_read_gets_one_frame_with_everything_once_it_does
     assert json.loads(changes[0].split(b"data: ")[-1])["rows"][0][3] == 4900
 
 
+def test_a_viewer_is_told_of_the_sources_at_once_and_when_they_change() -> None:
+    async def run() -> list[bytes]:
+        fleet, sources = Fleet(), Sources(lambda: 5.0)
+        live = Live(fleet, sources, lambda: 5.0)
+        sources.changed = live.wake
+        sources.ok(CLUSTER)
+        sent: list[bytes] = []
+        gone = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message.get("body", b""))
+
+        stream = asyncio.create_task(live.stream(f"{fleet.epoch}-{fleet.seq}", receive, send, lambda: True))
+        for k in range(60):
+            if k == 20:
+                sources.failed(CLUSTER, "no answer")
+            if k == 40:
+                sources.failed(CLUSTER, "no answer")  # nothing new
+            await asyncio.sleep(0)
+        gone.set()
+        await stream
+        return sent
+
+    told = [json.loads(each.split(b"data: ")[1]) for each in asyncio.run(run()) if each.startswith(b"event: sources")]
+    assert [each["cluster"]["ok"] for each in told] == [True, False]
+
+
 def test_a_session_that_ends_closes_the_stream() -> None:
     async def run() -> list[Any]:
         fleet, live = world()

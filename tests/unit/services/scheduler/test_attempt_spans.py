@@ -17,6 +17,8 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.otlp.decoding import decode_json
 from cotenant.drivers.otlp.encoding import OwnSpan, encode
 from cotenant.engine.framework.instructions import Bind, Unschedulable
+from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanKind
@@ -58,6 +60,9 @@ class Engine:
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
         self.told.append(f"{why} {retry}")
 
+    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+        self.told.append(f"seen {seen.uid} on {seen.node}")
+
 
 def test_a_bound_pod_has_a_trace_of_its_phases() -> None:
     sink, engine = Sink(), Engine()
@@ -95,6 +100,16 @@ def test_a_failed_bind_is_an_error_with_its_reason(sends: bool, why: str) -> Non
     root = sink.spans[0]
     assert (root.error, root.attributes["cotenant.reason"], root.attributes["cotenant.result"]) == (why, why, "error")
     assert ("bind" in sink.times()) is sends
+
+
+def test_a_pod_that_another_scheduler_bound_is_the_engines_to_know() -> None:
+    sink, engine = Sink(), Engine()
+    spans = AttemptSpans(sink)  # type: ignore[arg-type]
+    spans.decided((WEB,), 100.0, 100.5)
+    seen = ObservedPod(Pod("web", "shop"), "uid-web", "other", 0.0, node="b")
+    TracedOutcomes(engine, spans).pod_seen(seen, 101.0)  # type: ignore[arg-type]
+    assert engine.told == ["seen uid-web on b"]
+    assert sink.spans[0].attributes["cotenant.reason"] == "bound to b by another scheduler"
 
 
 def test_a_pod_that_waits_has_its_reason() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -17,7 +18,9 @@ from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import Quota
+from cotenant.model.resources import Amounts
 from cotenant.services.webhook.facts import PROVISIONAL_S, Facts, KnownQuota
+from cotenant.services.webhook.quotas import check_written
 from cotenant.services.webhook.review import read_review, write_review
 from cotenant.services.webhook.reviewer import Reviewer, Rules
 
@@ -381,3 +384,52 @@ def test_a_quota_that_lists_namespaces_is_theirs_and_a_pod_that_runs_stays_in_it
     assert allowed("open", "n")
     assert [allowed("open", "m", "below", node) for node in ("", "a")] == [True, False]
     assert [allowed("below", "n", "open", node) for node in ("", "a")] == [False, False]
+
+
+def test_a_quota_without_a_namespace_is_of_the_reviews() -> None:
+    world = World()
+    document = quota("a", {"cpu": "8"})
+    document["metadata"].pop("namespace", None)
+    assert world.quota("CREATE", document)[1] == ""
+    assert world.facts.home_of("a") == "n"
+    document["metadata"] |= {"name": "b", "namespace": "own"}
+    assert world.quota("CREATE", {**document})[1] == ""
+    assert world.facts.home_of("b") == "own"
+
+
+def test_a_pod_of_a_class_that_is_gone_gets_no_priority_of_it() -> None:
+    world = World()
+    world.facts.profile_seen(ColocationProfile("a", priority_class="koord-batch"))
+    assert patched(pod(), world.ask("/mutate-pod", pod()))["spec"]["priority"] == 5500
+    world.facts.class_gone("koord-batch")
+    response = world.ask("/mutate-pod", pod())
+    assert "priority" not in patched(pod(), response).get("spec", {})
+    world.facts.class_seen(PriorityClassValue("koord-batch", 5000, "PreemptLowerPriority"))
+    assert patched(pod(), world.ask("/mutate-pod", pod()))["spec"]["priority"] == 5000
+
+
+def test_whether_quotas_have_pods_is_asked_only_where_a_rule_depends_on_it() -> None:
+    """A quota that starts to be a parent, moves, or gets its first child below another one."""
+    a, b, c = (Quota(name, Amounts.of({"cpu": 9000})) for name in "abc")
+    below_a = replace(c, parent="a")
+    parent_a, parent_b = replace(a, is_parent=True), replace(b, is_parent=True)
+    for made, old, others, asked in (
+        (a, None, [b], set()),
+        (parent_a, None, [b], {"a"}),
+        (replace(a, shared_weight=Amounts.of({"cpu": 1})), a, [b], set()),
+        (parent_a, a, [b], {"a"}),
+        (a, parent_a, [b], {"a"}),
+        (below_a, None, [parent_a, b], {"a"}),
+        (below_a, c, [parent_a, b], {"a", "c"}),
+        (replace(c, parent="b"), below_a, [parent_a, parent_b], {"b", "c"}),
+        (replace(below_a, shared_weight=Amounts.of({"cpu": 1})), below_a, [parent_a, b], set()),
+        (a, a, [b], set()),
+    ):
+        looked: set[str] = set()
+
+        async def has_pods(each: Quota, looked: set[str] = looked) -> bool:
+            looked.add(each.name)
+            return False
+
+        asyncio.run(check_written(made, old, others, has_pods))
+        assert looked == asked, (made, old)

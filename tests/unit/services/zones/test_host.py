@@ -15,7 +15,7 @@ from tests.unit.services.zones.test_runner import MemoryBackend, MemoryKeeper
 
 from cotenant.drivers.cgroup.layout import Layout, LayoutKind
 from cotenant.engine.node.interfaces import Keeper
-from cotenant.model.errors import InvalidInput, Permanent, Transient
+from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.zones.setting import Backend, Mode, Setting
 from cotenant.model.zones.state import ZoneChange
 from cotenant.services.keeper.peers import Peers
@@ -272,3 +272,16 @@ def test_a_command_joins_a_group_of_the_zone_and_no_other(tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match="a command after --"):
         execute_in(tmp_path, "shop", "", (), captured=False)
     assert read_states(tmp_path) == []
+
+
+@pytest.mark.parametrize("backend", ["root", "sub"])
+def test_a_zone_that_this_host_cannot_run_is_refused_when_it_is_created(tmp_path: Path, backend: str) -> None:
+    async def main() -> None:
+        without = Host(HOST.layout, root=False, sub=False)
+        zones = ZoneHost(MemoryKeeper(), without, tmp_path, ("kubepods",), None, memory)
+        with pytest.raises((Permanent, Unsupported)):
+            await zones.create(SHOP.replace("backend: auto", f"backend: {backend}"), "shop.yaml")
+        assert zones.sources == {}
+        assert list(read_states(tmp_path)) == []
+
+    asyncio.run(main())

@@ -129,3 +129,41 @@ def test_requests_are_summed_by_pool_up_to_a_priority() -> None:
     ]
     assert requested_by_pool(pods, 7999) == ((Currency.REQUESTED_BATCH, 3), (Currency.REQUESTED_MID, 4))
     assert requested_by_pool(pods, 5999) == ((Currency.REQUESTED_BATCH, 3),)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (None, 0),
+        ("", 0),
+        ("7", 7),
+        ("-1", -1),
+        ("-120", -120),
+        ("+5", 0),
+        ("--5", 0),
+        ("-", 0),
+        ("1.5", 0),
+        (" 5", 0),
+        ("999999999999", 999_999_999_999),
+        ("1000000000000", 0),
+    ],
+)
+def test_an_eviction_priority_is_a_whole_number_and_anything_else_is_none(text: str | None, read: int) -> None:
+    assert seen(pod("p", annotations={} if text is None else {EVICTION_PRIORITY: text})).eviction_priority == read
+
+
+def test_requests_of_a_pool_are_those_up_to_the_priority_and_no_others() -> None:
+    pods = [
+        seen(pod("one", priority=5000, cpu_m=1)),
+        seen(pod("at", priority=5500, cpu_m=20)),
+        seen(pod("above", priority=5501, cpu_m=300)),
+        seen(pod("nothing", QoSClass.LS, priority=4000)),
+        seen(pod("mid", QoSClass.LS, priority=4000, priority_class=PriorityClass.MID, cpu_m=4000)),
+    ]
+    assert dict(requested_by_pool(pods, 5500)) == {Currency.REQUESTED_BATCH: 21, Currency.REQUESTED_MID: 4000}
+
+
+def test_of_equal_priority_the_largest_request_goes_first_where_requests_are_short() -> None:
+    pods = [seen(pod(name, priority=5000, cpu_m=size, labels=IN), 100 - size) for name, size in (("s", 1), ("l", 9))]
+    assert left([goal(Trigger.CPU_ALLOCATABLE, 10, Currency.REQUESTED_BATCH)], pods) == ["l", "s"]
+    assert left([goal(Trigger.CPU_USED, 10**9)], pods) == ["s", "l"]

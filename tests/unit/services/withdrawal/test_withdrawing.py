@@ -1,0 +1,67 @@
+"""Which nodes still lend, and what is said while they do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, cast
+
+import pytest
+
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import Unavailable
+from cotenant.model.errors import Permanent
+from cotenant.services.withdrawal.withdrawing import _wait, offering
+
+
+def node(name: str, **amounts: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"allocatable": amounts}}
+
+
+class Pages:
+    """Answers with pages of nodes, or raises; the last one is repeated."""
+
+    def __init__(self, *answers: list[dict[str, Any]] | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+
+    async def request(self, method: str, path: str, query: dict[str, str]) -> bytes:
+        self.asked.append(query)
+        more = len(self.answers) > 1
+        found = self.answers.pop(0) if more else self.answers[0]
+        if isinstance(found, Exception):
+            raise found
+        token = f"page-{len(self.asked)}" if more else ""
+        return json.dumps({"metadata": {"continue": token}, "items": found}).encode()
+
+
+BATCH, MID = "kubernetes.io/batch-cpu", "kubernetes.io/mid-memory"
+
+
+def test_a_node_lends_while_any_such_resource_is_above_nought_on_whatever_page() -> None:
+    pages = Pages(
+        [node("a", **{BATCH: "1000", "cpu": "4"}), node("b", cpu="4"), node("c", **{BATCH: "0", MID: "0"})],
+        [node("d", **{BATCH: "0", MID: "1Gi"}), {"metadata": {"name": "e"}}],
+    )
+    assert asyncio.run(offering(cast(Client, pages))) == ["a", "d"]
+    assert [each.get("continue") for each in pages.asked] == [None, "page-1"]
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(1, "(n0)"), (3, "(n0, n1, n2)"), (4, "(n0, n1, n2 and others)"), (9, "(n0, n1, n2 and others)")],
+)
+def test_when_the_time_is_over_some_of_the_nodes_are_named(count: int, named: str) -> None:
+    pages = Pages([node(f"n{i}", **{BATCH: "1"}) for i in range(count)])
+    with pytest.raises(Permanent) as caught:
+        asyncio.run(_wait(cast(Client, pages), 0.0, print))
+    assert f"{count} nodes still offer" in str(caught.value)
+    assert named in str(caught.value)
+
+
+def test_it_ends_where_nobody_lends_and_fails_where_nobody_answers() -> None:
+    said: list[str] = []
+    asyncio.run(_wait(cast(Client, Pages([node("a")])), 0.0, said.append))
+    assert said == ["no node offers batch or mid resources"]
+    with pytest.raises(Unavailable):
+        asyncio.run(_wait(cast(Client, Pages(Unavailable("away"))), 0.0, said.append))
