@@ -26,7 +26,11 @@ TREE = (
     "Makefile",
     "README.md",
 )
-NO_TEST = 5  # pytest's status where nothing was collected
+FAILED, INTERRUPTED, USAGE = (
+    1,
+    2,
+    4,
+)  # statuses of pytest: a test failed, a file could not be imported, a conftest could not or an argument was wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +93,6 @@ def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, opti
             return Outcome(mutant, True, len(tests), f"no end in {max_s:.0f} s")
     finally:
         path.write_text(source)
-    last = (done.stdout.strip().splitlines() or [""])[-1]
-    return Outcome(mutant, done.returncode not in (0, NO_TEST), len(tests), last)
+    said = done.stdout + done.stderr
+    dead = done.returncode in (FAILED, INTERRUPTED) or (done.returncode == USAGE and "while loading conftest" in said)
+    return Outcome(mutant, dead, len(tests), (done.stdout.strip().splitlines() or [""])[-1])
