@@ -269,7 +269,18 @@ def test_configurations_are_checked(register: Register, fields: dict[str, Any]) 
         register(**fields)
 
 
-def test_match_conditions_are_refused(kube: Any, register: Register) -> None:
+def test_a_condition_on_the_user_decides_whether_a_webhook_is_called(
+    kube: Any, register: Register, configs: str, hook: Any
+) -> None:
+    register(matchConditions=[{"name": "c", "expression": "request.userInfo.username == 'nobody'"}])
+    kube.create(configs, config("a"))
+    assert not hook.asked
+    register(matchConditions=[{"name": "c", "expression": 'request.userInfo.username != "nobody"'}])
+    kube.create(configs, config("b"))
+    assert [review["request"]["name"] for review in hook.asked] == ["b"]
+
+
+def test_other_match_conditions_are_refused(kube: Any, register: Register) -> None:
     conditions = [{"name": "c", "expression": "true"}]
     if kube.is_local:
         with pytest.raises(AssertionError, match="CEL conditions are not evaluated"):

@@ -1,13 +1,15 @@
 """Webhook configurations: parsing, rule matching, and validation.
 
 Problem: every write is matched against every webhook, so a configuration is parsed once, not per write. Choice: a frozen `Webhook` with its
-rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused when the configuration is written: CEL
-`matchConditions` are not evaluated here, and ignoring a condition would call, or not call, the webhook wrongly. Source: Kubernetes API
+rules as sets; matching is a chain of cheap tests. What this server cannot honour is refused when the configuration is written: of CEL
+`matchConditions` only those that compare the user's name with one are evaluated here (our chart has one), and ignoring a condition would call, or not
+call, the webhook wrongly. Source: Kubernetes API
 reference, admissionregistration.k8s.io/v1; "Dynamic Admission Control". Limits: matchPolicy Equivalent is treated as Exact.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +22,7 @@ MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfig
 _DEFAULT_TIMEOUT_S = 10
 _MAX_TIMEOUT_S = 30
 _DRY_RUNNABLE = frozenset({"None", "NoneOnDryRun"})
+_BY_USER = re.compile(r"""\s*request\.userInfo\.username\s*(==|!=)\s*(?:'([^'"\\\n]*)'|"([^'"\\\n]*)")\s*""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,14 @@ class ServiceReference:
 
 
 @dataclass(frozen=True, slots=True)
+class UserCondition:
+    """A match condition: the writer has this name, or has not."""
+
+    user: str
+    is_named: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Webhook:
     """One webhook of a configuration."""
 
@@ -84,10 +95,15 @@ class Webhook:
     is_dry_runnable: bool
     review_versions: tuple[str, ...]
     is_reinvoked: bool
+    conditions: tuple[UserCondition, ...]
 
     def matches_rules(self, operation: str, target: Target) -> bool:
         """Whether one of its rules matches a write."""
         return any(rule.matches(operation, target) for rule in self.rules)
+
+    def concerns(self, user: str) -> bool:
+        """Whether its conditions hold for a writer."""
+        return all((user == each.user) is each.is_named for each in self.conditions)
 
     def selects(self, obj: Manifest | None, old: Manifest | None) -> bool:
         """Whether its object selector matches the new or the old object."""
@@ -109,6 +125,11 @@ def _rule(rule: Manifest) -> Rule:
         frozenset(rule.get("resources") or ()),
         rule.get("scope") or "*",
     )
+
+
+def _condition(expression: str) -> UserCondition | None:
+    found = _BY_USER.fullmatch(expression)
+    return UserCondition(found[2] or found[3] or "", found[1] == "==") if found else None
 
 
 def read(obj: Manifest, *, is_mutating: bool) -> tuple[Webhook, ...]:
@@ -141,6 +162,11 @@ def _webhook(one: Manifest, configuration: str, is_mutating: bool) -> Webhook:
         is_dry_runnable=one.get("sideEffects") in _DRY_RUNNABLE,
         review_versions=tuple(one.get("admissionReviewVersions") or ()),
         is_reinvoked=is_mutating and one.get("reinvocationPolicy") == "IfNeeded",
+        conditions=tuple(
+            found
+            for each in one.get("matchConditions") or ()
+            if (found := _condition(each.get("expression") or "")) is not None
+        ),
     )
 
 
@@ -163,8 +189,11 @@ def check(obj: Manifest, kind: str) -> None:
         if name in seen:
             causes.append(Cause("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{where}.name"))
         seen.add(name)
-        if one.get("matchConditions"):
-            text = "Forbidden: CEL conditions are not evaluated by this server; use objectSelector or namespaceSelector"
+        if any(_condition(each.get("expression") or "") is None for each in one.get("matchConditions") or ()):
+            text = (
+                "Forbidden: CEL conditions are not evaluated by this server, except request.userInfo.username == 'NAME' and !=; "
+                "use objectSelector or namespaceSelector"
+            )
             causes.append(Cause("FieldValueForbidden", text, f"{where}.matchConditions"))
         for key in ("namespaceSelector", "objectSelector"):
             try:

@@ -82,12 +82,12 @@ class Webhooks:
         return tuple(found)
 
     def _matching(
-        self, is_mutating: bool, operation: str, target: Target, obj: Manifest | None, old: Manifest | None
+        self, is_mutating: bool, operation: str, target: Target, obj: Manifest | None, old: Manifest | None, user: str
     ) -> list[Webhook]:
         webhooks = self._webhooks(is_mutating)
         if not webhooks or configuration.is_exempt(target):
             return []
-        candidates = [one for one in webhooks if one.matches_rules(operation, target)]
+        candidates = [one for one in webhooks if one.matches_rules(operation, target) and one.concerns(user)]
         if not candidates:
             return []
         labels = self._namespace_labels(target, obj, old)
@@ -113,7 +113,7 @@ class Webhooks:
         """The object after the mutating webhooks (the same one if none changed it). Raises ApiError."""
         if configuration.is_exempt(target) and obj is not None:
             configuration.check(obj, target.resource.kind)
-        matching = self._matching(True, operation, target, obj, old)
+        matching = self._matching(True, operation, target, obj, old, options.user)
         if not matching:
             return obj
         changed_at: dict[str, int] = {}
@@ -161,7 +161,7 @@ class Webhooks:
     ) -> list[str]:
         """Call the validating webhooks concurrently. Returns the warnings of both phases. Raises ApiError."""
         warnings = self._pending_warnings.pop(_task(), []) if self._pending_warnings else []
-        matching = self._matching(False, operation, target, obj, old)
+        matching = self._matching(False, operation, target, obj, old, options.user)
         if not matching:
             return warnings
         responses = await asyncio.gather(
