@@ -32,7 +32,7 @@ PARTS = {
     "rebalancer": Part("rebalancer/deployment.yaml", (ANY_PORT, "--config=CONFIG", "--act"), "cotenant-rebalancer"),
     "extender": Part("extender/deployment.yaml", (ANY_PORT, "--health-listen="), "cotenant-extended"),
     "console": Part("console/deployment.yaml", (ANY_PORT,), "cotenant-console"),
-    "traces": Part("traces/deployment.yaml", ("--http=127.0.0.1:0", "--grpc=", "--token-file=-", "--state=-"), "cotenant-traces"),
+    "traces": Part("traces/deployment.yaml", ("--http=127.0.0.1:0", "--grpc=", "--token-file=-", "--send-token-file=-", "--state=-"), "cotenant-traces"),
     "credit": Part("credit/deployment.yaml", (ANY_PORT, "--store=STORE", "--token-file=-"), "cotenant-credit"),
     "node": Part("node/daemonset.yaml", ("--config=CONFIG",), "cotenant-node", "cotenant-node"),
     "uninstall": Part("uninstall/job.yaml", (), "cotenant-uninstall"),
