@@ -70,6 +70,7 @@ RARE: dict[tuple[str, str, str], str] = {
     ("manager", "patch", "nodeslos"): "a changed configuration",
     ("manager", "patch", "configmaps"): _RENEWED,
     ("manager", "patch", "secrets"): _RENEWED,
+    ("webhook", "get", "pods"): "an eviction by an agent: tests/kube/test_admission_policies.py",
     ("webhook", "list", "pods"): "a quota that is deleted: tests/kube/test_webhook_process.py",
     ("webhook", "patch", "secrets"): _RENEWED,
     ("rebalancer", "create", "pods/eviction"): _MOVED,
