@@ -265,8 +265,10 @@ def test_the_sine_experiment_prints_one_json_object(tmp_path: Path) -> None:
     # How it judges depends on who else works here.
     assert done.returncode == {"passed": 0, "failed": 1, "not decided": 3}[told["verdict"]], done.stderr
     assert set(told) >= {"alone", "unregulated", "regulated", "rounds", "discarded"}
-    assert told["regulated"]["hog_share_of_idle"] > 0
-    assert told["unregulated"]["correlation"] < told["alone"]["correlation"]
+    assert told["alone"]["hog_share_of_idle"] is None
+    assert told["unregulated"]["hog_share_of_idle"] > 0  # held, they may get nothing where others use what is idle
+    if told["verdict"] != "not decided":
+        assert told["unregulated"]["correlation"] < told["alone"]["correlation"]
     assert told == json.loads((tmp_path / "results.json").read_text())
     page = (tmp_path / "report.html").read_text()
     assert "cotenant node experiment sine --rounds 1 --seed 1 --period 5 --once" in page

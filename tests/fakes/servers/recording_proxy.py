@@ -22,7 +22,7 @@ from tests.fakes.waiting import patience
 from cotenant.local.apiserver.http.options import is_watch, parse_query
 from cotenant.local.apiserver.http.routing import parse
 
-HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding", "accept-encoding"}
+HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 BY_NAME = "metadata.name="
 
@@ -82,7 +82,8 @@ class RecordingProxy:
     async def _serve(self) -> None:
         connector = aiohttp.TCPConnector(ssl=self._trusting, limit=0)
         timeout = aiohttp.ClientTimeout(total=None)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as http:
+        asked = {"skip_auto_headers": ("Accept-Encoding",), "auto_decompress": False}  # what the process can read
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, **asked) as http:
             self._http = http
             app = web.Application(client_max_size=32 << 20)
             app.router.add_route("*", "/{path:.*}", self._pass_on)

@@ -97,7 +97,7 @@ def test_of_two_managers_one_writes_and_the_other_takes_over() -> None:
             async with managing(api, elected("b"), "b") as second:
                 await eventually(lambda: second.kube.leads)
                 async with managing(api, elected("a"), "a") as first:
-                    await eventually(lambda: lent(api, "n0") == "40000")
+                    await eventually(lambda: lent(api, "n0") == "40000" and first.manager.explain("n0", 0.0))
                     assert not first.kube.leads
                     before = amount_writes(api)
                     measure(api, "n0", 50_000)

@@ -53,6 +53,17 @@ def test_a_story_is_sent_when_it_changes_and_after_a_new_connection(
     )
 
 
+def test_a_story_of_an_older_agent_is_read(troubled: list[tuple[RecoveryMemory, NodeState]]) -> None:
+    (report,) = ChangedStories("n1").look(*troubled[-1], 2000.0, 1)
+    written = msgspec.json.decode(encode(report))
+    for each in written["story"]["incidents"]:
+        del each["workload"]
+        for inner in (*each["candidates"], *each["proofs"]):
+            del inner["workload"]
+    assert written["story"]["incidents"]
+    assert decode(msgspec.json.encode(written)) == decode(encode(report))
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [

@@ -41,7 +41,6 @@ class IncidentStory:
     before: Reading
     cause: str
     culprit: str  # namespace/name; "" where no pod is named
-    workload: str  # where all pods of it are the culprit: `culprit` is the most active one
     confidence_ppm: int
     candidates: tuple[Candidate, ...]
     proofs: tuple[Proof, ...]
@@ -50,6 +49,7 @@ class IncidentStory:
     ended_us: int | None
     chain: tuple[Link, ...]
     events: tuple[Event, ...]
+    workload: str = ""  # whose pods are all meant: `culprit` is the most active one; an older agent sends none
 
 
 @dataclass(frozen=True, slots=True)
