@@ -135,9 +135,10 @@ def scaled_min(case: Any) -> Compared:
     asked, name = query["parent"] == case.given["parent"], query["child"]
     applies = asked and dict(zip(children, scalable, strict=True)).get(name, False)
     got: dict[str, int] = {}
-    for key, total in case.given.get("total", {}).items():
+    total = case.given.get("total", {})
+    for key in dict.fromkeys([*total, *(key for child in children.values() for key in child.get("min", {}))]):
         minima = [child.get("min", {}).get(key, 0) for child in children.values()]
-        scaled = dict(zip(children, scaled_minima(total, minima, scalable), strict=True))
+        scaled = dict(zip(children, scaled_minima(total.get(key, 0), minima, scalable), strict=True))
         if applies:
             got[key] = scaled[name]
     yield "applies", case.expect["applies"], applies
