@@ -57,13 +57,22 @@ def quota(given: Mapping[str, Any]) -> Quota:
     )
 
 
+_BESIDE_AMOUNTS = (
+    *("namespace", "parent", "is_parent", "is_root", "tree_id", "allow_lend", "allow_force_update", "namespaces"),
+    *("weight", "used", "strict_used_keys", "guaranteed"),
+)
+
+
 def negative(given: Mapping[str, Any]) -> list[Violation]:
     """Amounts are checked as written: a quota that has a negative one is never made."""
     levels = [
         tuple((named(key), amount) for key, amount in (given[field] or {}).items() if amount is not None)
         for field in ("max", "min", "weight" if given["shared_weight"] is None else "shared_weight")
     ]
-    return check_amounts(given["name"], *levels)
+    found = check_amounts(given["name"], *levels)
+    if found:
+        no_matter(given, *_BESIDE_AMOUNTS)  # the quota is refused before they are looked at
+    return found
 
 
 def flat(case: Any) -> Compared:
@@ -255,12 +264,11 @@ def sequence(case: Any) -> Compared:
             if not rules:
                 del held[step["name"]]
         else:
-            given = step["quota"]
+            given, is_raw = step["quota"], step.get("raw", False)
             rules = [found.rule for found in negative(given)]
             if not rules:
                 made = quota(given)
                 others = tuple(held.values())
-                is_raw = step.get("raw", False)
                 if step["op"] == "create" and not is_raw:
                     made = defaulted([made, *(other for other in others if other.name != made.name)])[0]
                 old = held.get(made.name) if step["op"] == "update" else None
