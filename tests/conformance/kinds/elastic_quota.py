@@ -78,6 +78,8 @@ def negative(given: Mapping[str, Any]) -> list[Violation]:
 def flat(case: Any) -> Compared:
     children = sorted(case.given["children"], key=lambda child: child["name"])
     runtime: dict[str, dict[str, int]] = {child["name"]: {} for child in children}
+    for child in children:
+        no_matter(child, "request", "min", "guarantee", "weight")  # of a resource that the total has not
     for key, total in case.given["total"].items():
         members = [
             Member(
@@ -145,6 +147,8 @@ def scaled_min(case: Any) -> Compared:
     applies = asked and dict(zip(children, scalable, strict=True)).get(name, False)
     got: dict[str, int] = {}
     total = case.given.get("total", {})
+    for child in case.given.get("children", ()):
+        no_matter(child, "min", "scalable")  # of another parent, or without amounts
     for key in dict.fromkeys([*total, *(key for child in children.values() for key in child.get("min", {}))]):
         minima = [child.get("min", {}).get(key, 0) for child in children.values()]
         scaled = dict(zip(children, scaled_minima(total.get(key, 0), minima, scalable), strict=True))

@@ -198,6 +198,7 @@ def _pools(given: dict[str, Any], suffix: str) -> tuple[tuple[Currency, int], ..
 
 def allocatable_releases(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given, config = case.given, case.given["config"]
+    no_matter(config, "alloc_priority_threshold")  # of a node without pods
     amounts = [*given.get("node_allocatable", {}), *(name for pod in given.get("pods", ()) for name in pod["request"])]
     suffix = "cpu" if any("cpu" in name for name in amounts) else "memory"
     pools = dict(_pools(given, suffix))

@@ -77,7 +77,7 @@ def node_prepare(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The node's resources after normalization and third parties."""
     given = case.given
     ratio = given["cpu_normalization_ratio"]
-    by = Adjustments(normalization_ratio(ratio) if ratio else None, plain(given["third_party_batch"]))
+    by = Adjustments(normalization_ratio(ratio) if ratio else None, set_amounts(given["third_party_batch"]) or None)
     computed = {
         name: None if amount is None else Amount(name, "given", amount, (Term("given", amount),))
         for name, amount in given.get("computed", {}).items()

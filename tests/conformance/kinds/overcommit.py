@@ -26,6 +26,7 @@ def _use(raw: dict[str, Any] | None) -> Use:
 
 
 def _whole_use(raw: dict[str, Any] | None) -> Use | None:
+    no_matter(raw, "cpu_m", "memory")  # one without the other is no measurement
     if raw is None or raw["cpu_m"] is None or raw["memory"] is None:
         return None
     return _use(raw)
@@ -43,6 +44,8 @@ def facts(given: dict[str, Any]) -> NodeFacts:
     metrics = given.get("metrics", given)
     usage = given["node_usage"] or metrics["node_usage"]
     active = []
+    for pod in metrics.get("pods", ()) if metrics is not given else ():
+        no_matter(pod, "name", "priority_class")  # of one without a sample
     for pod in given.get("pods", ()):
         # Classes are given resolved, and a zone's part follows from the zones that were allocated.
         no_matter(pod, "qos_label", "priority_class", "kube_qos", "effective_qos", "cpuset")
