@@ -125,7 +125,7 @@ def mid(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Amounts, and whether the measurement is too old."""
     age_s = case.given["metric_age_seconds"]
     no_matter(case.given, "node_usage")  # one without a memory amount
-    degraded = is_degraded(nan if age_s is None else age_s, case.given["strategy"]["degrade_minutes"])
+    degraded = is_degraded(nan if age_s is None else age_s, case.given["strategy"].get("degrade_minutes", 15))
     yield "degraded", case.expect["degraded"], degraded
     cpu, memory = mid_amounts(facts(case.given), _mid_rules(case.given["strategy"]))
     yield "mid_cpu_m", case.expect["mid_cpu_m"], 0 if degraded else cpu.value
