@@ -36,7 +36,9 @@ class Reading(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         value = self[key]
-        return default if value is None else value
+        if value is None:  # a map that is not set reads like one whose keys are not set
+            return _recording(default, f"{self.path}.{key}" if self.path else key, self.last)
+        return value
 
     def pop(self, *args: Any) -> Any:
         raise TypeError("a case's input is not changed")

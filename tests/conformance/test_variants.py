@@ -1,12 +1,14 @@
 """Adapters against changed cases: what a case says is read or refused by name, whatever it is and wherever it stands.
 
-The cases are those of `COTENANT_CONFORMANCE`, one of each kind, each with one change: a key that nobody knows, a field set to null, left out, or of another value. An adapter that passed
-over a field would let a case assert something else than its file says; one that ends with an error of its own would not say what it cannot read.
+The cases are those of `COTENANT_CONFORMANCE`, one of each kind, each with one change: a key that nobody knows, a field set to null, left out, or of another value, or of the value that it
+has in another case. An adapter that passed over a field would let a case assert something else than its file says; one that ends with an error of its own would not say what it cannot
+read.
 """
 
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tests.conformance.reading import Unreadable, no_matter, one_of, plain, reco
 from tests.conformance.test_conformance import FOLDER, Case, compare, load_kinds, read_cases
 
 KINDS = load_kinds(Path(__file__).with_name("kinds"))
+MIXED = 60  # cases of a kind
 AMOUNTS = {"distributable"}  # kinds whose input has no other key than maps of amounts
 
 Place = tuple[str | int, ...]
@@ -95,6 +98,39 @@ def test_whatever_a_field_is_the_case_holds_or_fails_with_its_name(case: Case) -
             _complaint(_changed(case, path, _another(case, path))),
         ):
             assert not said or said.startswith((f"{case.file}::{case.name}", "an assertion")), said
+
+
+def _at(value: Any, path: Place) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _siblings() -> dict[str, list[Case]]:
+    found: dict[str, list[Case]] = {}
+    for path in sorted(FOLDER.glob("*.json")) if FOLDER.is_dir() else ():
+        for case in read_cases(path):
+            if case.kind in KINDS:
+                found.setdefault(case.kind, []).append(case)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_with_values_of_its_siblings_leaves_nothing_unread(case: Case) -> None:
+    """Another answer is another branch of the adapter; each reads all keys that cases of its kind have."""
+    draw, siblings = random.Random(case.kind), _siblings()[case.kind]
+    seen: dict[Place, list[Any]] = {}
+    for each in siblings:
+        for path in _places(each.given):
+            seen.setdefault(path, []).append(_at(each.given, path))
+    for _ in range(MIXED):
+        mixed = draw.choice(siblings)
+        path = draw.choice(list(_places(mixed.given)) or [()])
+        if path:
+            mixed = _changed(mixed, path, draw.choice([*seen[path], None]))
+        said = _complaint(mixed)
+        assert ": not read: " not in said, f"{said}\n{path}: {_at(mixed.given, path)!r}"
 
 
 GIVEN = {"name": "a", "pod": {"qos": "LS", "uses": [{"cpu": 1}, {"cpu": 2}]}, "gates": {"new_rule": True}, "none": None}

@@ -46,9 +46,10 @@ def allowance(case: Any) -> Iterator[tuple[str, Any, Any]]:
         pods.append(
             pod(app["name"], qos if in_group or qos != "BE" else None, app["cpu_used_m"], host_application=True)
         )
-    host = HostUse(given["node_capacity_cpu_m"] // 1000, given["node_cpu_used_m"], 1 << 34, 0)
+    host = HostUse(given.get("node_capacity_cpu_m", 0) // 1000, given.get("node_cpu_used_m", 0), 1 << 34, 0)
     seen = state((), *pods, host=host, reserved_cpu_m=given.get("node_reserved_cpu_m", 0))
-    config = suppression.SuppressConfig(threshold_percent=given["threshold_pct"], least_percent=given["min_pct"])
+    threshold = given.get("threshold_pct", suppression.SuppressConfig().threshold_percent)
+    config = suppression.SuppressConfig(threshold_percent=threshold, least_percent=given["min_pct"])
     got = suppression.allowance(seen, config)
     assert got is not None
     yield "be_allowed_cpu_m", case.expect["be_allowed_cpu_m"], got.cpu_m
@@ -62,7 +63,7 @@ def pick(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def cpuset(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
-    system, exclusive = tuple(given.get("system_qos_cpus", ())), given.get("system_qos_exclusive", False)
+    system, exclusive = tuple(given.get("system_qos_cpus", ())), given.get("system_qos_exclusive", True)
     seen = state(
         processors(given["processors"]),
         pod("lsr", "LSR", own_cpus=tuple(given.get("lsr_cpus", ()))),
@@ -106,7 +107,8 @@ def recover(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def cfs_quota(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     config = suppression.SuppressConfig(period_us=given.get("period_us", 100_000))
-    got = suppression.quota_us(given["current_quota_us"], given["allowed_cpu_m"], given["node_capacity_cpu_m"], config)
+    current = given.get("current_quota_us", -1)
+    got = suppression.quota_us(current, given["allowed_cpu_m"], given["node_capacity_cpu_m"], config)
     yield "quota_us", case.expect["quota_us"], got
 
 

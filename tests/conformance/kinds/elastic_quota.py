@@ -57,18 +57,29 @@ def quota(given: Mapping[str, Any]) -> Quota:
     )
 
 
+_BESIDE_AMOUNTS = (
+    *("namespace", "parent", "is_parent", "is_root", "tree_id", "allow_lend", "allow_force_update", "namespaces"),
+    *("weight", "used", "strict_used_keys", "guaranteed"),
+)
+
+
 def negative(given: Mapping[str, Any]) -> list[Violation]:
     """Amounts are checked as written: a quota that has a negative one is never made."""
     levels = [
         tuple((named(key), amount) for key, amount in (given[field] or {}).items() if amount is not None)
         for field in ("max", "min", "weight" if given["shared_weight"] is None else "shared_weight")
     ]
-    return check_amounts(given["name"], *levels)
+    found = check_amounts(given["name"], *levels)
+    if found:
+        no_matter(given, *_BESIDE_AMOUNTS)  # the quota is refused before they are looked at
+    return found
 
 
 def flat(case: Any) -> Compared:
     children = sorted(case.given["children"], key=lambda child: child["name"])
     runtime: dict[str, dict[str, int]] = {child["name"]: {} for child in children}
+    for child in children:
+        no_matter(child, "request", "min", "guarantee", "weight")  # of a resource that the total has not
     for key, total in case.given["total"].items():
         members = [
             Member(
@@ -135,9 +146,12 @@ def scaled_min(case: Any) -> Compared:
     asked, name = query["parent"] == case.given["parent"], query["child"]
     applies = asked and dict(zip(children, scalable, strict=True)).get(name, False)
     got: dict[str, int] = {}
-    for key, total in case.given.get("total", {}).items():
+    total = case.given.get("total", {})
+    for child in case.given.get("children", ()):
+        no_matter(child, "min", "scalable")  # of another parent, or without amounts
+    for key in dict.fromkeys([*total, *(key for child in children.values() for key in child.get("min", {}))]):
         minima = [child.get("min", {}).get(key, 0) for child in children.values()]
-        scaled = dict(zip(children, scaled_minima(total, minima, scalable), strict=True))
+        scaled = dict(zip(children, scaled_minima(total.get(key, 0), minima, scalable), strict=True))
         if applies:
             got[key] = scaled[name]
     yield "applies", case.expect["applies"], applies
@@ -254,12 +268,11 @@ def sequence(case: Any) -> Compared:
             if not rules:
                 del held[step["name"]]
         else:
-            given = step["quota"]
+            given, is_raw = step["quota"], step.get("raw", False)
             rules = [found.rule for found in negative(given)]
             if not rules:
                 made = quota(given)
                 others = tuple(held.values())
-                is_raw = step.get("raw", False)
                 if step["op"] == "create" and not is_raw:
                     made = defaulted([made, *(other for other in others if other.name != made.name)])[0]
                 old = held.get(made.name) if step["op"] == "update" else None

@@ -66,6 +66,7 @@ _SETTINGS = (
     "alloc_priority_threshold",
 )
 _POOLS = {"batch": Currency.REQUESTED_BATCH, "mid": Currency.REQUESTED_MID}
+_PREFIXES = {pool: prefix for prefix, pool in _POOLS.items()}
 
 
 def _satisfaction(config: dict[str, Any]) -> SatisfactionTrigger:
@@ -161,6 +162,9 @@ def _pods(given: dict[str, Any]) -> list[PodUse]:
         if pod["eviction_priority"] is not None:
             notes[EVICTION_PRIORITY] = str(pod["eviction_priority"])
         asked = {name.removesuffix("_m"): amount or 0 for name, amount in pod.get("request", {}).items()}
+        pool = POOL.get(PriorityClass(pod["priority_class"] or pod["class"] or ""))
+        if pool in _PREFIXES:  # beside the amounts of its pool, a pod may name those that the kubelet counts
+            asked = {name: amount for name, amount in asked.items() if name.startswith(_PREFIXES[pool])}
         cpu_m = sum(amount for name, amount in asked.items() if name.endswith("cpu"))
         memory_bytes = sum(amount for name, amount in asked.items() if name.endswith("memory"))
         name, phase = pod["name"], one_of(pod, "phase", _PHASES, "Running")
@@ -194,6 +198,7 @@ def _pools(given: dict[str, Any], suffix: str) -> tuple[tuple[Currency, int], ..
 
 def allocatable_releases(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given, config = case.given, case.given["config"]
+    no_matter(config, "alloc_priority_threshold")  # of a node without pods
     amounts = [*given.get("node_allocatable", {}), *(name for pod in given.get("pods", ()) for name in pod["request"])]
     suffix = "cpu" if any("cpu" in name for name in amounts) else "memory"
     pools = dict(_pools(given, suffix))
@@ -213,6 +218,8 @@ def victims(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     triggers = {name: _read(name, given["config"]) for name in given.get("triggers", ())}
     no_matter(given["config"], *_SETTINGS)  # of triggers that are off
+    if given["config"] is not None and given["config"].get("enable") is False:
+        triggers = {}
     is_memory = one_of(given, "resource", ("memory", "cpu")) == "memory"
     one_of(given, "unit", ("bytes",) if is_memory else ("milli_cpu",), "bytes" if is_memory else "milli_cpu")
     verdict = _memory_verdict(given, triggers) if is_memory else _cpu_verdict(given, triggers)
@@ -223,7 +230,9 @@ def victims(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _memory_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> Verdict:
-    state = NodeState(0, 0, HostUse(1, None, given["capacity"], given["node_used"]), tuple(_pods(given)))
+    total, used = given["capacity"], given["node_used"]
+    measured = (0, 0) if total is None or used is None else (total, used)  # as the agent has it before its first sample
+    state = NodeState(0, 0, HostUse(1, None, *measured), tuple(_pods(given)))
     config = MemoryEvictionConfig(
         best_effort=triggers.get("memory_used_be"),
         allocatable=triggers.get("memory_allocatable"),
@@ -235,7 +244,7 @@ def _memory_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> Verdict:
 
 
 def _cpu_verdict(given: dict[str, Any], triggers: dict[str, Any]) -> Verdict:
-    host = HostUse(given["capacity"] // 1000, given["node_used"], 0, 0)
+    host = HostUse(given.get("capacity", 0) // 1000, given["node_used"], 0, 0)
     state = NodeState(1_000_000, 1_000_000, host, tuple(_pods(given)))
     config = CpuEvictionConfig(
         satisfaction=triggers.get("cpu_satisfaction"),

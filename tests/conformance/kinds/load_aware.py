@@ -103,7 +103,7 @@ def check_filter(case: Any) -> Iterator[tuple[str, Any, Any]]:
         Percentiles(_shares(of_node["thresholds_pct"]), _percentile(of_node)) if of_node else None,
     )
     size = Use(given["node"]["cpu_m"], given["node"]["memory"])
-    pod = given["pod"]
+    pod = given.get("pod", {})
     residents = _residents(given["assigned_pods"], settings)
     raw = standing(size, own, _facts(given["node_metric"]), residents, settings, NOW_S)
     if not filters_expired:
@@ -130,8 +130,9 @@ def check_score(case: Any) -> Iterator[tuple[str, Any, Any]]:
     size = Use(given["node"]["cpu_m"], given["node"]["memory"])
     residents = _residents(given["assigned_pods"], settings)
     raw = standing(size, NodeThresholds(), _facts(given["node_metric"]), residents, settings, NOW_S)
-    side = raw.prod if given["pod"]["effective_priority_class"] == "prod" else raw.usual
-    total = side.scored.total.plus(_estimate(given["pod"], settings))
+    pod = given.get("pod", {})
+    side = raw.prod if pod["effective_priority_class"] == "prod" else raw.usual
+    total = side.scored.total.plus(_estimate(pod, settings))
     yield "score", case.expect["score"], score(size, total, settings) if raw.is_scored else 0
 
 

@@ -106,7 +106,8 @@ def _round(given: Mapping[str, Any], choice: _FirstFit | None = None) -> RoundRe
             is_static=bool(pod["mirror"]),
             has_local_storage=bool(pod["local_storage"]),
         )
-        made = LoadPod(pod["name"], pod["name"], used, kind, refused=evicts.refuses(facts))
+        order = pod.get("priority", 0), KubernetesQoS(pod.get("kube_qos", "BestEffort")), QoSClass(pod.get("qos", ""))
+        made = LoadPod(pod["name"], pod["name"], used, kind, *order, refused=evicts.refuses(facts))
         pods.setdefault(pod["node"], []).append(made)
         if plain(pod["node_selector"]) or plain(pod["node_affinity"]):
             bound.append(pod["name"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.conformance.reading import Unreadable, no_matter, one_of
+from tests.conformance.reading import Unreadable, no_matter, one_of, plain
 
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.groups.migration import JobPhase
@@ -59,7 +59,7 @@ def sort_by_creation(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def sort_by_moving(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    got = by_moving(_jobs(case.given), case.given.get("already_migrating_per_batch_job", {}))
+    got = by_moving(_jobs(case.given), plain(case.given.get("already_migrating_per_batch_job", {})))
     yield "order", case.expect["order"], _names(got)
 
 
@@ -160,7 +160,9 @@ def already_migrating(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def object_limiter(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     waits = False
-    no_matter(given, "evicted_from_same_namespace", "evicted_from_same_workload")  # of a scope without a limit
+    # Of a scope without a limit.
+    no_matter(given, "evicted_from_same_namespace", "evicted_from_same_workload", "replicas", "evicted")
+    no_matter(given, "seconds_since_eviction")
     for scope, limit in given.get("limits", {}).items():
         if scope not in ("workload", "namespace"):
             raise Unreadable(f"the scope {scope!r} of a limit is not known")

@@ -125,7 +125,7 @@ def job_phase(case: Any) -> Iterator[tuple[str, Any, Any]]:
             facts = replace(facts, pod=None)
         elif given["evicted"]:
             job = replace(job, conditions=(*made, JobCondition(Step.EVICTION, "True")))
-        elif "reservation" in given:
+        elif found_reservation is not None or given["reservation_ref"]:
             job = replace(job, conditions=(JobCondition(Step.RESERVATION_CREATED, "True"), *said))
     if given["phase"] is not None:
         job = replace(job, phase=JobPhase(given["phase"]))
@@ -134,10 +134,13 @@ def job_phase(case: Any) -> Iterator[tuple[str, Any, Any]]:
     if asked:
         assert isinstance(found.write, EvictPod)
         yield "error", expect["error"], asked != "ok"
-    yield from _values(job, expect, job.has(Step.EVICTION), job.has(Step.POD_BOUND))
+    failed = asked in ("error", "fails")  # is tried again without being asked for
+    yield from _values(job, expect, job.has(Step.EVICTION), job.has(Step.POD_BOUND), failed)
 
 
-def _values(job: MigrationJob, expect: Any, evicted: bool, bound: bool) -> Iterator[tuple[str, Any, Any]]:
+def _values(
+    job: MigrationJob, expect: Any, evicted: bool, bound: bool, failed: bool = False
+) -> Iterator[tuple[str, Any, Any]]:
     wanted = expect["condition"] or {}
     has = job.condition(wanted["type"]) if wanted else None
     done = bound if "bound" in expect else evicted
@@ -147,7 +150,7 @@ def _values(job: MigrationJob, expect: Any, evicted: bool, bound: bool) -> Itera
     yield "aborted", expect["aborted"], job.phase is JobPhase.FAILED
     yield "evicted", expect["evicted"], evicted
     yield "bound", expect["bound"], bound
-    yield "requeue_s", expect["requeue_s"], 0 if done or job.phase.is_final else 3
+    yield "requeue_s", expect["requeue_s"], 0 if done or failed or job.phase.is_final else 3
     yield "condition", wanted or None, None if has is None else {key: getattr(has, key) for key in wanted}
 
 

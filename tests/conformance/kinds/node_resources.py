@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from math import nan
+from math import ceil, nan
 from typing import Any
 
 from tests.conformance.reading import no_matter, plain, set_amounts
@@ -26,7 +26,7 @@ from cotenant.policy.overcommit.writing import (
 
 
 def _lent(raw: dict[str, int] | None) -> dict[str, int] | None:
-    return None if raw is None else {name: amount for name, amount in set_amounts(raw).items() if name in LENT}
+    return None if raw is None else {name: ceil(amount) for name, amount in set_amounts(raw).items() if name in LENT}
 
 
 def resource_diff(case: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -63,6 +63,8 @@ def node_write(case: Any) -> Iterator[tuple[str, Any, Any]]:
     given = case.given
     since_s = given.get("seconds_since_own_write", 0.0)
     old, computed = set_amounts(given["old"]), plain(given.get("computed", {}))
+    # What is computed here is whole; upstream rounds up when it writes.
+    computed = {name: None if amount is None else ceil(amount) for name, amount in computed.items()}
     after = resources(old, computed) if _is_due(given, since_s) else old
     labels, before = plain(given.get("computed_labels", {})), plain(given.get("old_labels", {}))
     exists = given.get("node_exists", True)
@@ -75,7 +77,7 @@ def node_prepare(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The node's resources after normalization and third parties."""
     given = case.given
     ratio = given["cpu_normalization_ratio"]
-    by = Adjustments(normalization_ratio(ratio) if ratio else None, plain(given["third_party_batch"]))
+    by = Adjustments(normalization_ratio(ratio) if ratio else None, set_amounts(given["third_party_batch"]) or None)
     computed = {
         name: None if amount is None else Amount(name, "given", amount, (Term("given", amount),))
         for name, amount in given.get("computed", {}).items()

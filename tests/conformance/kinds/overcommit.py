@@ -26,6 +26,7 @@ def _use(raw: dict[str, Any] | None) -> Use:
 
 
 def _whole_use(raw: dict[str, Any] | None) -> Use | None:
+    no_matter(raw, "cpu_m", "memory")  # one without the other is no measurement
     if raw is None or raw["cpu_m"] is None or raw["memory"] is None:
         return None
     return _use(raw)
@@ -43,6 +44,8 @@ def facts(given: dict[str, Any]) -> NodeFacts:
     metrics = given.get("metrics", given)
     usage = given["node_usage"] or metrics["node_usage"]
     active = []
+    for pod in metrics.get("pods", ()) if metrics is not given else ():
+        no_matter(pod, "name", "priority_class")  # of one without a sample
     for pod in given.get("pods", ()):
         # Classes are given resolved, and a zone's part follows from the zones that were allocated.
         no_matter(pod, "qos_label", "priority_class", "kube_qos", "effective_qos", "cpuset")
@@ -122,7 +125,7 @@ def mid(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """Amounts, and whether the measurement is too old."""
     age_s = case.given["metric_age_seconds"]
     no_matter(case.given, "node_usage")  # one without a memory amount
-    degraded = is_degraded(nan if age_s is None else age_s, case.given["strategy"]["degrade_minutes"])
+    degraded = is_degraded(nan if age_s is None else age_s, case.given["strategy"].get("degrade_minutes", 15))
     yield "degraded", case.expect["degraded"], degraded
     cpu, memory = mid_amounts(facts(case.given), _mid_rules(case.given["strategy"]))
     yield "mid_cpu_m", case.expect["mid_cpu_m"], 0 if degraded else cpu.value

@@ -11,7 +11,7 @@ from tests.conformance.reading import no_matter, one_of, plain, switches
 from cotenant.model.cluster.colocation_profile import SKIP_UPDATE_RESOURCES, ColocationProfile, PriorityClassValue
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels, LabelSelector
 from cotenant.model.cluster.qos import PriorityClass, qos_of_label
-from cotenant.model.groups.quota import DEFAULT_QUOTA, Quota
+from cotenant.model.groups.quota import Quota
 from cotenant.model.resources import (
     CPU_NAME,
     GPU,
@@ -29,7 +29,7 @@ from cotenant.policy.admission.documents import Document
 from cotenant.policy.admission.pods import check_pod
 from cotenant.policy.admission.profiles import Mutation, mutate_pod, mutate_reservation
 from cotenant.policy.admission.translation import EXTENDED_SPEC, record
-from cotenant.policy.quota.pods import check_pod_quota, exceeded, quota_of_pod
+from cotenant.policy.quota.pods import check_pod_quota, exceeded, quota_of_pod, unknown
 from cotenant.services.webhook.merging import merge_pod, merge_reservation
 
 Compared = Iterator[tuple[str, Any, Any]]
@@ -336,28 +336,32 @@ def quota_pod_admission(case: Any) -> Compared:
         given = (written or {}).items()
         return Amounts.of({CPU_NAME if key == "cpu_m" else kubernetes_name(key): value or 0 for key, value in given})
 
-    limits = given["quota"]
-    quota = Quota(limits["name"], maximum=amounts(limits["max"]))
+    limits = given.get("quota", {})
+    quota = Quota(limits.get("name", "none"), maximum=amounts(limits["max"]))
     used, request = amounts(limits["child_request"]), amounts(given["pod"]["request"])
     admission = None if limits["admission"] is None else amounts(limits["admission"])
     moved = given["old_quota"] is not None and given["old_quota"] != given["pod"]["quota"]
     on_update = switches(given["gates"], "on_update")["on_update"]
     operation = one_of(given, "operation", ("create", "update", "delete"), "create")
     if operation == "delete" or (operation == "update" and not (moved and on_update)):
+        no_matter(given["pod"], "quota")
         yield "allowed", case.expect["allowed"], True
         yield "child_request", case.expect["child_request"], None
         return
-    if given["pod"]["quota"] != quota.name:
-        # Upstream refuses a pod whose quota it does not find; here such a pod counts in the default quota.
-        assert quota_of_pod("", given["pod"]["quota"], {quota.name: quota}) == DEFAULT_QUOTA
-        yield "allowed", case.expect["allowed"], True
+    label = given["pod"].get("quota", "")
+    if label != quota.name:
+        nowhere = unknown(label, {quota.name: quota})
+        yield "allowed", case.expect["allowed"], not nowhere
+        yield "reason", case.expect["reason"], nowhere[0].rule if nowhere else None
         yield "child_request", case.expect["child_request"], None
+        yield "exceeded", case.expect["exceeded"] or [], []
         return
     found = exceeded(quota, used, request, admission)
     yield "allowed", case.expect["allowed"], not found
     yield "reason", case.expect["reason"], found[0].rule if found else None
-    named = [name for name, _ in quota.maximum if any(f"of {name}:" in each.text for each in found)]
-    yield "exceeded", case.expect["exceeded"], ["cpu_m" if name == CPU_NAME else name for name in named]
+    named = {name for name, _ in quota.maximum if any(f"of {name}:" in each.text for each in found)}
+    wanted = amounts(dict.fromkeys(case.expect["exceeded"] or (), 1))
+    yield "exceeded", {name for name, _ in wanted}, named
     counted = used + Amounts.of({name: amount for name, amount in request if name in quota.maximum})
     wanted = case.expect["child_request"]
     yield "child_request", None if wanted is None else amounts(wanted), None if found else counted

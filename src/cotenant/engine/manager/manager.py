@@ -96,7 +96,8 @@ class Manager:
     @property
     def config_errors(self) -> tuple[str, ...]:
         """Why keys of the ConfigMap are not in force."""
-        return tuple(filter(None, (self.colocation.error, *self.slo.refused)))
+        ignored = self.colocation.config.ignored if self.colocation.config is not None else ()
+        return tuple(filter(None, (self.colocation.error, *ignored, *self.slo.refused)))
 
     def node_seen(self, node: ManagedNode) -> None:
         """A node as it is now."""

@@ -195,7 +195,8 @@ def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
             return evicting
         owner = _owner(facts.reservation)
         if owner is None:
-            return Next(None, "its replacement is not placed yet", WaitReason.REPLACEMENT)
+            why = "its replacement is not placed yet"
+            return _waits_for_replacement(job, Step.POD_BOUND, JobReason.WAIT_BOUND, why, now_s)
         marked = job.with_condition(Step.POD_BOUND, "True", now_s, message=f"{owner.namespace}/{owner.name}")
         return Next(
             WriteStatus(
@@ -208,7 +209,8 @@ def _hand_over(job: MigrationJob, facts: JobFacts, now_s: float) -> Next:
     if facts.new_pod is None:
         return _succeed(job.with_condition(Step.POD_READY, "True", now_s, message="the replacement is gone"))
     if not facts.new_pod.ready:
-        return Next(None, "its replacement is not ready yet", WaitReason.REPLACEMENT)
+        why = "its replacement is not ready yet"
+        return _waits_for_replacement(job, Step.POD_READY, JobReason.WAIT_READY, why, now_s)
     return _succeed(job.with_condition(Step.POD_READY, "True", now_s))
 
 
@@ -228,6 +230,13 @@ def _pending_pod(job: MigrationJob, facts: JobFacts, now_s: float) -> Next | Non
     if condition is None:
         return _step(job, Step.POD_SCHEDULED, "False", now_s, JobReason.UNSCHEDULABLE)
     return Next(None, "the pod is not placed yet", WaitReason.POD)
+
+
+def _waits_for_replacement(job: MigrationJob, type_: Step, reason: JobReason, why: str, now_s: float) -> Next:
+    """Written once as the step's condition, as upstream, for clients that watch it."""
+    if job.condition(type_) is None:
+        return _step(job, type_, "False", now_s, reason)
+    return Next(None, why, WaitReason.REPLACEMENT)
 
 
 # ---- eviction

@@ -91,6 +91,8 @@ class JobReason(StrEnum):
     NO_BETTER_PLACE = "NoBetterPlace"  # ours: the simulation found none
     EVICTING = "Evicting"
     EVICT_COMPLETE = "EvictComplete"
+    WAIT_BOUND = "WaitForPodBindReservation"
+    WAIT_READY = "WaitForBoundPodReady"
 
 
 class WaitReason(StrEnum):

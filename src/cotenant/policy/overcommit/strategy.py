@@ -115,7 +115,7 @@ _CHOICES = {
     "cpu_calculate_policy": ("", *(policy.value for policy in Policy)),
     "memory_calculate_policy": ("", *(policy.value for policy in Policy)),
     "mid_reclaim_mode": ("", "static", "prediction"),
-    "metric_memory_collect_policy": ("", "usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache"),
+    "metric_memory_collect_policy": ("usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache"),
 }
 
 
@@ -134,6 +134,7 @@ class ColocationConfig:
 
     cluster: Strategy
     nodes: tuple[NodeStrategy, ...] = ()
+    ignored: tuple[str, ...] = ()  # node configurations that are not followed, and why
 
 
 def merge(base: Strategy, over: Strategy) -> Strategy:
@@ -170,18 +171,25 @@ def check(strategy: Strategy, field: str = KEY) -> None:
 
 
 def read_config(text: str) -> ColocationConfig:
-    """The value of the key `colocation-config`. Raises `InvalidInput` with the path of the first bad field, also inside a node configuration."""
+    """The value of the key `colocation-config`. Raises `InvalidInput` with the path of the first bad field.
+
+    A node configuration with a value out of range does not stop the rest: its nodes follow the cluster, but for `enable: false`, which keeps them from lending.
+    """
     value = json_value(KEY, text)
     cluster = merge(DEFAULTS, read_strategy(value, KEY))
     check(cluster)
-    nodes = []
+    nodes, ignored = [], []
     configs = value.get("nodeConfigs")
     if configs is not None and not isinstance(configs, list):
         raise InvalidInput(f"{KEY}.nodeConfigs", configs, "a list")
     for i, each in enumerate(configs or ()):
         where = f"{KEY}.nodeConfigs[{i}]"
         own = read_strategy(each, where)
-        check(own, where)
+        try:
+            check(own, where)
+        except InvalidInput as error:
+            ignored.append(f"{error}; its nodes follow the cluster")
+            own = Strategy(enable=False if own.enable is False else None)
         nodes.append(
             NodeStrategy(
                 read_selector(each.get("nodeSelector"), f"{where}.nodeSelector"),
@@ -189,7 +197,7 @@ def read_config(text: str) -> ColocationConfig:
                 str(each.get("name") or ""),
             )
         )
-    return ColocationConfig(cluster, tuple(nodes))
+    return ColocationConfig(cluster, tuple(nodes), tuple(ignored))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cotenant.model.groups.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, SYSTEM_QUOTA, Quota
+from cotenant.model.groups.quota import BUILT_IN, DEFAULT_QUOTA, NAME, PREEMPTIBLE, SYSTEM_QUOTA, Quota
 from cotenant.model.resources import Amounts, format_amount
 from cotenant.policy.quota.admission import Violation
 
@@ -61,6 +61,14 @@ def check_pod_quota(
         text = f"the label {PREEMPTIBLE} cannot change after creation ({old_preemptible or 'none'} -> {preemptible or 'none'})"
         found.append(Violation(quota.name if quota else "", "preemptible-immutable", text))
     return found
+
+
+def unknown(label: str, quotas: Mapping[str, Quota]) -> tuple[Violation, ...]:
+    """A pod's label that names no quota. Admission refuses it: such a pod would be counted beside the quota that it is meant for."""
+    if not label or label in quotas or label in BUILT_IN:
+        return ()
+    text = f"there is no quota {label} (label {NAME}): create it first, or name one that exists"
+    return (Violation(label, "not-found", text),)
 
 
 def exceeded(quota: Quota, used: Amounts, request: Amounts, admission: Amounts | None = None) -> tuple[Violation, ...]:

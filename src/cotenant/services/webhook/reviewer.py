@@ -41,7 +41,7 @@ from cotenant.policy.admission.profiles import (
 )
 from cotenant.policy.admission.translation import left_native, record
 from cotenant.policy.quota.admission import Violation
-from cotenant.policy.quota.pods import check_pod_quota, closed_to, exceeded, quota_of_pod
+from cotenant.policy.quota.pods import check_pod_quota, closed_to, exceeded, quota_of_pod, unknown
 from cotenant.services.webhook import quotas
 from cotenant.services.webhook.facts import Facts, KnownQuota, Member
 from cotenant.services.webhook.merging import merge_pod, merge_reservation
@@ -234,6 +234,8 @@ class Reviewer:
 
     def _beyond_quota(self, request: ReviewRequest, pod: Document, namespace: str) -> list[Violation]:
         label = labels_of(pod).get(NAME, "")
+        if nowhere := unknown(label, self._facts.quotas_by_name()):
+            return list(nowhere)
         found = self._facts.known_quota(quota_of_pod(namespace, label, self._facts.quotas_by_name()))
         if found is None:
             return []

@@ -64,3 +64,34 @@ def test_a_pending_pod_does_not_wait_for_a_reservation_that_another_took() -> No
     taken = Reservation("r", "r-uid", Pod("r"), phase=Phase.SUCCEEDED, node="n2", current=current)
     job = _end(pending, JobFacts(PodFacts(REF), taken))
     assert (job.phase, job.status_reason) == (JobPhase.FAILED, JobReason.FORBIDDEN)
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_the_wait_for_a_replacement_is_a_condition_that_is_written_once(is_bound: bool) -> None:
+    """Clients that watch jobs read the step and its reason, as upstream writes them."""
+    step, reason = Step.POD_BOUND, JobReason.WAIT_BOUND
+    there = Reservation("r", "r-uid", Pod("r"), phase=Phase.AVAILABLE, node="n2")
+    job, facts = replace(JOB, conditions=(*MADE, JobCondition(Step.EVICTION, "True"))), JobFacts(None, there)
+    if is_bound:
+        step, reason = Step.POD_READY, JobReason.WAIT_READY
+        job = job.with_condition(Step.POD_BOUND, "True", 0.0)
+        facts = replace(facts, new_pod=PodFacts(PodRef("default", "web-1", "new"), "n2", ready=False))
+    found = next_step(job, facts, 60.0)
+    assert isinstance(found.write, WriteStatus)
+    waiting = found.write.job
+    said = waiting.condition(step)
+    assert said is not None
+    assert (said.status, said.reason, waiting.status) == ("False", reason, step)
+    again = next_step(waiting, facts, 61.0)
+    assert again.write is None
+    assert again.waits.startswith("its replacement is not")
+    if is_bound:
+        assert facts.new_pod is not None
+        assert _end(waiting, replace(facts, new_pod=replace(facts.new_pod, ready=True))).has(Step.POD_READY)
+    else:
+        current = (CurrentOwner("default", "web-1", "new"),)
+        bound = next_step(waiting, replace(facts, reservation=replace(there, current=current)), 62.0)
+        assert isinstance(bound.write, WriteStatus)
+        made = bound.write.job.condition(Step.POD_BOUND)
+        assert made is not None
+        assert (made.status, made.reason, made.since_s) == ("True", "", 62.0)

@@ -27,7 +27,8 @@ def _config(**values: object) -> str:
         (_config(cpuReclaimThresholdPercent=150), "cpuReclaimThresholdPercent: 150: expected 0 to 100"),
         (_config(cpuCalculatePolicy="max"), "cpuCalculatePolicy: max: expected one of usage, request"),
         (_config(degradeTimeMinutes=0), "degradeTimeMinutes: 0: expected more than 0"),
-        (_config(nodeConfigs=[{"cpuReclaimThresholdPercent": -1}]), "nodeConfigs[0].cpuReclaimThresholdPercent: -1"),
+        (_config(nodeConfigs=[{"cpuReclaimThresholdPercent": "1"}]), "nodeConfigs[0].cpuReclaimThresholdPercent: 1"),
+        (_config(metricMemoryCollectPolicy=""), "metricMemoryCollectPolicy: : expected one of usageWithoutPageCache"),
         (
             _config(nodeConfigs=[{"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}]),
             "nodeConfigs[0].nodeSelector.matchExpressions[0]",
@@ -39,6 +40,19 @@ def test_a_bad_config_is_refused_with_field_and_value(text: str, said: str) -> N
     with pytest.raises(InvalidInput) as refused:
         read_config(text)
     assert said in str(refused.value)
+
+
+def test_one_bad_node_configuration_stops_itself_alone() -> None:
+    small = {"nodeSelector": {"matchLabels": {"size": "small"}}, "cpuReclaimThresholdPercent": 700, "enable": False}
+    big = {"nodeSelector": {"matchLabels": {"size": "big"}}, "cpuReclaimThresholdPercent": -1, "degradeTimeMinutes": 3}
+    config = read_config(_config(cpuReclaimThresholdPercent=50, nodeConfigs=[small, big]))
+    of_big = strategy_of(config, Labels.of({"size": "big"}), {}).strategy
+    assert (of_big, of_big.degrade_time_minutes) == (config.cluster, 15)
+    of_small = strategy_of(config, Labels.of({"size": "small"}), {}).strategy
+    assert (of_small.enable, of_small.cpu_reclaim_threshold_percent) == (False, 50)
+    assert [said.partition(":")[0] for said in config.ignored] == [
+        f"colocation-config.nodeConfigs[{i}].cpuReclaimThresholdPercent" for i in (0, 1)
+    ]
 
 
 def test_the_last_good_config_stays_and_the_error_is_kept() -> None:

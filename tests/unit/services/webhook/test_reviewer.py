@@ -270,6 +270,20 @@ def test_pods_beyond_a_quota_are_refused_while_earlier_ones_are_not_yet_seen() -
     assert world.ask("/validate-pod", pod(labels, uid="3"))["allowed"]
 
 
+def test_a_pod_that_names_no_quota_there_is_is_refused_under_admission_alone() -> None:
+    made = pod({PREFIX + "name": "team"}, uid="1")
+    warned = World().ask("/validate-pod", made)
+    assert warned["allowed"]
+    assert "there is no quota team" in warned["warnings"][0]
+    world = World(limits_quotas=True)
+    refused = world.ask("/validate-pod", made)
+    assert refused["status"]["message"].startswith("there is no quota team (label ")
+    assert world.ask("/validate-pod", pod({PREFIX + "name": "koordinator-default-quota"}, uid="2"))["allowed"]
+    assert world.ask("/validate-pod", pod({}, uid="3"))["allowed"]
+    world.quota("CREATE", quota("team", {"cpu": "2"}))
+    assert world.ask("/validate-pod", made)["allowed"]
+
+
 def test_reservations_and_nodes_are_reviewed_only_where_asked_for() -> None:
     assert set(World().reviewer.paths) == {"/mutate-pod", "/validate-pod", "/mutate-quota", "/validate-quota"}
     world = World(reservations=True, amplifies_nodes=True)
