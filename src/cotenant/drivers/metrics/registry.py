@@ -7,6 +7,7 @@ their number. Choice: `MetricsRegistry` is made the same way everywhere; values 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
@@ -39,6 +40,23 @@ class MetricsRegistry(CollectorRegistry):
     def page(self) -> bytes:
         """The text exposition."""
         return bytes(generate_latest(self))
+
+    async def page_beside(self) -> bytes:
+        """The same, of a large page: values are read at once, the text is made beside the event loop."""
+        return await asyncio.to_thread(_Families(tuple(self.collect())).page)
+
+
+class _Families:
+    def __init__(self, families: tuple[Metric, ...]) -> None:
+        self._families = families
+
+    def collect(self) -> tuple[Metric, ...]:
+        """What was collected."""
+        return self._families
+
+    def page(self) -> bytes:
+        """The text exposition."""
+        return bytes(generate_latest(self))  # type: ignore[arg-type]  # it calls collect only
 
 
 class _Read:

@@ -50,6 +50,10 @@ class TraceMetrics(Collector):
         """The text exposition."""
         return self.registry.page()
 
+    async def page_beside(self) -> bytes:
+        """The same without holding the event loop while its text is made."""
+        return await self.registry.page_beside()
+
     def collect(self) -> Iterator[Metric]:
         """What the engine counted."""
         yield from self._own()
