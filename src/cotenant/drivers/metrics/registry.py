@@ -40,12 +40,12 @@ class MetricsRegistry(CollectorRegistry):
 
     def page(self, more: Iterable[Metric] = ()) -> bytes:
         """The text exposition, with `more` at its end."""
-        return bytes(generate_latest(_Families(chain(self.collect(), more))))  # type: ignore[arg-type]  # it calls collect only
+        return bytes(generate_latest(_Families(chain(self.collect(), more))))
 
     async def page_beside(self, more: Iterable[Metric]) -> bytes:
         """The same, of a large page: registered metrics are read at once; `more` is read, and the text made, in a thread beside the event loop."""
         found = _Families(chain(tuple(self.collect()), more))
-        return bytes(await asyncio.to_thread(generate_latest, found))  # type: ignore[arg-type]
+        return bytes(await asyncio.to_thread(generate_latest, found))
 
 
 class _Families:
