@@ -7,7 +7,9 @@ their number. Choice: `MetricsRegistry` is made the same way everywhere; values 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -36,9 +38,23 @@ class MetricsRegistry(CollectorRegistry):
         """Add a metric whose samples (label values, value) are asked for at each scrape."""
         self.register(_Read(family, name, help_, labels, samples))
 
-    def page(self) -> bytes:
-        """The text exposition."""
-        return bytes(generate_latest(self))
+    def page(self, more: Iterable[Metric] = ()) -> bytes:
+        """The text exposition, with `more` at its end."""
+        return bytes(generate_latest(_Families(chain(self.collect(), more))))
+
+    async def page_beside(self, more: Iterable[Metric]) -> bytes:
+        """The same, of a large page: registered metrics are read at once; `more` is read, and the text made, in a thread beside the event loop."""
+        found = _Families(chain(tuple(self.collect()), more))
+        return bytes(await asyncio.to_thread(generate_latest, found))
+
+
+class _Families:
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """Once."""
+        return self._families
 
 
 class _Read:

@@ -1,7 +1,7 @@
 """OTLP over gRPC.
 
 Problem: most SDKs send gRPC by default. Choice: grpcio's asyncio server with one generic handler that passes the request's bytes on; nothing is
-decoded twice. Limits: the certificate is read at the start; port reuse is off, so a used port is an error.
+decoded twice. So that bodies cannot fill the memory, a connection has few calls at a time, and further ones wait at the client; beyond `MAX_CALLS` of all connections a call is refused. Limits: the certificate is read at the start; port reuse is off, so a used port is an error.
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/gRPC".
 """
@@ -24,6 +24,8 @@ from cotenant.model.errors import InvalidInput, Transient
 
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 STOP_WITHIN_S = 2.0
+MAX_CALLS = 32  # at a time: 640 MiB of bodies under way
+MAX_CALLS_OF_CONNECTION = 8
 
 Export = Callable[[bytes, str], Awaitable[tuple[int, str]]]
 Door = Callable[[bytes], Awaitable[Export | None]]  # by the `authorization` of a call: what takes it, None = refused
@@ -45,11 +47,16 @@ class OtlpGrpcServer:
         token: BearerToken | None = None,
         door: Door | None = None,
         answered: Callable[[str], None] = lambda code: None,
+        max_calls: int = MAX_CALLS,
     ) -> None:
         """`answered` is called with the name of each answer's status code. A `door` decides by itself, without `export` and `token`; it may raise `Transient`."""
         self._export, self._token, self._answered, self._door = export, token, answered, door
-        options = (("grpc.max_receive_message_length", MOST_BYTES), ("grpc.so_reuseport", 0))
-        self._server = grpc.aio.server(options=options)
+        options = (
+            ("grpc.max_receive_message_length", MOST_BYTES),
+            ("grpc.max_concurrent_streams", MAX_CALLS_OF_CONNECTION),
+            ("grpc.so_reuseport", 0),
+        )
+        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=max_calls)
         self._server.add_generic_rpc_handlers((_Handler(self._answer),))
         try:
             if tls is None:

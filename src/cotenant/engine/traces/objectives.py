@@ -14,7 +14,6 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import NDArray
 
-from cotenant.engine.traces.bounded_table import BoundedTable
 from cotenant.engine.traces.operations import Operation, Operations
 from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
 from cotenant.engine.traces.service_graph import grouped
@@ -26,7 +25,6 @@ from cotenant.policy.objective.burn import Counted, Standing, judge
 
 MOST = 2_000
 _NO_LIMIT_NS = np.iinfo(np.int64).max
-_SOURCES = 1 << 20  # more than the table of sources has
 
 
 @dataclass(slots=True)
@@ -46,8 +44,8 @@ class Tracked:
 class TrackedObjectives:
     """All objectives of the process. Times are Unix seconds."""
 
-    def __init__(self, operations: Operations, sources: BoundedTable[SpanSource], most: int = MOST) -> None:
-        self._operations, self._sources, self._most = operations, sources, most
+    def __init__(self, operations: Operations, most: int = MOST) -> None:
+        self._operations, self._most = operations, most
         self._tracked: dict[str, Tracked] = {}
         self._in_order: list[Tracked] = []
         self._limit_ns = np.zeros(0, np.int64)
@@ -77,7 +75,9 @@ class TrackedObjectives:
             before.objective = objective
         else:
             self.replicas.drop_objective(objective.key)
-            self._tracked[objective.key] = Tracked(objective, SlotCounts(objective.window_s), now_s)
+            is_proven = before is not None and before.is_proven  # by senders of the same namespace
+            counts = SlotCounts(objective.window_s)
+            self._tracked[objective.key] = Tracked(objective, counts, now_s, is_proven=is_proven)
         if not objective.wrong:
             self._operations.reserve(objective.service_namespace, objective.service, objective.operation)
         self._is_stale = True
@@ -96,13 +96,13 @@ class TrackedObjectives:
         self,
         operation: NDArray[np.int32],
         spans: SpanColumns,
-        source: NDArray[np.int32],
+        sources: Sequence[SpanSource],
         own_ns: NDArray[np.int64],
         called: NDArray[np.bool_],
         old: NDArray[np.bool_],
         now_s: float,
     ) -> None:
-        """Count spans. `operation`, `source`: numbers of each; `own_ns`, `called`: see `OwnTimes`. The `old` ones count when they ended, and not before the objective."""
+        """Count spans. `operation`: the number of each; `sources`: of the batch; `own_ns`, `called`: see `OwnTimes`. The `old` ones count when they ended, and not before the objective."""
         if not self._tracked:
             return
         self._refresh()
@@ -115,8 +115,9 @@ class TrackedObjectives:
         objective = self._objective[self._first[operation[rows]] + place]
         duration = (spans.end_ns - spans.start_ns)[rows]
         bad = np.where(self._of_errors[objective], spans.failed[rows], duration > self._limit_ns[objective])
-        pairs, of_row, sizes = np.unique(objective * _SOURCES + source[rows], return_inverse=True, return_counts=True)
-        admitted = self._admitted(pairs.tolist(), sizes.tolist(), now_s)[of_row]
+        many = len(sources)
+        pairs, of_row, sizes = np.unique(objective * many + spans.source[rows], return_inverse=True, return_counts=True)
+        admitted = self._admitted(pairs.tolist(), sizes.tolist(), sources, now_s)[of_row]
         is_old = old[rows]
         if (before := is_old & admitted).any():
             self._add_old(objective[before], spans.end_ns[rows[before]] / 1e9, bad[before], now_s)
@@ -124,27 +125,28 @@ class TrackedObjectives:
         if not counted.all():
             rows, objective, duration, bad = (each[counted] for each in (rows, objective, duration, bad))
             pairs, of_row, sizes = np.unique(
-                objective * _SOURCES + source[rows], return_inverse=True, return_counts=True
+                objective * many + spans.source[rows], return_inverse=True, return_counts=True
             )
         bad_of_pair = np.bincount(of_row, bad, pairs.size).astype(np.int64).tolist()
         replica = np.empty(pairs.size, np.int64)
         for index, (pair, size) in enumerate(zip(pairs.tolist(), sizes.tolist(), strict=True)):
-            number, source_number = divmod(pair, _SOURCES)
+            number, place = divmod(pair, many)
             tracked = self._in_order[number]
             self._count(tracked, size, bad_of_pair[index], now_s)
-            replica[index] = (
-                self.replicas.row(tracked.objective.key, self._sources[source_number], now_s, size)
-                if source_number
-                else -1
+            is_believed = self.trusts_all or tracked.is_proven
+            replica[index] = self.replicas.row(
+                tracked.objective.key, sources[place], now_s, size, is_believed=is_believed
             )
         self.replicas.add(replica[of_row], duration, bad, own_ns[rows], called[rows])
 
-    def _admitted(self, pairs: Sequence[int], sizes: Sequence[int], now_s: float) -> NDArray[np.bool_]:
+    def _admitted(
+        self, pairs: Sequence[int], sizes: Sequence[int], sources: Sequence[SpanSource], now_s: float
+    ) -> NDArray[np.bool_]:
         """Which pairs of an objective and a source count. Without a proven sender everybody's do, and nothing is done for them; the first one ends that."""
         admitted = np.ones(len(pairs), np.bool_)
         if self.trusts_all:
             return admitted
-        given = [(self._in_order[pair // _SOURCES], self._sources[pair % _SOURCES]) for pair in pairs]
+        given = [(self._in_order[pair // len(sources)], sources[pair % len(sources)]) for pair in pairs]
         strangers = [index for index, (tracked, source) in enumerate(given) if not self._proves(tracked, source, now_s)]
         for index in strangers:  # after all who prove it
             admitted[index] = self._admits_stranger(given[index][0], sizes[index])
@@ -158,7 +160,7 @@ class TrackedObjectives:
             return False
         if not tracked.is_proven:
             tracked.is_proven = True
-            if tracked.unproven:  # what strangers said before is not to be acted on
+            if tracked.requests:  # what strangers said before, or before a restart, is not to be acted on
                 tracked.counts, tracked.since_s = SlotCounts(tracked.objective.window_s), now_s
                 self.replicas.drop_objective(tracked.objective.key)
         return True

@@ -67,8 +67,8 @@ class Operations:
         self._reserved.add((namespace, service, name))
         self._reserved.add((namespace, service, ""))
 
-    def number(self, batch: SpanBatch) -> NDArray[np.int32]:
-        """The operation of each span of a batch."""
+    def number(self, batch: SpanBatch, *, is_proven: bool = True) -> NDArray[np.int32]:
+        """The operation of each span of a batch. `is_proven`: of a sender that is believed."""
         columns = batch.columns
         keys = (columns.source.astype(np.int64) * len(batch.names) + columns.name) * _KINDS + columns.kind
         distinct, of_row, counts = np.unique(keys, return_inverse=True, return_counts=True)
@@ -76,30 +76,32 @@ class Operations:
         for index, key in enumerate(distinct.tolist()):
             rest, kind = divmod(key, _KINDS)
             source, name = divmod(rest, len(batch.names))
-            numbers[index] = self._number(batch.sources[source], batch.names[name], SpanKind(kind), int(counts[index]))
+            numbers[index] = self._number(
+                batch.sources[source], batch.names[name], SpanKind(kind), int(counts[index]), is_proven
+            )
         return numbers[of_row]
 
-    def _number(self, source: SpanSource, name: str, kind: SpanKind, spans: int) -> int:
+    def _number(self, source: SpanSource, name: str, kind: SpanKind, spans: int, is_proven: bool) -> int:
         wanted = Operation(source.namespace, source.service, name, kind)
         number = self._numbers.get(wanted)
         if number is not None:
             return number
         service = (source.namespace, source.service)
         of_service = self._of_service.get(service, 0)
-        has_room = of_service < self._per_service and self._of_namespace.has_room(source.namespace)
-        if (has_room and self._has_room_for(service)) or (*service, name) in self._reserved:
+        has_room = of_service < self._per_service and self._of_namespace.has_room(source.namespace, is_proven=is_proven)
+        if (has_room and self._has_room_for(service, is_proven)) or (*service, name) in self._reserved:
             self._know(service)
             self._of_service[service] += 1
             return self._add(wanted)
         self.overflowed += spans
-        if self._has_room_for(service):
+        if self._has_room_for(service, is_proven):
             self._know(service)
             return self._add(Operation(*service, OTHER, kind))
         return self._add(Operation("", OTHER, OTHER, kind))
 
-    def _has_room_for(self, service: tuple[str, str]) -> bool:
+    def _has_room_for(self, service: tuple[str, str], is_proven: bool) -> bool:
         is_known = service in self._of_service or (*service, "") in self._reserved
-        return is_known or self._services.has_room(service[0])
+        return is_known or self._services.has_room(service[0], is_proven=is_proven)
 
     def _know(self, service: tuple[str, str]) -> None:
         if service not in self._of_service:

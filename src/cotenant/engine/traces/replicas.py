@@ -1,7 +1,7 @@
 """Replicas under objectives: requests, bad requests and latency of the last seconds of each.
 
 Problem: a node acts within seconds on one replica, and a burn rate over minutes of the whole service tells it nothing. Choice: for each pair of objective and source of spans three slots of two seconds with counts and a sketch of
-latency, and one of own time, so all figures are of the same last four to six seconds. A replica that has been idle for ten minutes is forgotten. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
+latency, and one of own time, so all figures are of the same last four to six seconds. A replica that has been idle for ten minutes is forgotten. No namespace's objectives take all the room (`shares.py`), and a part is kept from those whose senders are not believed. Limits: 26 KB a pair, at most `MOST` of them; requests of further ones count for the objective only.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cotenant.engine.traces.shares import Shares
 from cotenant.model.compiled import njit
 from cotenant.model.traces.spans import SpanSource
 from cotenant.policy.objective.latency_buckets import BUCKETS, bucket_of, quantile_ns
 
 SLOT_S, SLOTS = 2, 3
 WINDOW_S = SLOT_S * SLOTS
-MOST = 5_000
+MOST = 6_700  # of which one namespace has 5,000
 _LEAST_WINDOW_S = 0.25  # requests of one export are no rate
 FORGOTTEN_S = 600.0
 
@@ -49,7 +50,7 @@ class Replicas:
     """By objective and source. Times are Unix seconds."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._most = most
+        self._room: Shares[str] = Shares(most)  # by the objective's namespace
         self._known: dict[tuple[str, SpanSource], _Replica] = {}
         self._free: list[int] = []
         self._counts = np.zeros((16, 3, SLOTS), np.int64)  # requests, bad ones, ones with calls to other services
@@ -61,14 +62,16 @@ class Replicas:
     def __len__(self) -> int:
         return len(self._known)
 
-    def row(self, objective: str, source: SpanSource, now_s: float, requests: int) -> int:
+    def row(self, objective: str, source: SpanSource, now_s: float, requests: int, *, is_believed: bool = True) -> int:
         """The replica's row; -1 where there is no room."""
         self.tick(now_s)
         found = self._known.get((objective, source))
         if found is None:
-            if len(self._known) >= self._most:
+            namespace = objective.partition("/")[0]
+            if not self._room.has_room(namespace, is_proven=is_believed):
                 self.overflowed += requests
                 return -1
+            self._room.take(namespace)
             number = self._free.pop() if self._free else len(self._known)
             self._grow(number)
             found = self._known[objective, source] = _Replica(objective, source, number, now_s, now_s)
@@ -150,6 +153,7 @@ class Replicas:
         )
 
     def _drop(self, key: tuple[str, SpanSource]) -> None:
+        self._room.give_back(key[0].partition("/")[0])
         row = self._known.pop(key).row
         self._counts[row] = 0
         self._sketch[row] = 0

@@ -7,6 +7,7 @@ and a child's whole subtree moves with its host. Shifts beyond the bound are cou
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Set
 from statistics import median_low
 
 import numpy as np
@@ -37,6 +38,11 @@ class ClockSkews:
         """What is added to the times of `callee`'s spans below `caller`'s; hosts by number."""
         samples = self._samples.get((caller, callee))
         return median_low(samples) if samples else 0
+
+    def forget(self, hosts: Set[int]) -> None:
+        """These numbers mean other hosts from now on."""
+        for pair in [pair for pair in self._samples if pair[0] in hosts or pair[1] in hosts]:
+            del self._samples[pair]
 
     def corrected(self, start_ns: Times, end_ns: Times, host: Hosts, trees: Trees) -> Times:
         """What to add to each row's times."""

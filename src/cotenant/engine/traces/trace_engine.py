@@ -8,7 +8,7 @@ time, and is left out of the sliding windows. Limits: one process, no disk; a sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +24,11 @@ from cotenant.engine.traces.open_spans import ArrivedSpans, OpenSpans
 from cotenant.engine.traces.operations import Operations
 from cotenant.engine.traces.own_times import OwnTimes
 from cotenant.engine.traces.request_bodies import RequestBodies
-from cotenant.engine.traces.seen_spans import SeenSpans
+from cotenant.engine.traces.seen_spans import MAX_PRINTS, SeenSpans
 from cotenant.engine.traces.service_graph import NO_PEER, Peer, ServiceGraph, grouped
 from cotenant.engine.traces.skew import MOST_SHIFT_NS, ClockSkews
 from cotenant.model.errors import Transient
-from cotenant.model.traces.spans import SpanBatch, SpanColumns, SpanSource
+from cotenant.model.traces.spans import EVERYBODY, SpanBatch, SpanColumns, SpanSource
 from cotenant.policy.objective.critical_path import blocking_parents, critical_paths
 
 FUTURE_S = 600.0  # a span that ends later than this from now is refused; until then it counts as of now
@@ -87,14 +87,14 @@ class TraceEngine:
         self.kept = KeptTraces()
         self.bodies = RequestBodies(most_open)
         self.seen = SeenSpans(now_s)
-        self._most_open = most_open
+        self._seen_of_strangers = SeenSpans(now_s, MAX_PRINTS // 4)  # a flood of theirs forgets no other's
         self._tables = [OpenSpans() for _ in range(TABLES)]
         self._next_table = 0
         self.message_tags = message_tags
-        self._hosts = BoundedTable("", MOST_HOSTS)
+        self._hosts = BoundedTable("", MOST_HOSTS, self.skews.forget)
         self._sources = BoundedTable(SpanSource(), MOST_SOURCES)
         self._own_times = OwnTimes()
-        self.objectives = TrackedObjectives(self.operations, self._sources)
+        self.objectives = TrackedObjectives(self.operations)
         self._peers = BoundedTable(NO_PEER, MOST_PEERS)
 
     @property
@@ -105,8 +105,10 @@ class TraceEngine:
     def add(self, batch: SpanBatch, now_s: float, sender: str = "", *, goes_on: bool = False) -> Receipt:
         """Count a batch, or a further part of one (`goes_on`), and hold its spans. Raises `Transient` where there is no room for it, or for more of its sender; nothing of the batch is taken then."""
         held, senders = self.open_spans, self.bodies.senders
-        is_full = held > 0 and held + len(batch) > self._most_open  # a single request always fits
-        if is_full or (senders.of(sender) and not senders.has_room(sender, len(batch))):
+        is_believed = self._is_believed(batch)
+        most_open = senders.most if is_believed else senders.for_unproven
+        is_full = held > 0 and held + len(batch) > most_open  # a single request always fits
+        if is_full or (senders.of(sender) and not senders.has_room(sender, len(batch), is_proven=is_believed)):
             self.counts.refused_batches += 1
             whose = "" if is_full else f", {senders.of(sender)} of the same sender"
             raise Transient(f"{held} spans wait for the end of their traces{whose}", RETRY_AFTER_S)
@@ -117,7 +119,7 @@ class TraceEngine:
             problems.append(f"{count} of {len(batch)} spans: they end more than {FUTURE_S:.0f} s from now")
             rejected += count
             batch = batch.take(~future)
-        repeated = self.seen.repeated(batch.columns, now_s, batch.sources)
+        repeated = (self.seen if is_believed else self._seen_of_strangers).repeated(batch.columns, now_s, batch.sources)
         taken = len(batch)
         if repeated.any():
             self.counts.repeated += int(repeated.sum())
@@ -153,23 +155,19 @@ class TraceEngine:
         self.tick(now_s + 1e6)
 
     def _take(self, batch: SpanBatch, columns: SpanColumns, now_s: float, sender: str) -> None:
-        operation = self.operations.number(batch)
+        operation = self.operations.number(batch, is_proven=self._is_believed(batch))
         old = columns.end_ns < (now_s - NOW_WITHIN_S) * 1e9
         self.counts.old += int(old.sum())
         self.latency.add(operation, columns.end_ns - columns.start_ns, columns.failed, old)
-        source = np.array([self._sources.number(each, each.namespace) for each in batch.sources], np.int32)[
-            columns.source
-        ]
+        source, host = self._numbers_of(batch.sources, now_s, sender)
         if len(self.objectives):
-            self.objectives.add(operation, columns, source, *self._own_times.of(columns), old, now_s)
+            self.objectives.add(operation, columns, batch.sources, *self._own_times.of(columns), old, now_s)
         spans = ArrivedSpans(
             columns,
             operation,
-            np.array([self._hosts.number(each.host, each.namespace) for each in batch.sources], np.int32)[
-                columns.source
-            ],
-            source,
-            self._peers_of(batch),
+            host[columns.source],
+            source[columns.source],
+            self._peers_of(batch, now_s, sender),
             np.zeros(len(batch), np.int32),
             np.full(len(batch), now_s),
         )
@@ -188,12 +186,32 @@ class TraceEngine:
                 part.request[:] = request
                 table.add(part)
 
-    def _peers_of(self, batch: SpanBatch) -> NDArray[np.int32]:
+    def _is_believed(self, batch: SpanBatch) -> bool:
+        return self.objectives.trusts_all or any(each.sender for each in batch.sources)
+
+    def _numbers_of(
+        self, sources: Sequence[SpanSource], now_s: float, sender: str
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The numbers of the sources, and of their hosts. What a namespace says of itself takes no other's room, unless all are believed."""
+        trusts_all = self.objectives.trusts_all
+        source, host = np.empty(len(sources), np.int32), np.empty(len(sources), np.int32)
+        for index, each in enumerate(sources):
+            is_proven = trusts_all or bool(each.sender)
+            holder = each.namespace if trusts_all or each.sender == EVERYBODY else each.sender or sender
+            source[index] = self._sources.number(each, holder, now_s, is_proven=is_proven)
+            host[index] = self._hosts.number(each.host, holder, now_s, is_proven=is_proven)
+        return source, host
+
+    def _peers_of(self, batch: SpanBatch, now_s: float, sender: str) -> NDArray[np.int32]:
         peers = np.zeros(len(batch), np.int32)
         rows = np.flatnonzero(batch.columns.peer >= 0)
         keys = batch.columns.peer[rows] * 2 + batch.columns.to_database[rows]
         distinct, of_row = np.unique(keys, return_inverse=True)
-        numbers = [self._peers.number(Peer(batch.names[key // 2], bool(key % 2))) for key in distinct.tolist()]
+        is_proven = self._is_believed(batch)
+        numbers = [
+            self._peers.number(Peer(batch.names[key // 2], bool(key % 2)), sender, now_s, is_proven=is_proven)
+            for key in distinct.tolist()
+        ]
         peers[rows] = np.array(numbers, np.int32)[of_row]
         return peers
 

@@ -75,7 +75,7 @@ class IncidentEndpoint:
             return "failed", _error(503, "this replica does not lead, or has not listed the cluster yet", closes=True)
         try:
             fact = self._fact(msgspec.json.decode(body, type=IncidentBody), node)
-        except (msgspec.ValidationError, msgspec.DecodeError, InvalidInput) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidInput) as error:
             return "refused", _error(400, str(error))
         except PermissionError as error:
             return "refused", _error(403, str(error))

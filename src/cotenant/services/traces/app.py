@@ -38,19 +38,20 @@ from cotenant.drivers.http.messages import (
     read_body,
     send_answer,
 )
-from cotenant.drivers.http.pages import HealthPages
+from cotenant.drivers.http.pages import EXPOSITION, HealthPages
 from cotenant.drivers.http.tokens import BearerToken
+from cotenant.drivers.jaeger.batch import request_of
 from cotenant.drivers.otlp.answers import JSON, PROTOBUF, Code, failure, success
 from cotenant.drivers.otlp.decoding import MOST_BYTES, decode_json, decode_protobuf, gunzip
 from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.engine.traces.trace_engine import Receipt, TraceEngine
 from cotenant.model.errors import InvalidInput, Transient
-from cotenant.model.traces.spans import SpanBatch
+from cotenant.model.traces.spans import EVERYBODY, SpanBatch
 from cotenant.services.agent import latency
 from cotenant.services.reporting import signals, stories
 from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
 from cotenant.services.reporting.stories import STORIES
-from cotenant.services.traces.intake import Intake
+from cotenant.services.traces.intake import Intake, Room
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
@@ -68,7 +69,8 @@ _POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
 _OF_AGENTS = (SIGNALS, ACTIONS, STORIES)
 _SENT = (EXPORT, LATENCY)  # by services: with a sender's token
 PART_SPANS = 8_192  # that are counted at once: some 30 ms where all have names of their own
-_GZIP_WEIGHT, _JSON_WEIGHT = 64, 32  # how much more a byte of these costs than one of protobuf
+MAX_DATAGRAMS = 1_000  # that wait for their turn
+_GZIP_WEIGHT, _JSON_WEIGHT, _THRIFT_WEIGHT = 64, 32, 8  # how much more a byte of these costs than one of protobuf
 LIMITS = replace(DEFAULTS, body_bytes=MOST_BYTES, body_within_s=30.0)
 
 
@@ -91,13 +93,15 @@ class Application:
         self.nodes: TokenNodes | None = None  # where agents come with tokens of their own
         self.stories = StoryBoard(clock)
         self.intake = Intake()
+        self.datagrams = Room(MAX_DATAGRAMS, "datagrams")
         self._pages = TracePages(engine, clock, self.board, self.stories)
         self._health = HealthPages(metrics.page)
 
     async def export(self, body: bytes, sender: str, namespace: str = "") -> tuple[int, str]:
         """Take a request in protobuf in its sender's turn; how many spans were rejected, and why. `namespace`: that the sender has proven to be of.
         Raises `InvalidInput`, `Transient`."""
-        with self.intake.room(sender, len(body)):
+        sender = _holder(namespace, sender)
+        with self.intake.room(sender, len(body), is_proven=self._is_believed(namespace)):
             receipt = await self._take(sender, namespace, len(body), partial(decode_protobuf, body))
         return receipt.rejected, receipt.problem
 
@@ -106,9 +110,11 @@ class Application:
         namespace = await self.senders.of(authorization)
         return None if namespace is None else partial(self.export, namespace=namespace)
 
-    def export_datagram(self, body: bytes, sender: str) -> None:
-        """Take a request that came in one datagram. Raises `InvalidInput`, `Transient`."""
-        self._engine.add(decode_protobuf(body), self._clock(), sender)
+    async def export_datagram(self, datagram: bytes, sender: str) -> None:
+        """Take a datagram of Jaeger's in its sender's turn. Raises `InvalidInput`, `Transient`."""
+        with self.datagrams.room(sender, 1):
+            read = partial(_of_jaeger, datagram)
+            await self._take(sender, "", len(datagram) * _THRIFT_WEIGHT, read)
 
     async def _take(self, sender: str, namespace: str, weight: int, decode: Callable[[], SpanBatch]) -> Receipt:
         async with self.intake.turn(sender):
@@ -125,6 +131,9 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         path, method = scope["path"], scope["method"]
+        if path == "/metrics" and method in ("GET", "HEAD"):
+            await send_answer(send, Answer(200, await self._metrics.page_beside(), EXPOSITION))
+            return
         answer = self._health.answer(method, path)
         sender = None  # the only node that it may speak for; None = any
         proven = ""  # the namespace that a sender of spans, or of a report on itself, is of
@@ -196,6 +205,9 @@ class Application:
         )
         return Answer(204) if known else _error(404, f"no selfReported objective of {report.workload}")
 
+    def _is_believed(self, namespace: str) -> bool:
+        return self._engine.objectives.trusts_all or bool(namespace)
+
     def _is_allowed(self, scope: Scope) -> bool:
         return self._token is None or self._token.accepts(header(scope, b"authorization"), self._clock())
 
@@ -228,10 +240,11 @@ class Application:
         if encoding not in (b"", b"identity", b"gzip"):
             return Answer(415, b"Content-Encoding: expected gzip or none\n", TEXT)
         client = scope.get("client")
-        sender = namespace or (client[0] if client else "")
+        sender = _holder(namespace, client[0] if client else "")
         length = header(scope, b"content-length")
         try:
-            with self.intake.room(sender, min(int(length), MOST_BYTES) if length.isdigit() else MOST_BYTES):
+            size = min(int(length), MOST_BYTES) if length.isdigit() else MOST_BYTES
+            with self.intake.room(sender, size, is_proven=self._is_believed(namespace)):
                 body = await read_body(scope, receive)
                 is_packed = encoding == b"gzip"
                 weight = len(body) * (_GZIP_WEIGHT if is_packed else 1) * (_JSON_WEIGHT if kind == JSON else 1)
@@ -246,10 +259,19 @@ class Application:
         return Answer(200, success(receipt.rejected, receipt.problem, kind), kind.encode())
 
 
+def _holder(namespace: str, address: str) -> str:
+    """Whose turn and room it is: those of the namespace that was proven, else of the address. Each collector has its own."""
+    return address if namespace in ("", EVERYBODY) else namespace
+
+
 def _decoded(body: bytes, is_packed: bool, kind: str) -> SpanBatch:
     if is_packed:
         body = gunzip(body)
     return decode_json(body) if kind == JSON else decode_protobuf(body)
+
+
+def _of_jaeger(datagram: bytes) -> SpanBatch:
+    return decode_protobuf(request_of(datagram))
 
 
 def _sent_by(namespace: str, batch: SpanBatch) -> SpanBatch:

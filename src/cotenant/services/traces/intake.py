@@ -1,7 +1,7 @@
 """The order in which requests of exporters are taken.
 
 Problem: one sender's large requests must not hold the others, nor the event loop. Choice: bodies have a common room of `MAX_BYTES`, of which no sender takes everything (engine/traces/shares.py); requests are worked on one at a time, the
-senders in turn; what takes longer than a moment is decoded in a thread. A sender is the address that a request comes from. Limits: senders behind one proxy are one; gRPC has received a whole request before it can be refused.
+senders in turn; what takes longer than a moment is decoded in a thread. A sender is the namespace that it has proven to be of, else the address that a request comes from; a part of the room is kept from the latter. Limits: senders behind one proxy are one; gRPC has received a whole request before it can be refused.
 """
 
 from __future__ import annotations
@@ -23,12 +23,33 @@ INLINE_WEIGHT = 256 << 10  # bytes of protobuf that the event loop may decode it
 T = TypeVar("T")
 
 
-class Intake:
-    """Room and turns of senders."""
+class Room:
+    """Room for what waits, in bytes or in requests."""
+
+    def __init__(self, most: int, what: str) -> None:
+        self.refused = 0
+        self._what = what
+        self._room: Shares[str] = Shares(most)
+
+    @contextmanager
+    def room(self, sender: str, size: int, *, is_proven: bool = True) -> Iterator[None]:
+        """Room for a request. Raises `Transient`."""
+        if not self._room.has_room(sender, size, is_proven=is_proven):
+            self.refused += 1
+            held = self._room.of(sender)
+            raise Transient(f"{held} {self._what} of the same sender wait, {self._room.held} of all", RETRY_AFTER_S)
+        self._room.take(sender, size)
+        try:
+            yield
+        finally:
+            self._room.give_back(sender, size)
+
+
+class Intake(Room):
+    """Room for bodies, in bytes, and turns of senders."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self.refused = 0
-        self._room: Shares[str] = Shares(max_bytes)
+        super().__init__(max_bytes, "bytes")
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._is_busy = False
         self._thread = ThreadPoolExecutor(1, "decoding")
@@ -36,19 +57,6 @@ class Intake:
     def close(self) -> None:
         """Start nothing more in the thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    @contextmanager
-    def room(self, sender: str, size: int) -> Iterator[None]:
-        """Room for a body. Raises `Transient`."""
-        if not self._room.has_room(sender, size):
-            self.refused += 1
-            held = self._room.of(sender)
-            raise Transient(f"{held} bytes of the same sender wait, {self._room.held} of all", RETRY_AFTER_S)
-        self._room.take(sender, size)
-        try:
-            yield
-        finally:
-            self._room.give_back(sender, size)
 
     @asynccontextmanager
     async def turn(self, sender: str) -> AsyncIterator[None]:

@@ -9,15 +9,18 @@ Source: grafana/tempo, modules/generator/processor/servicegraphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.engine.traces.operations import OTHER
-from cotenant.engine.traces.service_graph import BOUNDS_S, CallDurations, EdgeFigures
+from cotenant.engine.traces.operations import OTHER, Operation
+from cotenant.engine.traces.service_graph import BOUNDS_S, CallDurations, Edge, EdgeFigures
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.traces.spans import REQUESTS
 from cotenant.services.traces.metrics_room import EDGES_MAX_BYTES, OPERATIONS_MAX_BYTES, PageRoom
@@ -48,13 +51,15 @@ class TraceMetrics(Collector):
 
     def page(self) -> bytes:
         """The text exposition."""
-        return self.registry.page()
+        return self.registry.page(self._large())
+
+    async def page_beside(self) -> bytes:
+        """The same without holding the event loop while its text is made."""
+        return await self.registry.page_beside(self._large())
 
     def collect(self) -> Iterator[Metric]:
-        """What the engine counted."""
+        """What the engine counted, but for the series of `_large`."""
         yield from self._own()
-        yield from self._operations()
-        yield from self._graph()
         if self._board is not None:
             yield from objective_metrics(self._board)
 
@@ -116,52 +121,11 @@ class TraceMetrics(Collector):
             answers.add_metric((transport, status), count)
         yield answers
 
-    def _operations(self) -> Iterator[Metric]:
-        latency = self._engine.latency
-        requests = CounterMetricFamily("cotenant_service_requests", "Requests by operation.", labels=_OPERATION)
-        errors = CounterMetricFamily("cotenant_service_errors", "Failed requests by operation.", labels=_OPERATION)
-        seconds = CounterMetricFamily("cotenant_service_seconds", "Sum of durations by operation.", labels=_OPERATION)
-        room = PageRoom(OPERATIONS_MAX_BYTES, lines=3)
-        rest: list[int] = []
-        for number, operation in enumerate(self._engine.operations.known):
-            if operation.kind in REQUESTS and number < latency.requests.size:
-                labels = (operation.namespace, operation.service, operation.name, operation.kind.name.lower())
-                if not room.takes(operation.namespace, labels):
-                    rest.append(number)
-                    continue
-                requests.add_metric(labels, int(latency.requests[number]))
-                errors.add_metric(labels, int(latency.errors[number]))
-                seconds.add_metric(labels, float(latency.duration_ns[number]) / 1e9)
-        if rest:
-            labels = (OTHER, OTHER, OTHER, "")
-            requests.add_metric(labels, int(latency.requests[rest].sum()))
-            errors.add_metric(labels, int(latency.errors[rest].sum()))
-            seconds.add_metric(labels, float(latency.duration_ns[rest].sum()) / 1e9)
-        yield from (requests, errors, seconds)
-
-    def _graph(self) -> Iterator[Metric]:
-        prefix = "traces_service_graph_request"
-        calls = CounterMetricFamily(prefix, "Calls between two services.", labels=_EDGE)
-        failed = CounterMetricFamily(f"{prefix}_failed", "Failed calls between two services.", labels=_EDGE)
-        client = HistogramMetricFamily(f"{prefix}_client_seconds", "Calls as the client saw them.", labels=_EDGE)
-        server = HistogramMetricFamily(f"{prefix}_server_seconds", "Calls as the server saw them.", labels=_EDGE)
-
-        def add(labels: tuple[str, ...], figures: EdgeFigures) -> None:
-            calls.add_metric(labels, figures.calls)
-            failed.add_metric(labels, figures.failed)
-            for family, durations in ((client, figures.client), (server, figures.server)):
-                family.add_metric(labels, _buckets(durations), durations.total_s)
-
-        room, rest = PageRoom(EDGES_MAX_BYTES, lines=2 * (len(BOUNDS_S) + 4)), EdgeFigures()
-        for edge, figures in self._engine.graph.edges.items():
-            labels = (edge.client, edge.server, edge.connection.value)
-            if room.takes(edge.client.partition("/")[0], labels):
-                add(labels, figures)
-            else:
-                rest.add(figures)
-        if rest.calls:
-            add((OTHER, OTHER, OTHER), rest)
-        yield from (calls, failed, client, server)
+    def _large(self) -> Iterator[Metric]:
+        """Series of operations and edges as of now; they are made as they are taken, in any thread."""
+        latency, engine = self._engine.latency, self._engine
+        figures = latency.requests.copy(), latency.errors.copy(), latency.duration_ns.copy()
+        return chain(_operations(tuple(engine.operations.known), *figures), _graph(tuple(engine.graph.edges.items())))
 
 
 class StreamMetrics(Collector):
@@ -188,6 +152,56 @@ class MoveMetrics(Collector):
         for outcome, count in self._moves.counts.items():
             asked.add_metric((outcome,), count)
         yield asked
+
+
+def _operations(
+    known: Sequence[Operation], taken: NDArray[np.int64], failed: NDArray[np.int64], duration_ns: NDArray[np.int64]
+) -> Iterator[Metric]:
+    requests = CounterMetricFamily("cotenant_service_requests", "Requests by operation.", labels=_OPERATION)
+    errors = CounterMetricFamily("cotenant_service_errors", "Failed requests by operation.", labels=_OPERATION)
+    seconds = CounterMetricFamily("cotenant_service_seconds", "Sum of durations by operation.", labels=_OPERATION)
+    room = PageRoom(OPERATIONS_MAX_BYTES, lines=3)
+    rest: list[int] = []
+    for number, operation in enumerate(known):
+        if operation.kind in REQUESTS and number < taken.size:
+            labels = (operation.namespace, operation.service, operation.name, operation.kind.name.lower())
+            if not room.takes(operation.namespace, labels):
+                rest.append(number)
+                continue
+            requests.add_metric(labels, int(taken[number]))
+            errors.add_metric(labels, int(failed[number]))
+            seconds.add_metric(labels, float(duration_ns[number]) / 1e9)
+    if rest:
+        labels = (OTHER, OTHER, OTHER, "")
+        requests.add_metric(labels, int(taken[rest].sum()))
+        errors.add_metric(labels, int(failed[rest].sum()))
+        seconds.add_metric(labels, float(duration_ns[rest].sum()) / 1e9)
+    yield from (requests, errors, seconds)
+
+
+def _graph(edges: Iterable[tuple[Edge, EdgeFigures]]) -> Iterator[Metric]:
+    prefix = "traces_service_graph_request"
+    calls = CounterMetricFamily(prefix, "Calls between two services.", labels=_EDGE)
+    failed = CounterMetricFamily(f"{prefix}_failed", "Failed calls between two services.", labels=_EDGE)
+    client = HistogramMetricFamily(f"{prefix}_client_seconds", "Calls as the client saw them.", labels=_EDGE)
+    server = HistogramMetricFamily(f"{prefix}_server_seconds", "Calls as the server saw them.", labels=_EDGE)
+
+    def add(labels: tuple[str, ...], figures: EdgeFigures) -> None:
+        calls.add_metric(labels, figures.calls)
+        failed.add_metric(labels, figures.failed)
+        for family, durations in ((client, figures.client), (server, figures.server)):
+            family.add_metric(labels, _buckets(durations), durations.total_s)
+
+    room, rest = PageRoom(EDGES_MAX_BYTES, lines=2 * (len(BOUNDS_S) + 4)), EdgeFigures()
+    for edge, figures in edges:
+        labels = (edge.client, edge.server, edge.connection.value)
+        if room.takes(edge.client.partition("/")[0], labels):
+            add(labels, figures)
+        else:
+            rest.add(figures)
+    if rest.calls:
+        add((OTHER, OTHER, OTHER), rest)
+    yield from (calls, failed, client, server)
 
 
 def _counter(name: str, text: str, value: int) -> CounterMetricFamily:

@@ -197,7 +197,8 @@ async def serve(
         app.senders.is_open = checked.token is None and checked.send_token is None
         stack.callback(app.intake.close)
         metrics.registry.register(StreamMetrics(app.streams))
-        saved = None if settings.state is None else CountsFile(settings.state)
+        senders_prove = settings.sender_tokens is not None or settings.review_senders
+        saved = None if settings.state is None else CountsFile(settings.state, senders_prove=senders_prove)
         for objective in checked.objectives:
             engine.objectives.set(objective, clock())
         if saved is not None:

@@ -38,6 +38,7 @@ class SavedObjective(msgspec.Struct):
     requests: int
     bad: int
     rings: list[SavedRing]
+    is_proven: bool = False  # all counts are of senders of its namespace
 
 
 class SavedCounts(msgspec.Struct):
@@ -51,9 +52,10 @@ class SavedCounts(msgspec.Struct):
 class CountsFile:
     """One file. `restore` gives an objective its counts back when it is set."""
 
-    def __init__(self, path: Path) -> None:
-        """Reads the file. Raises `InvalidInput` where it exists and cannot be read."""
+    def __init__(self, path: Path, *, senders_prove: bool = False) -> None:
+        """`senders_prove`: there are senders with a proof of their namespace; without them an objective of proven senders would never count again. Reads the file. Raises `InvalidInput` where it exists and cannot be read."""
         self._path = path
+        self._senders_prove = senders_prove
         self._saved: dict[str, SavedObjective] = {}
         self.seen = b""
         try:
@@ -82,6 +84,7 @@ class CountsFile:
                 ring.counts[0, of.places] = of.requests
                 ring.counts[1, of.places] = of.bad
         tracked.since_s, tracked.requests, tracked.bad = saved.since_s, saved.requests, saved.bad
+        tracked.is_proven = saved.is_proven and self._senders_prove
 
     def save(self, objectives: TrackedObjectives, seen: bytes) -> None:
         """Write the counts of all objectives, and which spans are in them. Raises `OSError`."""
@@ -98,7 +101,7 @@ def _saved(tracked: Tracked) -> SavedObjective:
         places = np.flatnonzero(ring.counts[0])
         requests, bad = ring.counts[:, places].tolist()
         rings.append(SavedRing(ring.width_s, ring.slots, ring.newest or 0, places.tolist(), requests, bad))
-    return SavedObjective(_counted(tracked), tracked.since_s, tracked.requests, tracked.bad, rings)
+    return SavedObjective(_counted(tracked), tracked.since_s, tracked.requests, tracked.bad, rings, tracked.is_proven)
 
 
 def _counted(tracked: Tracked) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 from prometheus_client import Counter, Histogram
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, Metric
 from tests.fakes.servers.extender_forms import Known
 
 from cotenant.drivers.metrics.registry import MetricsRegistry
@@ -56,3 +58,18 @@ def test_a_value_that_is_read_is_as_of_the_scrape() -> None:
     assert 'things_total{kind="a"} 1.0' in registry.page().decode()
     counts["a"] = 7
     assert 'things_total{kind="a"} 7.0' in registry.page().decode()
+
+
+def test_what_is_large_is_read_beside_the_event_loop_and_the_rest_in_it() -> None:
+    threads: dict[str, int] = {}
+
+    def read(name: str) -> Iterator[Metric]:
+        threads[name] = threading.get_ident()
+        yield CounterMetricFamily(name, "Read.", value=1)
+
+    registry = MetricsRegistry()
+    registry.read(CounterMetricFamily, "small", "Read.", (), lambda: [((), len(list(read("small"))))])
+    text = asyncio.run(registry.page_beside(read("large"))).decode()
+    assert "\nsmall_total 1.0\n" in text
+    assert text.endswith("\nlarge_total 1.0\n")
+    assert threads["small"] == threading.get_ident() != threads["large"]

@@ -144,7 +144,7 @@ def test_an_unreadable_objective_counts_nothing_and_names_near_services(engine: 
 
 
 def test_the_number_of_objectives_is_bounded(engine: TraceEngine) -> None:
-    bounded = TrackedObjectives(engine.operations, engine._sources, most=1)
+    bounded = TrackedObjectives(engine.operations, most=1)
     bounded.set(CART, NOW_S)
     bounded.set(CART, NOW_S)
     with pytest.raises(InvalidInput, match="at most 1"):

@@ -149,7 +149,11 @@ def ask(pages: CreditPages, method: str, path: str, body: object = None, client:
     }
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
+        return {
+            "type": "http.request",
+            "body": body if isinstance(body, bytes) else json.dumps(body).encode(),
+            "more_body": False,
+        }
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -179,6 +183,7 @@ def test_incidents_are_stored_once_and_explained(journal: Journal) -> None:
     assert ask(pages, "POST", "/credit/v1/incidents", incident) == (200, {"booked": False})
     assert ask(pages, "POST", "/credit/v1/incidents", {**incident, "culprit": ""})[0] == 400
     assert ask(pages, "POST", "/credit/v1/incidents", {"key": "x"})[0] == 400
+    assert ask(pages, "POST", "/credit/v1/incidents", b'{"key": "\xff"}')[0] == 400
     for bad in ("x" * 201, "a/b", "a\x00"):
         assert ask(pages, "POST", "/credit/v1/incidents", {**incident, "key": bad})[0] == 400
     assert ask(pages, "POST", "/credit/v1/incidents", incident, client="10.0.0.9")[0] == 403

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import ExitStack, suppress
 
+import grpc
 import pytest
+from tests.fakes.servers.jaeger_datagrams import CLIENT_SPAN, SERVER_SPAN
 
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.jaeger.udp_server import JaegerUdpServer
+from cotenant.drivers.otlp.decoding import MOST_BYTES
+from cotenant.drivers.otlp.grpc_server import METHOD, OtlpGrpcServer
+from cotenant.drivers.otlp.resources import span_tags
+from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import Transient
+from cotenant.services.traces.app import MAX_DATAGRAMS, Application
 from cotenant.services.traces.intake import INLINE_WEIGHT, Intake
+from cotenant.services.traces.metrics import TraceMetrics
 
 
 def test_senders_take_turns_however_many_requests_one_of_them_has() -> None:
@@ -79,3 +90,96 @@ def test_what_takes_long_is_decoded_beside_the_event_loop() -> None:
         return found[0], found[1]
 
     assert asyncio.run(scenario()) == (True, False)
+
+
+def test_a_part_of_the_room_is_kept_from_addresses() -> None:
+    intake = Intake(max_bytes=100)
+    with ExitStack() as held:
+        for number in range(100):
+            with suppress(Transient):
+                held.enter_context(intake.room(f"10.0.0.{number}", 5, is_proven=False))
+        with intake.room("shop", 20):
+            pass
+    intake.close()
+
+
+def application() -> Application:
+    engine = TraceEngine(0.0, span_tags)
+    return Application(engine, TraceMetrics(engine), lambda: 2e9)
+
+
+def test_a_turn_is_of_the_proven_namespace_whatever_the_addresses_and_of_each_collector() -> None:
+    async def scenario() -> list[str]:
+        app, order = application(), list[str]()
+
+        async def export(address: str, namespace: str) -> None:
+            await app.export(b"", address, namespace)
+            order.append(namespace or address)
+
+        app.intake._is_busy = True
+        senders = [*((f"10.0.0.{n}", "shop") for n in range(9)), ("10.1.0.1", "*"), ("10.1.0.2", "*"), ("10.2.0.1", "")]
+        tasks = [asyncio.create_task(export(*each)) for each in senders]
+        await asyncio.sleep(0)
+        app.intake._next()
+        await asyncio.gather(*tasks)
+        app.intake.close()
+        return order
+
+    order = asyncio.run(scenario())
+    assert order[:4] == ["shop", "*", "*", "10.2.0.1"]
+
+
+def test_datagrams_of_one_address_leave_room_for_others_and_wait_for_their_turn() -> None:
+    outcomes: list[str] = []
+
+    async def scenario() -> None:
+        app = application()
+        server = JaegerUdpServer(app.export_datagram, outcomes.append)
+        app.intake._is_busy = True
+        for number in range(MAX_DATAGRAMS + 10):
+            server._received(CLIENT_SPAN, "10.0.0.1")
+            if number % 100 == 0:
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert set(outcomes) == {"UNAVAILABLE"}
+        refused = len(outcomes)
+        server._received(SERVER_SPAN, "10.0.0.2")
+        await asyncio.sleep(0)
+        assert len(outcomes) == refused
+        app.intake._next()
+        while server._taking:
+            await asyncio.sleep(0)
+        assert outcomes.count("UNAVAILABLE") == refused
+        assert outcomes[refused + 1] == "OK"
+        app.intake.close()
+
+    asyncio.run(scenario())
+    assert outcomes.count("OK") + outcomes.count("UNAVAILABLE") == len(outcomes)
+    assert len(outcomes) == MAX_DATAGRAMS + 11
+
+
+def test_calls_beyond_the_bound_are_refused_and_bodies_are_bounded_after_decompression() -> None:
+    async def scenario() -> None:
+        go, begun = asyncio.Event(), asyncio.Event()
+
+        async def export(body: bytes, sender: str) -> tuple[int, str]:
+            begun.set()
+            await go.wait()
+            return 0, ""
+
+        server = OtlpGrpcServer(export, Address.parse("--grpc", "127.0.0.1:0"), max_calls=1)
+        await server.start()
+        try:
+            async with grpc.aio.insecure_channel(str(server.address)) as channel:
+                call = channel.unary_unary(METHOD)
+                first = call(b"")
+                await begun.wait()
+                assert await call(b"").code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                go.set()
+                assert await first.code() is grpc.StatusCode.OK
+                packed = call(bytes(MOST_BYTES + 1), compression=grpc.Compression.Gzip)
+                assert await packed.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        finally:
+            await server.stop()
+
+    asyncio.run(scenario())

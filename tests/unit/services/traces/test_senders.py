@@ -23,6 +23,8 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.otlp.grpc_server import METHOD, OtlpGrpcServer
 from cotenant.drivers.otlp.resources import span_tags
+from cotenant.engine.traces.bounded_table import BoundedTable
+from cotenant.engine.traces.replicas import Replicas
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.replica_signal import MaxAction
@@ -34,6 +36,7 @@ from cotenant.services.traces.app import EXPORT, Application
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.process import TraceSettings, check
+from cotenant.services.traces.saved_counts import CountsFile
 from cotenant.services.traces.senders import ACCOUNT, AUDIENCE, NamespaceTokens, Senders, namespace_of
 from cotenant.services.traces.signal_streams import SignalStreams, replica_signal
 
@@ -117,6 +120,89 @@ def test_a_sender_speaks_for_its_own_namespaces_pods_and_a_collector_for_all() -
     assert stream.pod_of(OWN) == ("shop/cart-1", "u1")
     assert stream.pod_of(replace(OWN, pod_uid="u9")) is None  # another namespace's pod by its uid
     assert stream.pod_of(replace(OWN, pod_uid="u9", sender=EVERYBODY)) == ("pay/db-1", "u9")
+
+
+def test_old_spans_of_strangers_neither_burn_nor_dilute_nor_take_a_share_of_a_batch() -> None:
+    engine = world()
+    tracked = engine.objectives.get(CART.key)
+    assert tracked is not None
+    tracked.since_s = NOW_S - 3600
+    old = replace(OWN, sender=""), OWN, replace(OWN, sender="evil")
+    for at_s in (NOW_S - 300, NOW_S):  # hours apart in one batch, and in the next
+        spans = [Given(n + 1, 0, "POST", SpanKind.SERVER, (at_s - EPOCH_S) * 1e3 - 500, (at_s - EPOCH_S) * 1e3, "cart", trace=int(at_s)) for n in range(30)]  # fmt: skip
+        batch = batch_of(*spans)
+        columns = batch.columns._replace(source=np.arange(30, dtype=np.int32) % 3)
+        engine.add(replace(batch, columns=columns, sources=old), NOW_S)
+    assert counted(engine) == (20, 20, True)
+    assert tracked.unproven == 40
+    send(engine, replace(OWN, sender=""), 500)
+    assert counted(engine) == (20, 20, True)
+
+
+def test_a_strangers_copy_of_ids_is_no_repeat_of_the_owners_and_a_flood_of_them_forgets_none() -> None:
+    engine = world()
+    engine._seen_of_strangers._max_prints = 10
+    send(engine, replace(OWN, sender=""), 500, 500)
+    send(engine, replace(OWN, sender="evil"), 500, 500)
+    send(engine, OWN, 1, 1)
+    assert counted(engine) == (2, 0, True)
+    for trace in range(100):
+        copied = batch_of(*[Given(n, trace=trace + 10) for n in range(1, 6)])
+        engine.add(replace(copied, sources=tuple(replace(each, sender="") for each in copied.sources)), NOW_S)
+    send(engine, OWN, 1, 1)
+    assert (counted(engine), engine.counts.repeated) == ((2, 0, True), 2)
+
+
+def restarted(engine: TraceEngine, path: Path, *, senders_prove: bool) -> TraceEngine:
+    CountsFile(path).save(engine.objectives, engine.seen.saved())
+    after, saved = world(), CountsFile(path, senders_prove=senders_prove)
+    after.seen.restore(saved.seen)
+    for tracked in after.objectives:
+        saved.restore(tracked)
+    return after
+
+
+def test_what_strangers_said_before_a_restart_does_not_come_back(tmp_path: Path) -> None:
+    before = world()
+    send(before, replace(OWN, sender=""), 500, 500)
+    after = restarted(before, tmp_path / "state", senders_prove=True)
+    assert counted(after) == (2, 2, False)
+    send(after, OWN, 1)
+    assert counted(after) == (1, 0, True)
+
+
+@pytest.mark.parametrize("senders_prove", [True, False])
+def test_a_restart_lets_no_stranger_count_where_senders_prove_who_they_are(tmp_path: Path, senders_prove: bool) -> None:
+    before = world()
+    send(before, OWN, 1)
+    after = restarted(before, tmp_path / "state", senders_prove=senders_prove)
+    assert counted(after) == (1, 0, senders_prove)
+    send(after, replace(OWN, sender=""), 500, 500)
+    assert counted(after) == ((1, 0, True) if senders_prove else (3, 2, False))  # nobody can prove: observed only
+
+
+def test_a_changed_threshold_does_not_let_strangers_count() -> None:
+    engine = world()
+    send(engine, OWN, 1)
+    engine.objectives.set(replace(CART, threshold_us=1), NOW_S)
+    send(engine, replace(OWN, sender=""), 500)
+    assert counted(engine) == (0, 0, True)
+
+
+def test_tables_that_strangers_have_filled_leave_a_proven_replica_its_signal() -> None:
+    engine = world()
+    engine.objectives.set(replace(CART, key="open/cart", service_namespace="open"), NOW_S)
+    engine.objectives.replicas = Replicas(40)
+    engine._sources = BoundedTable(SpanSource(), 40)
+    for pod in range(100):
+        send(engine, SpanSource("cart", "open", f"p-{pod}", f"u-{pod}", "n1", f"made-up-{pod}"), 500)
+    send(engine, OWN, 1)
+    assert counted(engine) == (1, 0, True)
+    tracked = engine.objectives.get(CART.key)
+    assert tracked is not None
+    assert replica_signal(engine.objectives, tracked, OWN, NOW_S) is not None
+    assert engine._sources.number(OWN) > 0
+    assert len(engine._sources) <= 32  # the reserve is free but for this one
 
 
 def test_where_everybody_is_trusted_all_counts_and_nothing_is_said() -> None:
