@@ -37,7 +37,7 @@ class Reading(dict[str, Any]):
     def get(self, key: str, default: Any = None) -> Any:
         value = self[key]
         if value is None:  # a map that is not set reads like one whose keys are not set
-            return _recording(default, f"{self.path}.{key}" if self.path else key, self.last)
+            return Reading(default, f"{self.path}.{key}".lstrip("."), self.last) if type(default) is dict else default
         return value
 
     def pop(self, *args: Any) -> Any:

@@ -149,6 +149,8 @@ def test_null_and_absent_are_not_set() -> None:
     given = recorded(GIVEN)
     assert given["none"] is given["absent"] is None
     assert given.get("none", 3) == given.get("absent", 3) == 3
+    assert given.get("none", {})["key"] is None, "nor are the keys of a map that is not set"
+    assert given.get("absent", given) is given
     assert unread(given) == ["name", "pod", "gates"]
 
 
