@@ -37,7 +37,7 @@ def plan(
     config: Annotated[
         Path | None,
         Parameter(
-            help="DeschedulerConfiguration (YAML): which kinds of moves, and MigrationController's filters and limits. Default: LowNodeLoad with low cpu 45, memory 60, high cpu 65, memory 85 percent."
+            help="DeschedulerConfiguration (YAML): which kinds of moves, and MigrationController's filters and limits. Default: LowNodeLoad with low cpu 45, memory 60, high cpu 75, memory 85 percent."
         ),
     ] = None,
     kubeconfig: Kubeconfig = None,
