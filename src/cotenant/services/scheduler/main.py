@@ -70,15 +70,15 @@ def run(request: SchedulerArguments) -> int:
         sealer=sealer,
         seals=seals,
     )
-    if sealer is None:
-        _log.info(
-            "no key: what pods are given is not sealed, and what they say that they hold is believed as far as they are entitled to it"
-        )
     for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:
             read_token(path, option)  # a broken file is reported before anything that takes seconds
     raise_descriptors()
     listening = bind(address)  # so is an address in use
+    if sealer is None:
+        _log.info(
+            "no key: what pods are given is not sealed, and what they say that they hold is believed as far as they are entitled to it"
+        )
     namespace = request.lease_namespace or access.namespace
     lease = lease_name(next(iter(names)))
     identity = (

@@ -16,7 +16,8 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.rebalancer.main import RunArguments, options_of
+from cotenant.services.rebalancer.arguments import RunArguments
+from cotenant.services.rebalancer.main import options_of
 from cotenant.services.rebalancer.process import LISTEN, RebalancerProcess
 
 ONE_ROUND = CONFIG.replace("highThresholds: {cpu: 60}", "highThresholds: {cpu: 60}, anomalyCondition: {consecutiveAbnormalities: 1}")  # fmt: skip
