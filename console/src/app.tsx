@@ -89,7 +89,7 @@ function Stale() {
   else {
     const { cluster, scheduler, use } = sources.value;
     if (cluster && !cluster.ok) notes.push(t("stale.cluster", { at: clock(cluster.since) }));
-    if (scheduler && !scheduler.ok) notes.push(t("stale.scheduler", { at: clock(scheduler.since) }));
+    if (scheduler && !scheduler.ok) notes.push(t("stale.scheduler", { at: clock(scheduler.since), why: scheduler.why }));
     if (use && !use.ok) notes.push(t("stale.use", { why: use.why }));
   }
   return <div role="status" aria-live="polite">{notes.map((each) => <p class="note stale" key={each}>{each}</p>)}</div>;

@@ -55,6 +55,7 @@ def test_pods_get_exclusive_cpus_and_keep_them_over_a_restart(telling: Up) -> No
         assert len(cpus) == 14
         # whole cores of one socket: CPU n and n + 16 are threads of core n
         assert {cpu % 16 for cpu in cpus} in ({*range(7)}, {*range(8, 15)})
+        assert api.get(f"{pods}/{name}")["metadata"]["annotations"]["cotenant.io/seal"]
         held.setdefault(api.get(f"{pods}/{name}")["spec"]["nodeName"], []).append(cpus)
     for here in held.values():
         assert len(set.union(*here)) == sum(map(len, here)) == 28

@@ -134,6 +134,7 @@ class Cluster:
 
     def node_seen(self, node: Node) -> None:
         """A node was created or changed."""
+        self.why.unusable_nodes.pop(node.name, None)
         new = node.name not in self._nodes
         self._nodes[node.name] = node
         if self._components.assignments.set_node(node):
@@ -143,8 +144,14 @@ class Cluster:
             if new:
                 self._components.nominations.node_seen(node.name)
 
+    def node_unusable(self, name: str, why: str, now_s: float) -> None:
+        """A node exists that cannot be used, such as one of no size: it counts as deleted, and explanations say why."""
+        self.node_gone(name, now_s)
+        self.why.unusable_nodes[name] = why
+
     def node_gone(self, name: str, now_s: float) -> None:
         """A node was deleted. Pods assigned to it whose bind was not sent are queued again; its residents keep its name."""
+        self.why.unusable_nodes.pop(name, None)
         if self._nodes.pop(name, None) is None:
             return
         for entry in [

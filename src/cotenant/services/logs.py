@@ -46,12 +46,17 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
-def log_to_stderr(level: str, written_as: str = TEXT) -> None:
-    """One line an event, from this level on, as `text` or `json`; uvicorn's own not below warnings. Raises `InvalidInput`."""
+def check_logging(level: str, written_as: str = TEXT) -> None:
+    """Raises `InvalidInput` for what `log_to_stderr` does not know."""
     if level not in LEVELS:
         raise InvalidInput("--log-level", level, ", ".join(LEVELS))
     if written_as not in FORMATS:
         raise InvalidInput("--log-format", written_as, " or ".join(FORMATS))
+
+
+def log_to_stderr(level: str, written_as: str = TEXT) -> None:
+    """One line an event, from this level on, as `text` or `json`; uvicorn's own not below warnings. Raises `InvalidInput`."""
+    check_logging(level, written_as)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if written_as == JSON else logging.Formatter(_LINE))
     logging.basicConfig(level=LEVELS[level], handlers=[handler], force=True)

@@ -248,31 +248,40 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
+# by the option that the error has to name
+LISTENERS = {
+    "apiserver": ("--port", "up --bare --dir {folder}/up --port {port}"),
+    "scheduler": ("--listen", "scheduler --kubeconfig {kubeconfig} --listen {address}"),
+    "extender": ("--listen", "extender --listen {address}"),
+    "manager": ("--listen", "manager --kubeconfig {kubeconfig} --listen {address}"),
+    "rebalancer": ("--listen", "rebalancer run --kubeconfig {kubeconfig} --listen {address}"),
+    "credit": ("--listen", "credit serve --kubeconfig {kubeconfig} --store {folder}/credit.db --listen {address}"),
+    "agent": ("listen", "agent --config {folder}/agent.yaml"),
+    "traces": ("--http", "traces --http {address}"),
+    "traces, gRPC": ("--grpc", "traces --http 127.0.0.1:0 --grpc {address}"),
+    "console": ("--listen", "console --kubeconfig {kubeconfig} --listen {address}"),
+    "webhook": ("--listen", "webhook --kubeconfig {kubeconfig} --listen {address}"),
+}
+
+
 @pytest.mark.slow
-@EVERY
-def test_a_port_in_use_is_one_line_and_status_2(name: str, taken: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", LISTENERS)
+def test_a_port_in_use_is_one_line_that_names_the_option_and_status_2(name: str, taken: int, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: c}}], "
         "current-context: c}"
     )
-    agent = tmp_path / "agent.yaml"
-    agent.write_text(f"listen: 127.0.0.1:{taken}\n")
-    command = {
-        "apiserver": ["up", "--bare", "--dir", str(tmp_path / "up"), "--port", str(taken)],
-        "scheduler": ["scheduler", "--kubeconfig", str(kubeconfig), "--listen", f"127.0.0.1:{taken}"],
-        "extender": ["extender", "--listen", f"127.0.0.1:{taken}"],
-        "agent": ["agent", "--config", str(agent)],
-        "traces": ["traces", "--http", f"127.0.0.1:{taken}"],
-        "console": ["console", "--kubeconfig", str(kubeconfig), "--listen", f"127.0.0.1:{taken}"],
-        "webhook": ["webhook", "--kubeconfig", str(kubeconfig), "--listen", f"127.0.0.1:{taken}"],
-    }[name]
+    address = f"127.0.0.1:{taken}"
+    (tmp_path / "agent.yaml").write_text(f"listen: {address}\n")
+    option, words = LISTENERS[name]
+    command = words.format(folder=tmp_path, kubeconfig=kubeconfig, port=taken, address=address).split()
     done = subprocess.run(
         [sys.executable, "-m", "cotenant", *command], capture_output=True, text=True, timeout=patience(60), check=False
     )
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("cotenant: ")
+    assert done.stderr.startswith(f"cotenant: {option}: ")
     assert str(taken) in done.stderr
     assert "Address already in use" in done.stderr

@@ -22,7 +22,8 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.services.credit.process import CreditOptions, CreditProcess
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.manager.process import ManagerOptions, ManagerProcess
-from cotenant.services.rebalancer.main import RunArguments, options_of
+from cotenant.services.rebalancer.arguments import RunArguments
+from cotenant.services.rebalancer.main import options_of
 from cotenant.services.rebalancer.process import RebalancerProcess
 
 pytestmark = pytest.mark.slow

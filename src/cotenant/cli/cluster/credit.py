@@ -129,27 +129,29 @@ def serve(
 
     Serves /credit/v1/tenants, /credit/v1/entries, POST /credit/v1/incidents, /metrics, /healthz and /readyz. Exit status: 0 after SIGTERM or Ctrl-C, 1 the database does not answer at the start, 2 bad input.
     """
-    from cotenant.services.credit import main
+    from cotenant.services.credit.arguments import CreditArguments, check
     from cotenant.services.kube_process.identity import state_folder
 
-    return main.run(
-        main.CreditArguments(
-            kubeconfig=kubeconfig,
-            context=context,
-            store=store,
-            listen=listen,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            token_file=token_file,
-            report_account=report_account,
-            period_s=period_s,
-            half_life_s=half_life_s,
-            bound=bound,
-            writes_standing=annotate,
-            leader_elect=leader_elect,
-            lease_namespace=lease_namespace,
-            state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
-            log_level=log_level,
-            log_format=log_format,
-        )
+    request = CreditArguments(
+        kubeconfig=kubeconfig,
+        context=context,
+        store=store,
+        listen=listen,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        token_file=token_file,
+        report_account=report_account,
+        period_s=period_s,
+        half_life_s=half_life_s,
+        bound=bound,
+        writes_standing=annotate,
+        leader_elect=leader_elect,
+        lease_namespace=lease_namespace,
+        state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+        log_level=log_level,
+        log_format=log_format,
     )
+    check(request)  # before the imports below, which take half a second
+    from cotenant.services.credit import main
+
+    return main.run(request)

@@ -69,28 +69,30 @@ def manager(
     Serves /metrics, /healthz and /readyz. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
     from cotenant.services.kube_process.identity import state_folder
+    from cotenant.services.manager.arguments import ManagerArguments, check
+
+    request = ManagerArguments(
+        kubeconfig=kubeconfig,
+        context=context,
+        listen=listen,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        tls_service=tls_service,
+        certificates_for=certificates_for,
+        authorities_in=authorities_in,
+        config_namespace=config_namespace,
+        config_name=config_name,
+        writes_per_s=writes_per_s,
+        leader_elect=leader_elect,
+        lease_namespace=lease_namespace,
+        state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+        otlp_traces=otlp_traces,
+        otlp_traces_token_file=otlp_traces_token_file,
+        otlp_traces_ca=otlp_traces_ca,
+        log_level=log_level,
+        log_format=log_format,
+    )
+    check(request)  # before the imports below, which take a second
     from cotenant.services.manager import main
 
-    return main.run(
-        main.ManagerArguments(
-            kubeconfig=kubeconfig,
-            context=context,
-            listen=listen,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_service=tls_service,
-            certificates_for=certificates_for,
-            authorities_in=authorities_in,
-            config_namespace=config_namespace,
-            config_name=config_name,
-            writes_per_s=writes_per_s,
-            leader_elect=leader_elect,
-            lease_namespace=lease_namespace,
-            state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
-            otlp_traces=otlp_traces,
-            otlp_traces_token_file=otlp_traces_token_file,
-            otlp_traces_ca=otlp_traces_ca,
-            log_level=log_level,
-            log_format=log_format,
-        )
-    )
+    return main.run(request)

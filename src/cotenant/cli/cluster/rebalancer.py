@@ -37,7 +37,7 @@ def plan(
     config: Annotated[
         Path | None,
         Parameter(
-            help="DeschedulerConfiguration (YAML): which kinds of moves, and MigrationController's filters and limits. Default: LowNodeLoad with low cpu 45, memory 60, high cpu 65, memory 85 percent."
+            help="DeschedulerConfiguration (YAML): which kinds of moves, and MigrationController's filters and limits. Default: LowNodeLoad with low cpu 45, memory 60, high cpu 75, memory 85 percent."
         ),
     ] = None,
     kubeconfig: Kubeconfig = None,
@@ -121,29 +121,31 @@ def run(
     Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
     from cotenant.services.kube_process.identity import state_folder
+    from cotenant.services.rebalancer.arguments import RunArguments, check
+
+    request = RunArguments(
+        kubeconfig=kubeconfig,
+        context=context,
+        config=config,
+        act=act,
+        interval_s=interval_s,
+        watch_s=watch_s,
+        scheduler_names=scheduler_name,
+        profile=profile,
+        load_aware=load_aware,
+        listen=listen,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        leader_elect=leader_elect,
+        lease_namespace=lease_namespace,
+        state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
+        otlp_traces=otlp_traces,
+        otlp_traces_token_file=otlp_traces_token_file,
+        otlp_traces_ca=otlp_traces_ca,
+        log_level=log_level,
+        log_format=log_format,
+    )
+    check(request)  # before the imports below, which take seconds
     from cotenant.services.rebalancer import main
 
-    return main.run(
-        main.RunArguments(
-            kubeconfig=kubeconfig,
-            context=context,
-            config=config,
-            act=act,
-            interval_s=interval_s,
-            watch_s=watch_s,
-            scheduler_names=scheduler_name,
-            profile=profile,
-            load_aware=load_aware,
-            listen=listen,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            leader_elect=leader_elect,
-            lease_namespace=lease_namespace,
-            state_dir=state_folder() if state_dir is None else Path(state_dir) if state_dir else None,
-            otlp_traces=otlp_traces,
-            otlp_traces_token_file=otlp_traces_token_file,
-            otlp_traces_ca=otlp_traces_ca,
-            log_level=log_level,
-            log_format=log_format,
-        )
-    )
+    return main.run(request)

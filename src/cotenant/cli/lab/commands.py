@@ -87,6 +87,18 @@ def compare(
     The same command continues an interrupted comparison. Exit status: 0 done, 1 a run failed, 2 bad input, 130 interrupted.
     `cotenant lab metrics` defines every figure.
     """
+    from cotenant.cli.lab import values
+    from cotenant.lab.seeds import read_seeds
+
+    values.check_jobs(jobs)  # all of this before the import of numpy and the lab
+    if seeds is not None:
+        read_seeds(seeds)
+    if load is not None:
+        values.read_loads(load)
+    if pressure_law is not None:
+        values.check_law(pressure_law)
+    for each in set_:
+        values.read_override(each)
     from cotenant.cli.lab import comparing
 
     request = comparing.CompareArguments(

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,6 +15,7 @@ from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
 from cotenant.cli.lab.naming import COMPARE, as_typed
 from cotenant.cli.lab.progress import progress
+from cotenant.cli.lab.values import check_jobs, check_law, check_number, read_loads, read_override
 from cotenant.lab import experiment, registry, storage
 from cotenant.lab.comparison import OURS, to_object
 from cotenant.lab.comparison import compare as gather
@@ -26,7 +25,6 @@ from cotenant.lab.provenance import provenance, save_experiment
 from cotenant.lab.report.page import write_report
 from cotenant.lab.seeds import read_seeds
 from cotenant.lab.workload_file import WorkloadFile, is_workload_file, read_workload_file
-from cotenant.lab.world.config import PRESSURE_CHOICES
 from cotenant.model.errors import InvalidInput, Permanent
 
 if TYPE_CHECKING:
@@ -68,8 +66,7 @@ def compare(request: CompareArguments) -> int:
     names = _names(request)
     with as_typed(names, plan.overrides):
         experiment.check(plan, scenario)
-    if request.jobs is not None and request.jobs < 1:
-        raise InvalidInput("--jobs", request.jobs, "at least 1")
+    check_jobs(request.jobs)
     folder = request.out or _default_folder(plan)
     with _cluster_at(request.on) as cluster:
         return _compared(request, plan, scenario, folder, names, cluster)
@@ -184,7 +181,7 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
         raise InvalidInput("--traces", "not given", f"the folder of real traces that {name} reads", f"or set {TRACES}")
     from_file = read.seeds if read else None
     seeds = read_seeds(_first(request.seeds, str(from_file) if from_file is not None else None, DEFAULT_SEEDS))
-    loads = _loads(request.load) if request.load is not None else None
+    loads = read_loads(request.load) if request.load is not None else None
     policies = request.policies
     if policies is not None and policies.strip() == "all":
         chosen = tuple(info.name for info in scenario.policies())
@@ -197,13 +194,13 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
         plain,
         traces=traces,
         file=file,
-        interference=_number(
+        interference=check_number(
             "--interference",
             _first(request.interference, read.interference if read else None, plain.interference),
             10.0,
         ),
-        pressure_law=_law(_first(request.pressure_law, read.pressure_law if read else None, plain.pressure_law)),
-        estimate_error=_number(
+        pressure_law=check_law(_first(request.pressure_law, read.pressure_law if read else None, plain.pressure_law)),
+        estimate_error=check_number(
             "--estimate-error",
             _first(request.estimate_error, read.estimate_error if read else None, plain.estimate_error),
             5.0,
@@ -219,7 +216,7 @@ def make_plan(request: CompareArguments, load: Callable[[str], Scenario] = regis
         chosen,
         seeds,
         loads or (read.loads if read else None) or entry.loads or (scenario.default_load,),
-        tuple(_override(text) for text in request.overrides),
+        tuple(read_override(text) for text in request.overrides),
     )
     return plan, scenario
 
@@ -256,43 +253,6 @@ def command(request: CompareArguments, folder: Path) -> list[str]:
 
 def _first(given: T | None, from_file: T | None, default: T) -> T:
     return given if given is not None else from_file if from_file is not None else default
-
-
-def _loads(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(sorted(float(part) for part in text.split(",")))
-    except ValueError as error:
-        raise InvalidInput("--load", text, "numbers with commas between, e.g. 0.77 or 0.7,0.8,0.9") from error
-
-
-def _number(name: str, value: float, most: float) -> float:
-    if not isfinite(value) or not 0 <= value <= most:
-        raise InvalidInput(name, value, f"a number from 0 to {most:g}")
-    return value
-
-
-def _law(name: str) -> str:
-    if name not in PRESSURE_CHOICES:
-        close = get_close_matches(name, PRESSURE_CHOICES, n=1)
-        raise InvalidInput(
-            "--pressure-law",
-            name,
-            "one of " + ", ".join(PRESSURE_CHOICES),
-            f"did you mean {close[0]}?" if close else "",
-        )
-    return name
-
-
-def _override(text: str) -> tuple[str, str, float]:
-    target, equals, value = text.partition("=")
-    policy, dot, knob = target.rpartition(".")
-    try:
-        number = float(value)
-    except ValueError:
-        number = float("nan")
-    if not (equals and dot and policy and knob and isfinite(number)):
-        raise InvalidInput("--set", text, "POLICY.KNOB=NUMBER, e.g. cotenant.spread_weight=0.2")
-    return policy, knob, number
 
 
 def _traces(given: Path | None) -> Path | None:

@@ -284,7 +284,7 @@ def print_agent(agent: str, answer: Mapping[str, Any]) -> None:
         tables.print_folded(answer["said"])
         return
     state = answer["state"]
-    for line in (state.get("remark"), state.get("kubelet")):
+    for line in (state.get("remark"), state.get("kubelet"), state.get("holdings")):
         if line:
             tables.print_folded(line)
     keeper = {

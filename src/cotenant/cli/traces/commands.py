@@ -110,35 +110,37 @@ def serve(
     Services send OTLP to it (OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318). What it knows is in memory: latency of
     every operation, the graph of services, the last and the slowest traces. /metrics has names that Grafana's service map reads.
     """
+    from cotenant.services.traces.arguments import TraceSettings, check
+
+    settings = TraceSettings(
+        http=http,
+        grpc=grpc,
+        jaeger_udp=jaeger_udp,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        client_ca=client_ca,
+        token_file=token_file,
+        send_token_file=send_token_file,
+        sender_tokens=sender_tokens,
+        review_senders=review_senders,
+        collectors=collector,
+        trust_senders=trust_senders,
+        report_account=report_account,
+        insecure=insecure,
+        most_skew_s=most_skew_s,
+        objectives=objectives,
+        cluster=cluster,
+        kubeconfig=kubeconfig,
+        context=context,
+        request_moves=request_moves,
+        state=state,
+        log_level=log_level,
+        log_format=log_format,
+    )
+    check(settings)  # before the imports below, which take seconds
     from cotenant.services.traces import process
 
-    return process.run(
-        process.TraceSettings(
-            http=http,
-            grpc=grpc,
-            jaeger_udp=jaeger_udp,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            client_ca=client_ca,
-            token_file=token_file,
-            send_token_file=send_token_file,
-            sender_tokens=sender_tokens,
-            review_senders=review_senders,
-            collectors=collector,
-            trust_senders=trust_senders,
-            report_account=report_account,
-            insecure=insecure,
-            most_skew_s=most_skew_s,
-            objectives=objectives,
-            cluster=cluster,
-            kubeconfig=kubeconfig,
-            context=context,
-            request_moves=request_moves,
-            state=state,
-            log_level=log_level,
-            log_format=log_format,
-        )
-    )
+    return process.run(settings)
 
 
 @app.command

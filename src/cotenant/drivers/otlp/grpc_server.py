@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.otlp.answers import success
@@ -51,6 +51,7 @@ class OtlpGrpcServer:
     ) -> None:
         """`answered` is called with the name of each answer's status code. A `door` decides by itself, without `export` and `token`; it may raise `Transient`."""
         self._export, self._token, self._answered, self._door = export, token, answered, door
+        bind(address).close()  # raises with the reason; the library says that it failed, and logs lines of its own
         options = (
             ("grpc.max_receive_message_length", MOST_BYTES),
             ("grpc.max_concurrent_streams", MAX_CALLS_OF_CONNECTION),

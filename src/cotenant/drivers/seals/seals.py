@@ -130,6 +130,14 @@ def read_seals(path: Path | None) -> Seals:
     return NO_SEALS if path is None or not path.exists() else Seals.of_file(path)
 
 
+def unsealed(path: Path | None) -> str:
+    """What it means that there is no certificate in this file, "" where there is one."""
+    if path is not None and path.exists():
+        return ""
+    why = "" if path is None else f" ({path} is not there)"
+    return f"no seal key{why}: what pods say that they hold is cross-checked only"
+
+
 def read_seal(folder: Path | None) -> tuple[Sealer | None, Seals]:
     """Key and certificate of a folder, as a Secret of type `kubernetes.io/tls` is mounted. Nothing for no folder, or one without the two: an optional Secret that is not there.
 

@@ -9,8 +9,9 @@ engine/cycle/history.py keeps are in the pod's annotation only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -53,6 +54,7 @@ from cotenant.policy.placement.profiles import PlacementProfile
 
 BEST = 5
 _NEAREST = 4
+_MOST_UNUSABLE = 3
 _RESERVED = "node(s) reserve their free resources for nominated pods"
 
 
@@ -82,6 +84,14 @@ class Explain:
         self._namespaces = namespaces
         self._make = make
         self._evictions = Evictions(components, pods, budgets, profile)
+        self.unusable_nodes: dict[str, str] = {}  # nodes that exist and are not among the engine's: why, by name
+
+    def _unusable(self) -> Iterator[str]:
+        for why in islice(self.unusable_nodes.values(), _MOST_UNUSABLE):
+            yield f"a node is not counted: {why}"
+        more = len(self.unusable_nodes) - _MOST_UNUSABLE
+        if more > 0:
+            yield f"{more} more nodes are not counted: the scheduler's log names them"
 
     def pod(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> PodAnswer | None:
         """The answer about a pod by namespace/name, None if it is unknown. Raises `InvalidInput` for an unknown node or invalid amounts."""
@@ -329,7 +339,9 @@ class Explain:
             rejections=rejections,
             nearest=tuple(str(each) for each in view.checked.nearest()[:_NEAREST]) if none else (),
             passing=len(ranks),
-            notes=notes(view, self._components.assignments, self._namespaces.values()) if none else (),
+            notes=(*notes(view, self._components.assignments, self._namespaces.values()), *self._unusable())
+            if none
+            else (),
             preemption=self._evictions.why_none(entry, view, held) if none or held_back else "",
             retry=retry(
                 entry, group, bool(self._components.nominations.node_of(entry.seen.uid)), self._settings, now_s

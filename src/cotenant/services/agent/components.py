@@ -90,4 +90,5 @@ class Components:
     )  # received and sent in a network of the pod's own
     placers: Sequence[Placer] = ()
     traces: TraceLink | None = None  # the trace process
+    holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
     gaps: tuple[Gap, ...] = ()  # what this machine or set-up lacks, determined at the start

@@ -502,6 +502,7 @@ class AgentProcess:
             cpu_ratio_milli=state.cpu_ratio_milli,
             remark=self.remark(),
             kubelet=self.components.kubelet().sentence,
+            holdings=self.components.holdings,
         )
 
     async def leases(self) -> tuple[KnobLease, ...]:

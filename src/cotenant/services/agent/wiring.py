@@ -28,6 +28,7 @@ from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.network import container_network
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
+from cotenant.drivers.seals.seals import unsealed
 from cotenant.engine.node.interfaces import Discovery, Keeper
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError, Unsupported
@@ -112,6 +113,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             network=_networks(tree_groups),
             kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
             group_exists=tree_groups.exists,
+            holdings=unsealed(config.seal_certificate) if client is not None or config.sources.runtime else "",
             placers=tuple(each for each in (classes.cache, classes.uplink) if each is not None),
             gaps=classes.gaps,
             cpus=read_topology(),

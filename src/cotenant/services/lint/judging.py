@@ -2,7 +2,7 @@
 
 Problem: a refused pod of a Deployment is found as an event of its ReplicaSet, long after the manifest was written. Choice: the rules of the webhook on every pod, pod template, reservation,
 profile and quota of the files; profiles, priority classes, namespaces and quotas in the files are what the cluster has. Limits: what is only in the cluster is not known: a profile that
-selects namespaces acts only where the Namespace is in the files, and limits of quotas at creation are not judged. A share acts by workload, as the webhook's default.
+selects namespaces acts only where the Namespace is in the files, and limits of quotas at creation are not judged. Whoever applies them is not the scheduler. A share acts by workload, as the webhook's default.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from cotenant.model.groups.quota import Quota
 from cotenant.policy.admission.devices import check_devices
 from cotenant.policy.admission.differences import Operation, difference
 from cotenant.policy.admission.documents import Document, copied, labels_of, mapping, section
+from cotenant.policy.admission.holdings import check_holdings
 from cotenant.policy.admission.pods import check_pod
 from cotenant.policy.admission.profiles import mutate_pod, mutate_reservation, note_profiles, workload_draw
 from cotenant.policy.quota.pods import check_pod_quota, quota_of_pod
@@ -172,6 +173,7 @@ class _Linter:
         made = done.document
         for level, broken in (
             *((REFUSED, found) for found in check_pod(made)),
+            *((REFUSED, found) for found in check_holdings(made, None)),
             *((WARNING, found) for found in check_devices(made)),  # refused only with --check-devices
         ):
             yield _finding(each, level, broken.rule, broken.message, _below(path, broken.field))

@@ -5,66 +5,29 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
-from math import isfinite
+from dataclasses import replace
 from pathlib import Path
 
-from cotenant.drivers.http.address import Address, bind
+from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.model.errors import InvalidInput
 from cotenant.services.certificates.parts import PartCertificates, parse_bundle
-from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, new_identity
+from cotenant.services.kube_process.identity import kept_identity, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.kube_process.span_export import span_target
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.manager.arguments import ManagerArguments, check
 from cotenant.services.manager.process import COMPONENT, ManagerOptions, ManagerProcess
-from cotenant.services.manager.watches import CONFIG_NAME, CONFIG_NAMESPACE, ConfigSource
+from cotenant.services.manager.watches import ConfigSource
 from cotenant.services.running import raise_descriptors, run_until_signal
-
-
-@dataclass(frozen=True, slots=True)
-class ManagerArguments:
-    """The command's arguments."""
-
-    kubeconfig: Path | None = None
-    context: str = ""
-    listen: str = "127.0.0.1:10263"
-    config_namespace: str = CONFIG_NAMESPACE
-    config_name: str = CONFIG_NAME
-    writes_per_s: float = 50.0
-    leader_elect: bool = True
-    lease_namespace: str = ""
-    election: Timing = field(default_factory=Timing)
-    state_dir: Path | None = None
-    log_level: str = "info"
-    log_format: str = "text"
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_service: str = ""  # serve TLS with a certificate that this process makes for the Service
-    certificates_for: tuple[str, ...] = ()  # Services of other parts
-    authorities_in: str = ""  # NAMESPACE/NAME of a ConfigMap
-    otlp_traces: str = ""  # URL; "" = no spans
-    otlp_traces_token_file: Path | None = None
-    otlp_traces_ca: Path | None = None
 
 
 def run(request: ManagerArguments) -> int:
     """Run until a signal. Raises `InvalidInput`."""
-    address = Address.parse("--listen", request.listen)
-    if address.path:
-        raise InvalidInput("--listen", request.listen, "HOST:PORT")
-    if not (request.writes_per_s > 0 and isfinite(request.writes_per_s)):
-        raise InvalidInput("--writes-per-s", request.writes_per_s, "a number above 0")
-    for option, name in (("--config-namespace", request.config_namespace), ("--config-name", request.config_name)):
-        if not name or "/" in name:
-            raise InvalidInput(option, name, "a name")
-    check_lease_namespace(request.lease_namespace)
+    address = check(request)
     bundle = parse_bundle(request.authorities_in, "--authorities-in")
-    if request.tls_service and request.tls_cert is not None:
-        raise InvalidInput("--tls-service", request.tls_service, "not together with --tls-cert", "made here, or given")
     if bundle is not None and not (request.certificates_for or request.tls_service):
         raise InvalidInput("--authorities-in", request.authorities_in, "--certificates-for or --tls-service beside it")
     log_to_stderr(request.log_level, request.log_format)

@@ -24,6 +24,7 @@ from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.nri.state_file import read_state
 from cotenant.drivers.proc.capabilities import lacking
+from cotenant.drivers.seals.seals import unsealed
 from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.model.errors import CotenantError
@@ -80,6 +81,7 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
         short_windows=", ".join(lacking()) if single and has_pressure else "",
         run_queue=_run_queue(layout) if probes else "",
         runtime_hook=_runtime_hook(config),
+        seal=unsealed(config.seal_certificate),
     )
 
 

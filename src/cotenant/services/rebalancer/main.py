@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
-from math import isfinite
-from pathlib import Path
+from dataclasses import replace
 
 from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.leaderelection.election import Timing
-from cotenant.model.errors import InvalidInput
 from cotenant.services.kernels import bring_kernels
-from cotenant.services.kube_process.identity import check_lease_namespace, kept_identity, new_identity
+from cotenant.services.kube_process.identity import kept_identity, new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.kube_process.span_export import span_target
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.rebalancer.arguments import RunArguments, check
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
 from cotenant.services.rebalancer.process import COMPONENT, RebalancerOptions, RebalancerProcess
 from cotenant.services.running import raise_descriptors, run_until_signal
@@ -25,45 +22,14 @@ from cotenant.services.scheduler.load_aware import read_settings as read_load_aw
 from cotenant.services.scheduler.names import by_requests, cluster_profile, read_names
 
 
-@dataclass(frozen=True, slots=True)
-class RunArguments:
-    """The command's arguments."""
-
-    kubeconfig: Path | None = None
-    context: str = ""
-    config: Path | None = None
-    act: bool | None = None  # None = as the configuration says, else a dry run
-    interval_s: float | None = None  # None = as the configuration says
-    watch_s: float | None = None
-    scheduler_names: tuple[str, ...] = ("cotenant", "default-scheduler")
-    profile: str = "cotenant"
-    load_aware: Path | None = None
-    listen: str = "127.0.0.1:10264"
-    leader_elect: bool = True
-    lease_namespace: str = ""
-    election: Timing = field(default_factory=Timing)
-    state_dir: Path | None = None
-    log_level: str = "info"
-    log_format: str = "text"
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    otlp_traces: str = ""  # URL; "" = no spans
-    otlp_traces_token_file: Path | None = None
-    otlp_traces_ca: Path | None = None
-
-
 def run(request: RunArguments) -> int:
     """Run until a signal. Raises `InvalidInput`."""
-    address = Address.parse("--listen", request.listen)
-    if address.path:
-        raise InvalidInput("--listen", request.listen, "HOST:PORT")
-    options = options_of(request, address)
-    check_lease_namespace(request.lease_namespace)
+    options = options_of(request, check(request))
     log_to_stderr(request.log_level, request.log_format)
     bring_kernels()
     access = load_access(request.kubeconfig, request.context)
     raise_descriptors()
-    listening = bind(address)
+    listening = bind(options.listen)
     namespace = request.lease_namespace or access.namespace
     identity = (
         kept_identity(request.state_dir, access.server, namespace, COMPONENT) if request.state_dir else new_identity()
@@ -88,9 +54,9 @@ def options_of(request: RunArguments, address: Address) -> RebalancerOptions:
     settings = DEFAULT if request.config is None else read_settings(request.config)
     acting = settings.acting
     if request.interval_s is not None:
-        acting = replace(acting, interval_s=_positive("--interval-s", request.interval_s))
+        acting = replace(acting, interval_s=request.interval_s)
     if request.watch_s is not None:
-        migration = replace(acting.migration, watch_s=_positive("--watch-s", request.watch_s))
+        migration = replace(acting.migration, watch_s=request.watch_s)
         acting = replace(acting, migration=migration)
     acts = request.act if request.act is not None else acting.acts
     return RebalancerOptions(
@@ -103,9 +69,3 @@ def options_of(request: RunArguments, address: Address) -> RebalancerOptions:
         acts=bool(acts),
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
-
-
-def _positive(option: str, value: float) -> float:
-    if not (value > 0 and isfinite(value)):
-        raise InvalidInput(option, value, "more than 0 seconds")
-    return value

@@ -16,6 +16,7 @@ from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process.identity import check_lease_namespace
+from cotenant.services.logs import check_logging
 
 DEFAULT_SPREADS = {"profile": None, "system": True, "none": False}
 
@@ -72,6 +73,7 @@ def check(request: SchedulerArguments) -> Address:
     if not 0 < request.predicted_use_risk_pct < 50:
         raise InvalidInput("--predicted-use-risk", request.predicted_use_risk_pct, "percent, above 0 and below 50")
     check_lease_namespace(request.lease_namespace)
+    check_logging(request.log_level, request.log_format)
     if request.default_spread not in DEFAULT_SPREADS:
         raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(DEFAULT_SPREADS)}")
     return address

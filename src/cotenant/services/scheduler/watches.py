@@ -14,7 +14,7 @@ from typing import Any
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Notification
 from cotenant.drivers.kube.kinds.namespace import NAMESPACES, read_namespace
-from cotenant.drivers.kube.kinds.node import NODES, read_node
+from cotenant.drivers.kube.kinds.node import NODES, NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.drivers.kube.kinds.pod_disruption_budget import POD_DISRUPTION_BUDGETS, read_budget
@@ -30,7 +30,8 @@ from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PERSISTE
 from cotenant.drivers.kube.kinds.storage.storage_class import STORAGE_CLASSES
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
-from cotenant.model.errors import CotenantError
+from cotenant.model.cluster.node import Node
+from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.custom_kinds import custom_kinds
@@ -70,7 +71,8 @@ class EngineWatches:
             VOLUME_ATTACHMENTS.name: self._node_storage.put_attachment,
         }
         self._listed = False
-        watches.handle(NODES, ObjectHandler(read_node, cluster.node_seen, self._node_gone, self._node_unreadable))
+        self._unusable = ""  # why the node that was read last is not used
+        watches.handle(NODES, ObjectHandler(self._read_node, cluster.node_seen, self._node_gone, self._node_unreadable))
         watches.handle(
             NAMESPACES,
             ObjectHandler(read_namespace, cluster.namespace_seen, cluster.namespace_gone, _keep),
@@ -86,13 +88,21 @@ class EngineWatches:
             watches.handle(custom.kind, custom.handler(now), optional=True)
         watches.deliver(PODS, self._pods)
 
+    def _read_node(self, obj: NodeObject) -> Node:
+        try:
+            return read_node(obj)
+        except InvalidInput as error:
+            self._unusable = str(error)  # `_node_unreadable` is next
+            raise
+
     def _node_gone(self, name: str) -> None:
         self._cluster.node_gone(name, self._now())
         self._reports.forget(name)
         self._claim_binder.changed()
 
     def _node_unreadable(self, name: str) -> None:
-        self._cluster.node_gone(name, self._now())
+        why, self._unusable = self._unusable or f"node {name} cannot be read", ""
+        self._cluster.node_unusable(name, why, self._now())
 
     def _budget_gone(self, key: str) -> None:
         namespace, _, name = key.partition("/")

@@ -26,6 +26,7 @@ from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import new_token, read_token
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
+from cotenant.drivers.seals.making import ensure_pair
 from cotenant.local.apiserver.admission.webhooks import attach
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import ApiError, Manifest, Target
@@ -295,8 +296,14 @@ class LocalCluster:
     async def _start_children(self) -> None:
         (self.config.directory / "logs").mkdir(exist_ok=True)
         _kept_token(self._report_token)
+        seal = self.config.directory / "seal"
+        with _named_files(self.config.directory):
+            ensure_pair(seal, datetime.now(UTC))
+        if self.config.is_ephemeral:
+            self._stack.callback(rmtree, seal, ignore_errors=True)
         scheduler = free_port()
-        self.children = [self._child("scheduler", scheduler, *self.config.scheduler_options())]
+        asked = (*self.config.scheduler_options(), "--seal", str(seal))
+        self.children = [self._child("scheduler", scheduler, *asked)]
         extender = 0
         if self.config.has_extender:
             extender = free_port()

@@ -1,7 +1,8 @@
 """Running a command in a group of a zone.
 
 Problem: to try how a program fares in a zone it must run in one of the zone's groups, and a wrong group must not run it elsewhere. Choice: this process writes itself into the group in every tree that has it, then runs the command
-as its child; nothing runs where a write fails. The command has the user's own privileges: no privileged process acts for it. Limits: a cgroup v2 group with groups below it that have controllers takes no processes (EBUSY).
+as its child; nothing runs where a write fails. The command has the user's own privileges: no privileged process acts for it. Limits: a cgroup v2 group with groups below it that have controllers takes no processes (EBUSY), nor does a cgroup v1
+cpuset without CPUs: what it may use is its owner's to say, so that is an error and nothing is written.
 """
 
 from __future__ import annotations
@@ -60,4 +61,22 @@ def join(group: str, trees: Sequence[Path]) -> None:
         try:
             (tree / group / "cgroup.procs").write_text(str(os.getpid()))
         except OSError as error:
-            raise Permanent(f"{tree / group}/cgroup.procs: {error.strerror}") from error
+            why = _without_cpus(tree, group) or f"{tree / group}/cgroup.procs: {error.strerror}"
+            raise Permanent(why) from error
+
+
+def _without_cpus(tree: Path, group: str) -> str:
+    """Why a cgroup v1 cpuset takes no process, where that is because it was made without CPUs or memory nodes; the kernel says only that no space is left."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        try:
+            if (tree / group / name).read_text().strip():
+                continue
+            above = (tree / group).parent / name
+            has = above.read_text().strip()
+        except OSError:
+            continue  # no cpuset
+        of_above = (
+            f"those of the group above are {has}" if has else f"first those of the groups above: {above} is empty too"
+        )
+        return f"{tree / group / name} is empty, so no process may enter the group: write into it what it may use ({of_above})"
+    return ""

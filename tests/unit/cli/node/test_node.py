@@ -12,6 +12,7 @@ from cotenant.cli.main import main
 from cotenant.cli.node import experiments
 from cotenant.cli.node.views import print_agent
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
+from cotenant.drivers.seals.seals import unsealed
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.experiments import page, registry
@@ -261,12 +262,15 @@ def test_nothing_is_put_back_beside_a_living_keeper_nor_made_where_there_was_non
         held.close()
 
 
-def test_status_says_who_gives_cpus_and_why_an_agent_observes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_says_who_gives_cpus_whose_word_stands_and_why_an_agent_observes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     state = {"node": "n", "mode": "observe", "pods": [], "keeper_up": None, "keeper_said": ""}
     said = {"remark": "mode is observe, not act", "kubelet": "the kubelet's static CPU manager gives CPUs on this node"}
+    said["holdings"] = unsealed(None)
     print_agent("here", {"up": True, "state": state | said, "holds": []})
-    first, second, third = capsys.readouterr().out.splitlines()
-    assert (first, second) == (said["remark"], said["kubelet"])
-    assert third.startswith("agent: n, mode observe")
+    *three, last = capsys.readouterr().out.splitlines()
+    assert three == [*said.values()]
+    assert last.startswith("agent: n, mode observe")
     print_agent("here", {"up": True, "state": state, "holds": []})  # of an agent of an earlier version
     assert capsys.readouterr().out.startswith("agent: n")

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from math import nan
 from pathlib import Path
 
 import pytest
 from tests.fakes.seal_keys import SINCE, keys, write_pair
 
-from cotenant.drivers.seals.seals import CERTIFICATE_FILE, GRACE_S, KEY_FILE, NO_SEALS, Seals, read_seal, read_seals
+from cotenant.drivers.seals.making import ensure_pair
+from cotenant.drivers.seals.seals import (
+    CERTIFICATE_FILE,
+    GRACE_S,
+    KEY_FILE,
+    NO_SEALS,
+    Seals,
+    read_seal,
+    read_seals,
+    unsealed,
+)
 from cotenant.model.cluster.seal import SEAL, Standing
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
@@ -81,3 +92,26 @@ def test_files_that_are_absent_count_as_none_and_wrong_ones_are_named(tmp_path: 
     (tmp_path / CERTIFICATE_FILE).write_text("-----BEGIN CERTIFICATE-----\n")
     with pytest.raises(InvalidInput, match="a certificate of an Ed25519 key"):
         Seals.of_file(tmp_path / CERTIFICATE_FILE)
+
+
+def test_a_pair_is_made_once_and_anew_where_half_of_it_is_gone(tmp_path: Path) -> None:
+    folder, later = tmp_path / "seal", SINCE + timedelta(days=1)
+    ensure_pair(folder, SINCE)
+    kept = (folder / KEY_FILE).read_text()
+    assert (folder / KEY_FILE).stat().st_mode & 0o777 == 0o600
+    ensure_pair(folder, later)
+    assert (folder / KEY_FILE).read_text() == kept
+    sealer, seals = read_seal(folder)
+    assert sealer is not None
+    assert seals.standing("u", "a", nan, {**GIVEN, SEAL: sealer.seal("u", "a", GIVEN)}) is Standing.SEALED
+    (folder / CERTIFICATE_FILE).unlink()
+    ensure_pair(folder, later)
+    assert (folder / KEY_FILE).read_text() != kept
+    assert read_seal(folder)[1].standing("u", "a", later.timestamp(), GIVEN) is Standing.CHECKED
+
+
+def test_a_missing_certificate_is_said_with_its_file(tmp_path: Path) -> None:
+    ensure_pair(tmp_path, SINCE)
+    assert unsealed(tmp_path / CERTIFICATE_FILE) == ""
+    assert unsealed(None).startswith("no seal key:")
+    assert f"({tmp_path / 'nowhere'} is not there)" in unsealed(tmp_path / "nowhere")

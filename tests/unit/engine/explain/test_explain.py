@@ -36,6 +36,23 @@ def test_an_unknown_pod_has_no_answer_and_an_unknown_node_is_an_error() -> None:
         explain(c, "x", "node=nowhere")
 
 
+def test_a_node_that_cannot_be_used_is_named_until_it_can_or_is_gone() -> None:
+    c = cluster(node("a", 2000))
+    c.pod_seen(pod("x", 3000), 0.0)
+    c.decide(0.0)
+    why = "node b: allocatable.cpu: 0: expected more than 0; it can hold no pod"
+    c.node_unusable("b", why, 1.0)
+    assert f"a node is not counted: {why}" in waiting(explain(c)).notes
+    c.node_gone("b", 2.0)
+    assert waiting(explain(c)).notes == ()
+    for each in "bcdef":
+        c.node_unusable(each, why, 3.0)
+    assert waiting(explain(c)).notes[-1].startswith("2 more nodes are not counted")
+    for each in "bcdef":
+        c.node_seen(node(each, 2000))
+    assert waiting(explain(c)).notes == ()
+
+
 def test_counts_nearest_miss_and_the_largest_request_that_would_fit() -> None:
     c = cluster(node("a", 3800), node("b", 3800), node("c", 2000), node("d", 8000, ready=False))
     c.pod_seen(pod("x", 4000, memory=1000), 0.0)

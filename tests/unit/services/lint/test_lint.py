@@ -60,6 +60,23 @@ def test_a_pod_with_a_profile_is_a_change_with_its_patch() -> None:
     assert "the pod's class is batch" in found.message
 
 
+@pytest.mark.parametrize("name", ["resource-status", "device-allocated", "reservation-allocated"])
+def test_what_the_scheduler_writes_is_refused_in_pods_and_templates(name: str) -> None:
+    text = f"""
+        metadata:
+          name: p
+          annotations:
+            scheduling.koordinator.sh/{name}: '{{"cpuset":"0-31"}}'
+        spec: {{containers: [{{name: main}}]}}
+        """
+    pod = "apiVersion: v1\nkind: Pod" + dedent(text)
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:" + text
+    one, other = findings(pod, job)
+    assert (one.level, one.rule, one.line, one.kind) == ("refused", "holdings", 6, "Pod")
+    assert (other.level, other.rule, other.line, other.kind) == ("refused", "holdings", 17, "Job")
+    assert f"{name} is the scheduler's to write: leave it out" in one.message
+
+
 def test_priority_classes_that_nobody_defines_are_a_warning() -> None:
     found = findings(
         """

@@ -182,3 +182,11 @@ def test_a_keeper_says_which_capability_it_lacks(tmp_path: Path) -> None:
     assert (seen.short_windows, seen.keeper) == ("CAP_SYS_RESOURCE", KeeperFound("", ("kubepods",), frozenset(Knob)))
     without = asyncio.run(_with_keeper(replace(bare, pressure="psi=1"), config(tmp_path, "kubepods"), Answering))
     assert without.short_windows == ""
+
+
+def test_a_certificate_that_is_not_there_is_found(tmp_path: Path) -> None:
+    checkpoint, certificate = node(tmp_path), tmp_path / "tls.crt"
+    asked = replace(config(tmp_path, "kubepods"), seal_certificate=certificate)
+    assert str(certificate) in asyncio.run(look(asked, single=True, checkpoint=checkpoint)).seal
+    certificate.write_text("a certificate")
+    assert asyncio.run(look(asked, single=True, checkpoint=checkpoint)).seal == ""

@@ -16,7 +16,8 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.rebalancer.main import RunArguments, options_of
+from cotenant.services.rebalancer.arguments import RunArguments, check
+from cotenant.services.rebalancer.main import options_of
 from cotenant.services.rebalancer.process import LISTEN, RebalancerProcess
 
 ONE_ROUND = CONFIG.replace("highThresholds: {cpu: 60}", "highThresholds: {cpu: 60}, anomalyCondition: {consecutiveAbnormalities: 1}")  # fmt: skip
@@ -118,6 +119,6 @@ def test_the_command_line_overrides_the_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_times_must_be_positive(value: float) -> None:
     with pytest.raises(InvalidInput, match="--interval-s"):
-        options_of(RunArguments(interval_s=value), LISTEN)
+        check(RunArguments(interval_s=value))
     with pytest.raises(InvalidInput, match="--watch-s"):
-        options_of(RunArguments(watch_s=value), LISTEN)
+        check(RunArguments(watch_s=value))

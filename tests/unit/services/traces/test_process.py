@@ -29,7 +29,8 @@ from cotenant.services.reporting.stories import STORIES, StoryReport
 from cotenant.services.reporting.stories import encode as encode_story
 from cotenant.services.traces import app as app_module
 from cotenant.services.traces import process
-from cotenant.services.traces.process import TraceSettings, check, serve
+from cotenant.services.traces.arguments import TraceSettings, check
+from cotenant.services.traces.process import serve
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 SERVER, CLIENT = SpanKind.SERVER, SpanKind.CLIENT

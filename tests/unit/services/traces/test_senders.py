@@ -33,9 +33,9 @@ from cotenant.model.traces.spans import EVERYBODY, SpanKind, SpanSource
 from cotenant.services.reporting.identity import TokenReviews
 from cotenant.services.reporting.signals import SubscribedPod, Subscription
 from cotenant.services.traces.app import EXPORT, Application
+from cotenant.services.traces.arguments import TraceSettings, check
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
-from cotenant.services.traces.process import TraceSettings, check
 from cotenant.services.traces.saved_counts import CountsFile
 from cotenant.services.traces.senders import ACCOUNT, AUDIENCE, NamespaceTokens, Senders, namespace_of
 from cotenant.services.traces.signal_streams import SignalStreams, replica_signal

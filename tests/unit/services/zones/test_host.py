@@ -285,3 +285,20 @@ def test_a_zone_that_this_host_cannot_run_is_refused_when_it_is_created(tmp_path
         assert list(read_states(tmp_path)) == []
 
     asyncio.run(main())
+
+
+def test_a_cpuset_without_cpus_is_said_with_what_to_do(tmp_path: Path) -> None:
+    group = tmp_path / "a/web"
+    (group / "cgroup.procs").mkdir(parents=True)  # refuses a write, as the kernel does
+    (group / "cpuset.cpus").write_text("\n")
+    (tmp_path / "a/cpuset.cpus").write_text("0-3\n")
+    with pytest.raises(Permanent, match=r"a/web/cpuset\.cpus is empty, .* write into it .* the group above are 0-3"):
+        join("a/web", [tmp_path])
+    (group / "cpuset.cpus").write_text("0-1\n")
+    (group / "cpuset.mems").write_text("\n")
+    (tmp_path / "a/cpuset.mems").write_text("\n")
+    with pytest.raises(Permanent, match=r"cpuset\.mems is empty, .*a/cpuset\.mems is empty too\)"):
+        join("a/web", [tmp_path])
+    (group / "cpuset.mems").write_text("0\n")
+    with pytest.raises(Permanent, match=r"cgroup\.procs: Is a directory"):
+        join("a/web", [tmp_path])

@@ -51,6 +51,7 @@ def findings(found: NodeFound, settings: AgentSettings) -> tuple[Finding, ...]:
         *_kubelet(found, settings),
         *_owned(found, settings),
         *_services(found, settings),
+        *_holdings(found),
         *_kernel(found, settings),
     )
     return tuple(sorted(every, key=lambda each: list(Severity).index(each.severity)))
@@ -197,6 +198,13 @@ def _services(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:
         text = f"{', '.join(sorted(of_services))}: on, but `writable` has best-effort groups only: nothing is written for services"
         to_do = f"add {_paths(found.roots)} to `writable` and to the keeper's roots (kubelet_groups: all), or switch them off"
         yield Finding(Severity.WARNING, "services", text, to_do)
+
+
+def _holdings(found: NodeFound) -> Iterator[Finding]:
+    """Whose word stands for what pods hold."""
+    if found.roots and found.seal:
+        to_do = "give the scheduler a key (--seal) and the agent its certificate (seal_certificate)"
+        yield Finding(Severity.NOTE, "holdings", found.seal, to_do)
 
 
 def _kernel(found: NodeFound, settings: AgentSettings) -> Iterator[Finding]:

@@ -42,3 +42,4 @@ class NodeFound:
     short_windows: str = ""  # of pressure
     run_queue: str = ""  # the eBPF probe
     runtime_hook: str = ""  # NRI
+    seal: str = ""  # what it means that the scheduler's certificate is not there

@@ -126,3 +126,11 @@ def test_without_a_kubelet_plain_groups_are_waited_for() -> None:
 def test_two_roots_are_told() -> None:
     both = replace(V1, roots=("kubepods", "kubepods.slice"))
     assert "there are 2 groups of kubelets, /kubepods, /kubepods.slice" in texts(both, WHOLE, Severity.WARNING)[0]
+
+
+def test_a_missing_seal_is_a_note_where_there_are_pods() -> None:
+    said = "no seal key: what pods say that they hold is cross-checked only"
+    without = replace(V1, seal=said)
+    assert said in texts(without, WHOLE, Severity.NOTE)
+    assert said not in texts(V1, WHOLE, Severity.NOTE)
+    assert said not in texts(replace(without, roots=()), WHOLE, Severity.NOTE)
