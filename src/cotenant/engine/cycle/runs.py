@@ -8,11 +8,13 @@ that are allowed at that point; the order of the queue is kept. Limits: one pod 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from cotenant.engine.framework.budget import OverBudget
 from cotenant.engine.framework.node_rules import Repeating
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.model.arrays import Float, Int, Mask
@@ -65,12 +67,18 @@ class _Queue:
     def place(self) -> Int:
         """Place all pods."""
         start = 0
-        if not self._narrowing.is_unconstrained(self._numbers):
+        if not self._is_unconstrained():
             for position in range(len(self._numbers)):
                 if position >= start:
                     start = self._place_apart(start, position)
         self._run(np.arange(start, len(self._numbers)), EVERYWHERE, self._compiled)
         return self._rows
+
+    def _is_unconstrained(self) -> bool:
+        try:
+            return self._narrowing.is_unconstrained(self._numbers)
+        except OverBudget:
+            return False
 
     def _place_apart(self, start: int, position: int) -> int:
         """If this pod cannot be part of the run from `start`, place that run and the pod. Returns the start of the next run."""
@@ -83,13 +91,23 @@ class _Queue:
             if times.any():
                 self._run(np.arange(position, position + run), times, self._repeating)
             return position + run
-        preferences = self._preferring is not None and narrowing.has_preferences(number)
-        if not (preferences or narrowing.has_expected or narrowing.is_narrowed(number)):
-            return start
+        try:
+            preferences = self._preferring is not None and narrowing.has_preferences(number)
+            if not (preferences or narrowing.has_expected or narrowing.is_narrowed(number)):
+                return start
+        except OverBudget:
+            self._run(np.arange(start, position), EVERYWHERE, self._compiled)
+            return position + 1
         self._run(np.arange(start, position), EVERYWHERE, self._compiled)
+        with suppress(OverBudget):  # raised before a node is chosen
+            self._place_one(position, preferences)
+        return position + 1
+
+    def _place_one(self, position: int, preferences: bool) -> None:
+        narrowing, number = self._narrowing, self._numbers[position]
         allowed = narrowing.allowed_with_expected(number)
         if len(allowed) and not allowed.any():
-            return position + 1
+            return
         if self._preferring is not None and preferences:
             row = self._rows[position] = self._preferring(
                 position, allowed, partial(narrowing.preference_score, number)
@@ -98,7 +116,6 @@ class _Queue:
                 narrowing.place(number, int(row))
         else:
             self._run(np.array([position]), allowed, self._compiled)
-        return position + 1
 
     def _run_length(self, position: int) -> int:
         """The number of equal pods from here on that need only a number of pods per row; 0 if this pod is not of that kind."""

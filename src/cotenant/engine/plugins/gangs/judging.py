@@ -20,6 +20,7 @@ import numpy as np
 
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.placing import Judgement
+from cotenant.engine.framework.budget import FILTER
 from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.plugin import Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
@@ -89,12 +90,13 @@ class GangJudging:
         rejected, self._rejected = self._rejected, []
         allowance = _PREEMPTIONS_A_ROUND
         for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in rejected):
-            if not group.pods:
+            if not group.pods or FILTER in verdict.filters:  # the cycle sets it aside
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
             self._reconsider_nominations(entries)
             plan: Plan | None = None
-            if by_nodes and allowance and not any(entry.seen.uid in self._components.nominations for entry in entries):
+            may_preempt = by_nodes and allowance and not group.is_large  # the search for victims is not limited
+            if may_preempt and not any(entry.seen.uid in self._components.nominations for entry in entries):
                 allowance -= 1
                 plan, words = self._plan(entries, now_s)
                 if words:

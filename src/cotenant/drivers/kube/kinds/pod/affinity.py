@@ -29,6 +29,7 @@ from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
 from cotenant.model.errors import InvalidInput
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+MOST_PREFERRED = 256  # terms of preferred node affinity; more are not scheduled
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -101,6 +102,13 @@ class SpreadConstraint(ApiStruct, frozen=True):
 def read_node_affinity(written: NodeAffinity, field: str) -> model.NodeAffinity | None:
     """Requirements and preferences; a preference without any expression has no effect, as the API says, and is left out."""
     required = None if written.required is None else read_node_selector(written.required, f"{field}.{_REQUIRED}")
+    if len(written.preferred or ()) > MOST_PREFERRED:
+        raise InvalidInput(
+            f"{field}.{_PREFERRED}",
+            f"{len(written.preferred or ())} terms",
+            f"at most {MOST_PREFERRED}",
+            "each is a bit of every node",
+        )
     preferred = []
     for i, preference in enumerate(written.preferred or ()):
         where = f"{field}.{_PREFERRED}[{i}]"
@@ -175,4 +183,5 @@ def _with_keys(
     if selector is None or not keys:
         return selector
     more = tuple(Requirement(key, operator, (labels[key],)) for key in keys if key in labels)
-    return LabelSelector((*selector.requirements, *(r for r in more if r not in selector.requirements)))
+    here = frozenset(selector.requirements)
+    return LabelSelector((*selector.requirements, *(r for r in more if r not in here)))

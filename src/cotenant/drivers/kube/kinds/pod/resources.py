@@ -15,7 +15,9 @@ from cotenant.drivers.kube.kinds.parts import Resources
 from cotenant.drivers.kube.kinds.pod.schema import Container, PodSpec, PodStatus
 from cotenant.model.cluster.qos import KubernetesQoS, kubernetes_qos
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import CPU_NAME, NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
+
+MOST_RESOURCES = 128  # of a pod: more are not scheduled, since each would be a column of every node for good
 
 
 def read_requests(
@@ -29,11 +31,11 @@ def read_requests(
     on_node = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
 
     def amounts(written: Quantities, field: str) -> Amounts:
-        total = NOTHING
+        found: list[tuple[str, int]] = []
         for name, text in (written or {}).items():
             if name != PODS_NAME:
-                total = total + attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
-        return total
+                found += attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
+        return Amounts.of(found) if found else NOTHING
 
     def container(written: Container, field: str) -> ContainerAmounts:
         resources = written.resources or Resources()
@@ -60,7 +62,7 @@ def read_requests(
         amounts(whole.requests, "spec.resources.requests"), amounts(whole.limits, "spec.resources.limits")
     )
     # Sums of amounts that are each allowed may still exceed what any machine has.
-    return attempt(
+    total = attempt(
         NOTHING,
         lambda: pod_requests(
             containers(spec.containers, "spec.containers"),
@@ -68,6 +70,16 @@ def read_requests(
             amounts(spec.overhead, "spec.overhead"),
             pod_level.effective(),
         ),
+    )
+    if len(total.items) <= MOST_RESOURCES:
+        return total
+    attempt(NOTHING, lambda: _too_many(total))
+    return Amounts.of(sorted(total, key=lambda each: each[0] not in (CPU_NAME, MEMORY_NAME))[:MOST_RESOURCES])
+
+
+def _too_many(amounts: Amounts) -> Amounts:
+    raise InvalidInput(
+        "resources", f"{len(amounts.items)} names", f"at most {MOST_RESOURCES}", "each is a column of every node"
     )
 
 
@@ -111,12 +123,12 @@ def has_whole_cpus(spec: PodSpec) -> bool:
 
 
 def _readable(written: Quantities) -> Amounts:
-    found = NOTHING
+    found: list[tuple[str, int]] = []
     for name, text in (written or {}).items():
         if name != PODS_NAME:
             with suppress(InvalidInput):
-                found = found + Amounts.parse({name: text})
-    return found
+                found += Amounts.parse({name: text})
+    return Amounts.of(found) if found else NOTHING
 
 
 def resized(status: PodStatus) -> object:
