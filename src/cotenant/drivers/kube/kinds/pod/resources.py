@@ -32,6 +32,9 @@ def read_requests(
 
     def amounts(written: Quantities, field: str) -> Amounts:
         found: list[tuple[str, int]] = []
+        if written is not None and len(written) > MOST_RESOURCES:  # reading them all would take a second
+            attempt(NOTHING, lambda: _too_many(field, len(written)))
+            written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
         for name, text in (written or {}).items():
             if name != PODS_NAME:
                 found += attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
@@ -73,14 +76,12 @@ def read_requests(
     )
     if len(total.items) <= MOST_RESOURCES:
         return total
-    attempt(NOTHING, lambda: _too_many(total))
+    attempt(NOTHING, lambda: _too_many("resources", len(total.items)))
     return Amounts.of(sorted(total, key=lambda each: each[0] not in (CPU_NAME, MEMORY_NAME))[:MOST_RESOURCES])
 
 
-def _too_many(amounts: Amounts) -> Amounts:
-    raise InvalidInput(
-        "resources", f"{len(amounts.items)} names", f"at most {MOST_RESOURCES}", "each is a column of every node"
-    )
+def _too_many(field: str, names: int) -> Amounts:
+    raise InvalidInput(field, f"{names} names", f"at most {MOST_RESOURCES}", "each is a column of every node")
 
 
 def read_limits(spec: PodSpec) -> Amounts:
@@ -124,6 +125,8 @@ def has_whole_cpus(spec: PodSpec) -> bool:
 
 def _readable(written: Quantities) -> Amounts:
     found: list[tuple[str, int]] = []
+    if written is not None and len(written) > MOST_RESOURCES:
+        written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
     for name, text in (written or {}).items():
         if name != PODS_NAME:
             with suppress(InvalidInput):
