@@ -7,11 +7,11 @@ CLANG ?= $(shell for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 
 BPF_OBJECTS := $(patsubst bpf/%.bpf.c,src/cotenant/drivers/ebpf/objects/%.bpf.o,$(wildcard bpf/*.bpf.c))
 BENCHES ?= placement gang rebuild replay coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
 
-.PHONY: help setup demo compare test check lint types floors bench bpf console screenshots docs manifests clean
+.PHONY: help setup demo compare test test-long test-all check lint types floors bench bpf console screenshots docs manifests clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(STAMP) ## make .venv with everything the lab and the tests need
 
@@ -28,14 +28,19 @@ compare: setup ## the founding comparison in the lab: policies on one co-located
 	$(BIN)/cotenant lab compare --workload founding --seeds 3 --out runs/compare
 
 # Tests start hundreds of Python processes. Without compiled bytecode on disk, each of them and each worker compiles every source again.
-test check: export PYTHONDONTWRITEBYTECODE =
+test test-long check: export PYTHONDONTWRITEBYTECODE =
 
 # A worker a core; every second one takes cases that wait for processes first (tests/distribution.py). Each collects 12,000 cases for 15 s of CPU.
 WORKERS ?= 2
 CHECKERS ?= 2
 
-test: setup ## every test; prints what was skipped and why
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rsR
+test: setup ## every test but the long ones; prints what was skipped and why
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m 'not long'
+
+test-long: setup ## the long tests alone: emulated machines, whole experiments, benchmarks
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -rs -m long
+
+test-all: test test-long ## every test
 
 check: setup ## lint, strict types, floors and the fast tests
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint types floors

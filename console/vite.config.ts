@@ -1,5 +1,5 @@
 // Builds the page into the Python package. Names without digests: the server sends ETags, and a diff of the package stays readable.
-import { defineConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
 import { words } from "./build.words.ts";
 
 /** What the console and the static pages (vite.report.config.ts) have in common. */
@@ -8,13 +8,19 @@ export const target = {
   cssTarget: ["chrome123", "firefox120", "safari17.5"], // the first with light-dark()
 };
 /** Calls of `h` pack better than those of the automatic runtime. */
-export const jsx = { jsx: { runtime: "classic" as const, pragma: "h", pragmaFrag: "Fragment" }, jsxInject: `import { h, Fragment } from "preact"` };
+export const jsx = { jsx: { runtime: "classic" as const, pragma: "h", pragmaFrag: "Fragment" } };
+
+/** Imports them where there is markup, and not into the worker. */
+export function calls(): Plugin {
+  return { name: "calls", enforce: "pre", transform: (code, id) => (id.endsWith(".tsx") ? `import { h, Fragment } from "preact";${code}` : null) };
+}
 
 export default defineConfig({
   base: "/",
   publicDir: "public",
-  plugins: [words()],
+  plugins: [calls(), words()],
   oxc: jsx,
+  worker: { format: "es", rollupOptions: { output: { entryFileNames: "assets/console.[name].js" } } },
   build: {
     outDir: "../src/cotenant/services/console/page",
     emptyOutDir: true,

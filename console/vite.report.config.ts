@@ -2,13 +2,13 @@
 import { readFileSync } from "node:fs";
 import { defineConfig } from "vite";
 import { words } from "./build.words.ts";
-import { jsx, target } from "./vite.config.ts";
+import { calls, jsx, target } from "./vite.config.ts";
 
 const LICENCES = readFileSync(new URL("public/assets/licenses.txt", import.meta.url), "utf8").replace(/^.*dagrejs.*\n/gm, "").replace("of the console's page", "of this page");
 
 export default defineConfig({
   publicDir: false,
-  plugins: [words("src/report/main.tsx")],
+  plugins: [calls(), words("src/report/main.tsx")],
   oxc: jsx,
   build: {
     outDir: "../src/cotenant/lab/report/built",

@@ -1,4 +1,4 @@
-"""What tests of several folders share: the fake workloads, the second try on a shared machine, and the division among workers."""
+"""What tests of several folders share: the fake workloads, which cases are long, and the division among workers."""
 
 import logging
 import os
@@ -40,15 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each case of `distribution.SHARED_MACHINE` a second try, which the summary lists; on a worker, sort the cases by unit of work."""
+    """Mark the cases of `distribution.LONG`, which `make test` leaves to `make test-all`; on a worker, sort the cases by unit of work."""
     if hasattr(config, "workerinput"):
         distribution.sort(items)
-    if not config.pluginmanager.hasplugin("rerunfailures"):
-        return  # inside the emulated guest, which loads no plugins
     for item in items:
-        if item.path.relative_to(TESTS).parts[0] in distribution.SHARED_MACHINE:
-            # A call without a right in deploy/ is a defect: a second try begins with a new log and would hide it.
-            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2, rerun_except=["NotGranted"]))
+        if distribution.is_long(item.nodeid):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(optionalhook=True)

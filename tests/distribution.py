@@ -30,6 +30,8 @@ TOGETHER = (
     "tests/unit/lab/world",
     "tests/unit/policy/baselines",
 )
+# What `make test` leaves to `make test-all`: emulated machines, whole experiments and benchmarks take half of the time for one case in a hundred.
+LONG = ("tests/node/guest/", "tests/node/test_experiments.py", "tests/unit/test_bench.py")
 # Units that take more than five seconds, the longest first.
 LONGEST = (
     "tests/node/guest/systemd",
@@ -78,6 +80,11 @@ def unit(node_id: str) -> str:
     """The unit of work that a case belongs to."""
     module = node_id.partition("::")[0]
     return next((folder for folder in TOGETHER if module.startswith(folder + "/")), module)
+
+
+def is_long(node_id: str) -> bool:
+    """Whether a case is left to `make test-all`."""
+    return node_id.startswith(LONG)
 
 
 def is_shared(unit: str) -> bool:

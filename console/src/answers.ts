@@ -19,10 +19,14 @@ export interface PodRow {
   terminating: boolean;
   objectiveMs: number | null;
   latencyMs: number | null;
+  /** Whether it misses its objective. */
+  late: boolean;
 }
 
 export interface PodList {
   count: number;
+  /** Nodes that report missed objectives and not whose. */
+  unnamed: number;
   pods: PodRow[];
 }
 

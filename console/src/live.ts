@@ -1,6 +1,8 @@
 // The present state: the snapshot, then server-sent events. Reconnects by itself, and knows when what it has is old.
+// The events come through a worker that all pages of the browser share. Where there is none, a page that cannot be seen gives its stream up.
 import { signal } from "@preact/signals";
 import { type Change, Fleet } from "./fleet";
+import { type Said, Stream } from "./stream";
 
 export interface SourceState {
   ok: boolean;
@@ -18,15 +20,17 @@ export const title = signal("");
 
 const SILENCE_MS = 16_000; // three beats
 const RECONNECT_MS = 4000; // that a browser may take to connect again before it is said
-let stream: EventSource | null = null;
 let heardMs = Date.now();
 let again: number | undefined;
 let tag = "";
+let isJoined = false; // else what the stream says is about a state that is not loaded yet
+let shared: MessagePort | null = null;
+let own: Stream | null = null;
 
 async function load(): Promise<void> {
   const answer = await fetch("/api/machines", { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
   if (answer.status === 401) {
-    location.assign("/login");
+    location.assign(`/login${location.hash}`);
     return;
   }
   if (answer.status === 304) return;
@@ -50,10 +54,16 @@ function later(): void {
   again = setTimeout(() => void start(), 2000 + Math.random() * 2000);
 }
 
+function leave(): void {
+  isJoined = false;
+  shared?.postMessage(null);
+  own?.close();
+}
+
 /** Load, then follow; called again after each failure. */
-export async function start(): Promise<void> {
-  stream?.close();
-  stream = null;
+async function start(): Promise<void> {
+  isJoined = false;
+  clearTimeout(again);
   try {
     await load();
   } catch {
@@ -62,40 +72,74 @@ export async function start(): Promise<void> {
     return;
   }
   const at = fleet.value;
-  const events = new EventSource(`/api/events${at ? `?since=${at.epoch}-${at.seq}` : ""}`);
-  stream = events;
+  if (!at) return; // on the way to the log-in
   heard();
-  events.addEventListener("change", (event) => {
-    heard();
-    const now = fleet.value;
-    if (now && now.apply(JSON.parse((event as MessageEvent<string>).data) as Change)) version.value++;
-    else void start();
-  });
-  events.addEventListener("reload", () => void start());
-  events.addEventListener("sources", (event) => {
-    heard();
-    sources.value = JSON.parse((event as MessageEvent<string>).data) as Record<string, SourceState>;
-  });
-  events.addEventListener("beat", heard);
-  events.addEventListener("open", heard);
-  events.addEventListener("error", () => {
-    if (stream !== events) return;
-    if (events.readyState === EventSource.CLOSED) {
-      lost();
-      later();
-      return;
-    }
-    setTimeout(() => {
-      if (stream === events && events.readyState !== EventSource.OPEN) lost();
-    }, RECONNECT_MS);
-  });
+  isJoined = true;
+  const since = `${at.epoch}-${at.seq}`;
+  if (shared) shared.postMessage(since);
+  else own?.join(since, take);
 }
 
-setInterval(() => {
-  if (Date.now() - heardMs > SILENCE_MS) {
+function take([kind, data, from]: Said): void {
+  if (!isJoined) return;
+  if (kind === "closed") {
     lost();
-    if (stream) later();
-    stream?.close();
-    stream = null;
+    later();
+  } else if (kind === "lost") {
+    const saidMs = Date.now();
+    setTimeout(() => {
+      if (heardMs < saidMs) lost();
+    }, RECONNECT_MS);
+  } else if (kind === "reload") void start();
+  else {
+    heard();
+    if (kind === "sources") sources.value = JSON.parse(data) as Record<string, SourceState>;
+    if (kind === "change") changed(data, from);
   }
-}, 2000);
+}
+
+/** A change says what is different since `from`, so it fits every state that is not older. */
+function changed(data: string, from: string): void {
+  const now = fleet.value;
+  const [epoch, seq] = from.split("-").map(Number);
+  const isOlder = !now || (from !== "" && (epoch !== now.epoch || seq! > now.seq));
+  if (isOlder || (data && !now.apply(JSON.parse(data) as Change))) void start();
+  else if (data) version.value++;
+}
+
+function share(): void {
+  try {
+    const worker = new SharedWorker(new URL("./worker.ts", import.meta.url), { type: "module" });
+    worker.onerror = () => {
+      if (own) return;
+      shared = null;
+      follow();
+    };
+    worker.port.onmessage = ({ data }: MessageEvent<Said>) => take(data);
+    shared = worker.port;
+  } catch {
+    // a browser without it, or one that does not allow it
+  }
+}
+
+/** A stream of this page's own, while the page can be seen. */
+function follow(): void {
+  own = new Stream(take);
+  document.addEventListener("visibilitychange", () => (document.hidden ? leave() : void start()));
+  if (!document.hidden) void start();
+}
+
+/** Once, when the page has been drawn. */
+export function begin(): void {
+  share();
+  if (shared) void start();
+  else follow();
+  addEventListener("pagehide", leave);
+  addEventListener("pageshow", (event) => event.persisted && void start());
+  setInterval(() => {
+    if (!isJoined || Date.now() - heardMs <= SILENCE_MS) return;
+    lost();
+    leave();
+    later();
+  }, 2000);
+}

@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { App } from "./app";
 import { answerFrom } from "./ask";
-import { start } from "./live";
+import { begin } from "./live";
 import { overNetwork } from "./network";
 import "./style.css";
 import { language, setLanguage } from "./words";
@@ -9,4 +9,4 @@ import { language, setLanguage } from "./words";
 answerFrom(overNetwork);
 setLanguage(language.value);
 render(<App />, document.getElementById("app")!);
-void start();
+begin();

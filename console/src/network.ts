@@ -4,7 +4,7 @@ import { named } from "./words";
 
 export async function overNetwork(path: string, signal?: AbortSignal): Promise<unknown> {
   const answer = await fetch(path, { signal: signal ?? null });
-  if (answer.status === 401) location.assign("/login");
+  if (answer.status === 401) location.assign(`/login${location.hash}`);
   const text = await answer.text();
   if (answer.ok) return JSON.parse(text) as unknown;
   let why = text;

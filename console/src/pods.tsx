@@ -108,7 +108,8 @@ function Overview() {
       </section>
       <section>
         <h2>{t("overview.late")} <span class="soft">{t("pods.count", { n: count(late.value.count) })}</span></h2>
-        {late.value.count === 0 && <p class="good">{t("overview.none-late")}</p>}
+        {late.value.unnamed > 0 && <p>{t("overview.unnamed", { n: count(late.value.unnamed) })}</p>}
+        {late.value.count === 0 && late.value.unnamed === 0 && <p class="good">{t("overview.none-late")}</p>}
         {late.value.count > 0 && (
           <Wide>
             <table>
@@ -147,7 +148,7 @@ export function PodTable({ pods, chosen = "", inPlace = false }: { pods: PodRow[
     <div class="rows" onKeyDown={moveFocus} ref={rows}>
       {pods.map((row) => (
         <a key={row.pod} href={address(row.pod)} class={`row${row.pod === chosen ? " chosen" : ""}`} aria-current={row.pod === chosen}>
-          <span class={`state s-${row.node ? (isLate(row) ? "late" : "ok") : "wait"}`} aria-hidden="true" />
+          <span class={`state s-${row.node ? (row.late ? "late" : "ok") : "wait"}`} aria-hidden="true" />
           <span class="row-name">
             <PodName pod={row.pod} />
             <span class="soft">{row.pod.slice(0, row.pod.indexOf("/"))} · {inPlace && `${row.node || t("pending")} · `}{row.tenant} · {t(`kind.${row.kind}` as Word)}</span>
@@ -160,8 +161,4 @@ export function PodTable({ pods, chosen = "", inPlace = false }: { pods: PodRow[
       ))}
     </div>
   );
-}
-
-export function isLate(row: PodRow): boolean {
-  return row.latencyMs !== null && row.objectiveMs !== null && row.latencyMs > row.objectiveMs;
 }

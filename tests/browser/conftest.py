@@ -9,7 +9,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -37,6 +36,7 @@ from tests.fakes.processes.console_world import (
     span,
     waiting,
 )
+from tests.fakes.waiting import Bound, patience
 
 from cotenant.model.groups.migration import JobPhase
 
@@ -265,7 +265,7 @@ class Tab:
             options["storage_state"] = session
         self.context = browser.new_context(viewport=WIDE, locale="en-US", **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(patience(20_000))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog {dialog.message}"), dialog.dismiss()))
         self.page.on("console", self._said)
@@ -291,9 +291,9 @@ class Tab:
         Playwright's `wait_for_function` evaluates a string inside the page when the first try is false, which the page's
         Content-Security-Policy forbids; `evaluate` goes through the debugger.
         """
-        deadline = monotonic() + timeout_s
+        bound = Bound(timeout_s)
         while not self.page.evaluate(expression):
-            assert monotonic() < deadline, f"not true after {timeout_s:g} s: {expression}"
+            assert not bound.reached(), f"not true after {timeout_s:g} s: {expression}"
             self.page.wait_for_timeout(50)
 
     def size(self, size: dict[str, int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from tests.fakes.processes.console_objects import control_zone
-from tests.fakes.processes.console_world import HOSTILE, ConsoleWorld
+from tests.fakes.processes.console_world import HOSTILE, TOKEN, ConsoleWorld
 
 from cotenant.drivers.kube.kinds.custom.control_zone import ControlZoneObject
 
@@ -341,21 +341,23 @@ def test_chinese_and_the_dark_theme_are_kept(tab: Tab) -> None:
     assert page.evaluate("[document.documentElement.lang, document.documentElement.dataset.theme]") == ["zh", "dark"]
 
 
+async def _away(scope: object) -> None:
+    raise OSError("away")
+
+
 def test_a_console_that_goes_away_is_said_and_found_again(chromium: Any, tmp_path: Any) -> None:
     path = tmp_path / "token"
-    from tests.fakes.processes.console_world import TOKEN
-
     path.write_text(TOKEN)
     with ConsoleWorld(token_file=path) as world:
         world.do(lambda: world.api.node("a"))
         tab = Tab(chromium, world)
         tab.page.wait_for_selector("text=1 machine")
-        tab.context.set_offline(True)
-        world.do(lambda: setattr(world.process.sessions, "is_open", lambda session: False))
+        sessions = world.process.sessions  # a browser's own "offline" is not that of its shared workers
+        world.do(lambda: setattr(sessions, "find", _away))
+        world.do(lambda: setattr(sessions, "is_open", lambda session: False))
         world.do(world.process.live.wake)
         tab.page.wait_for_selector("text=The console does not answer since")
-        world.do(lambda: delattr(world.process.sessions, "is_open"))
-        tab.context.set_offline(False)
+        world.do(lambda: (delattr(sessions, "is_open"), delattr(sessions, "find")))
         tab.page.wait_for_selector("text=The console does not answer since", state="detached")
         world.do(lambda: world.api.node("b"))
         tab.page.wait_for_selector("text=2 machines")
@@ -373,6 +375,29 @@ def test_the_log_in_form_refuses_and_the_session_can_be_ended(chromium: Any, wor
     page.goto(f"{tab.world.url}/#/pods")
     page.wait_for_selector("#token")
     tab.context.close()
+
+
+def test_a_link_leads_to_its_place_after_the_log_in(chromium: Any, world: ConsoleWorld) -> None:
+    context = chromium.new_context(locale="en-US")
+    page = context.new_page()
+    place = f"{world.url}/#/pods?pod=shop/web-1-1"
+    page.goto(place)
+    page.fill("#token", "wrong")
+    page.click("button")
+    page.wait_for_url("**/login?refused#**")
+    page.fill("#token", TOKEN)
+    page.click("button")
+    page.wait_for_selector("h1:has-text('web-1-1')")
+    assert page.url == place
+    # A session that ends meanwhile: the page asks, is sent to the log-in, and comes back to where it was.
+    context.clear_cookies()
+    page.goto(f"{world.url}/#/quotas?quota=research")
+    page.reload()
+    page.fill("#token", TOKEN)
+    page.click("button")
+    page.wait_for_selector("tr:has-text('research')")
+    assert page.url == f"{world.url}/#/quotas?quota=research"
+    context.close()
 
 
 def test_every_control_has_a_name_and_text_has_contrast(tab: Tab) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
+from tests.fakes.waiting import Bound
 
 from cotenant.services.demo import page as demo_page
 from cotenant.services.demo.run import DayOutcome, DemoConfig, Sample
@@ -85,8 +85,8 @@ def drawn(page: Any) -> None:
 def picture(tab: Tab, blank: Any) -> looks.Grid:
     """The page once it no longer changes: two equal screenshots in a row. A page that never settles is taken as it is after 20 s."""
     before, shot = b"", tab.page.screenshot()
-    deadline = monotonic() + 20.0
-    while shot != before and monotonic() < deadline:
+    bound = Bound(20.0)
+    while shot != before and not bound.reached():
         before, shot = shot, tab.page.screenshot()
     return looks.read(blank, shot)
 

@@ -16,6 +16,7 @@ import pytest
 from tests.fakes.processes.console_objects import run_machines
 from tests.fakes.processes.console_world import HOSTILE
 from tests.fakes.reports import ORIGIN, SWEEP, made, renamed
+from tests.fakes.waiting import patience
 
 from cotenant.lab.contract import Series
 from cotenant.lab.report.page import render
@@ -63,7 +64,7 @@ class Static:
         self.problems: list[str] = []
         self.context = browser.new_context(viewport=size, locale="zh-CN", color_scheme=scheme, offline=True, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(patience(20_000))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog {dialog.message}"), dialog.dismiss()))
         self.page.on("console", lambda message: self.problems.append(message.text))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import patience
 
 _TEST = Path(__file__).with_name("test_conformance.py")
 _POD = {"qos": "LSR", "priority": 9500, "priority_class": "prod", "sub_priority": None, "requests": {"cpu_m": 1000}}
@@ -28,7 +29,9 @@ def _run(folder: Path) -> subprocess.CompletedProcess[str]:
     root = _TEST.parents[2]
     environment = os.environ | {"COTENANT_CONFORMANCE": str(folder), "PYTHONPATH": str(root / "src")}
     environment.pop("PYTEST_ADDOPTS", None)
-    return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, env=environment, cwd=root, capture_output=True, text=True, timeout=patience(120), check=False
+    )
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from tests.fakes import waiting
 from tests.fakes.servers import api_roles
+from tests.fakes.waiting import patience
 
 T = TypeVar("T")
 SOURCE = Path(__file__).parents[2] / "src"
@@ -57,7 +58,9 @@ def command(pid: int) -> list[str]:
 def run(*arguments: object, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
     """A `cotenant` command to its end."""
     words = [sys.executable, "-m", "cotenant", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=within_s, env=ENVIRONMENT, check=False)
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=patience(within_s), env=ENVIRONMENT, check=False
+    )
 
 
 class Refused(AssertionError):
@@ -80,7 +83,9 @@ class Client:
         """Status and document of one request."""
         where = urlsplit(self.url)
         assert where.hostname is not None
-        connection = http.client.HTTPSConnection(where.hostname, where.port, timeout=10, context=self._context)
+        connection = http.client.HTTPSConnection(
+            where.hostname, where.port, timeout=patience(10), context=self._context
+        )
         try:
             headers = {"authorization": f"Bearer {self.token if token is None else token}"}
             if body is not None:
@@ -202,7 +207,7 @@ class Up:
         assert found is not None, self.said
         where = urlsplit(found[1])
         assert where.hostname is not None
-        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=10)
+        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=patience(10))
         try:
             connection.request("GET", "/metrics")
             return connection.getresponse().read().decode()
@@ -214,7 +219,7 @@ class Up:
         children = self.children()
         self.process.send_signal(number)
         try:
-            status = self.process.wait(within_s)
+            status = self.process.wait(patience(within_s))
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"it did not end within {within_s:g} s:\n{self.said}") from None
@@ -249,7 +254,13 @@ def kubectl(up: Up, *words: str, text: str | None = None, within_s: float = 60.0
         pytest.skip("kubectl is not installed (Debian: apt-get install kubernetes-client)")
     environment = {**os.environ, "KUBECONFIG": str(up.kubeconfig), "HOME": str(up.directory.parent)}
     done = subprocess.run(
-        [binary, *words], input=text, capture_output=True, text=True, timeout=within_s, env=environment, check=False
+        [binary, *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=patience(within_s),
+        env=environment,
+        check=False,
     )
     assert done.returncode == 0, f"kubectl {' '.join(words)}\n{done.stdout}\n{done.stderr}"
     return done.stdout

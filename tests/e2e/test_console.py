@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.e2e.running import Up, eventually, run
+from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
 
 
 def ask(url: str, path: str, **headers: str) -> tuple[int, http.client.HTTPResponse, bytes]:
     """One request."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=patience(20))
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

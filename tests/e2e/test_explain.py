@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.e2e.manifests import is_running, pod
 from tests.e2e.running import ENVIRONMENT, Client, Up, eventually
+from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ def explain(up: Up, *words: str) -> tuple[int, str, str]:
     """As a person has it: KUBECONFIG is set, and nothing else is said."""
     environment = {**ENVIRONMENT, "KUBECONFIG": str(up.kubeconfig)}
     command = [sys.executable, "-m", "cotenant", "explain", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(60), env=environment, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -33,7 +34,7 @@ def explained(up: Up, *words: str) -> Any:
 def asked(up: Up, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str]:
     where = urlsplit((up.directory / "scheduler-url").read_text().strip())
     assert where.hostname is not None
-    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=10)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=patience(10))
     try:
         connection.request(method, path, body or None, {key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()

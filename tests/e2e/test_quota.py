@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.e2e.manifests import is_running, pod
 from tests.e2e.running import ENVIRONMENT, Client, Up, eventually
+from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def scheduler(up: Up) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(15)
+        process.wait(patience(15))
 
 
 def quota(name: str, least: int, most: int, labels: dict[str, str], total: int = 0) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Waiting for a condition that another process, thread or task brings about.
 
-Problem: a test of real processes cannot inject their clocks, and a fixed sleep is too long on a quiet machine and too short on a busy one. Choice: poll at
-a short interval until the condition holds; fail with what was last seen after a bound that only a hang reaches. This module is the only place in the tests
-that polls. Limits: what lasts shorter than the interval may be missed.
+A test of real processes cannot inject their clocks, and a fixed sleep is too long on a quiet machine and too short on a busy one: poll at a short interval
+until the condition holds, and fail with what was last seen after a bound that only a hang reaches. A bound is in seconds of a quiet machine: while more
+processes want to run than there are CPUs, each second counts as its share, so that a busy machine makes a case slow and not red. This module is the only
+place in the tests that polls. What lasts shorter than the interval may be missed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
@@ -16,6 +18,31 @@ from typing import Any, TypeVar, overload
 T = TypeVar("T")
 INTERVAL_S = 0.01
 WITHIN_S = 30.0
+CPUS = len(os.sched_getaffinity(0))
+
+
+def crowding() -> float:
+    """How many processes share a CPU, by the load of the last minute: 1 where each has its own."""
+    return max(1.0, os.getloadavg()[0] / CPUS)
+
+
+def patience(within_s: float) -> float:
+    """Seconds to wait now where `within_s` would do on a quiet machine: for a wait that this module does not poll."""
+    return within_s * crowding()
+
+
+class Bound:
+    """Whether a wait has gone on for `within_s` seconds of a quiet machine."""
+
+    def __init__(self, within_s: float) -> None:
+        self._left_s, self._seen_s = within_s, time.monotonic()
+
+    def reached(self) -> bool:
+        """Asked at each poll: what went by since the last is weighed by the crowding of now."""
+        now_s = time.monotonic()
+        self._left_s -= (now_s - self._seen_s) / crowding()
+        self._seen_s = now_s
+        return self._left_s <= 0
 
 
 def eventually(
@@ -27,7 +54,7 @@ def eventually(
     interval_s: float = INTERVAL_S,
 ) -> T:
     """The first true value of `found`. `tolerated`: errors that count as "not yet"."""
-    until = time.monotonic() + within_s
+    bound = Bound(within_s)
     last: object = None
     while True:
         try:
@@ -37,7 +64,7 @@ def eventually(
             last = value
         except tolerated as error:
             last = error
-        assert time.monotonic() < until, f"not within {within_s:g} s: {what}; last {last!r}"
+        assert not bound.reached(), f"not within {within_s:g} s: {what}; last {last!r}"
         time.sleep(interval_s)
 
 
@@ -47,12 +74,12 @@ async def soon(what: str, found: Callable[[], Awaitable[T]], within_s: float = W
 async def soon(what: str, found: Callable[[], T], within_s: float = WITHIN_S) -> T: ...
 async def soon(what: str, found: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
     """`eventually` inside an event loop, for a function or a coroutine function."""
-    until = time.monotonic() + within_s
+    bound = Bound(within_s)
     while True:
         value = found()
         if isawaitable(value):
             value = await value
         if value:
             return value
-        assert time.monotonic() < until, f"not within {within_s:g} s: {what}; last {value!r}"
+        assert not bound.reached(), f"not within {within_s:g} s: {what}; last {value!r}"
         await asyncio.sleep(INTERVAL_S)

@@ -28,6 +28,7 @@ import pytest
 import yaml
 from tests.fakes import waiting
 from tests.fakes.servers import api_roles
+from tests.fakes.waiting import patience
 
 REAL = os.environ.get("COTENANT_TEST_KUBECONFIG", "")
 
@@ -240,7 +241,7 @@ class _Local:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._started.wait(30), "the local server does not start"
+        assert self._started.wait(patience(30)), "the local server does not start"
         if self._failure is not None:
             raise self._failure
 
@@ -379,7 +380,9 @@ class Kubectl:
     ) -> subprocess.CompletedProcess[str]:
         command = [self._binary, "--namespace", self._namespace, *words]
         env = {**self._environment, **(environment or {})}
-        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env=env, check=False)
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=patience(60), env=env, check=False
+        )
 
     def __call__(self, *words: str, text: str | None = None, environment: dict[str, str] | None = None) -> str:
         """Run a command that must succeed. Returns its output."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 from tests.fakes.servers.api_roles import DEPLOY, Grant, grants_of
 from tests.fakes.servers.recording_proxy import RecordingProxy
+from tests.fakes.waiting import patience
 
 Obj = dict[str, Any]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -119,7 +120,7 @@ class Child:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(20)
+                self._process.wait(patience(20))
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.fakes.cluster.cpu_cluster import cpus
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
@@ -215,7 +216,7 @@ def test_pods_of_the_node_carry_the_servers_fields(
         before, _ = await source.pods()
         assert before == group  # before the first list the pod is known by its cgroup only
         watching = asyncio.create_task(source.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience(20)):
             while (await source.pods())[0].name != "web":
                 await news.wait()
                 news.clear()
@@ -232,7 +233,7 @@ def test_pods_of_the_node_carry_the_servers_fields(
         assert found.containers[0].memory_limit_bytes == 128 << 20
         assert found.phase is Phase.RUNNING
         kube.request("DELETE", f"{pods}/web?gracePeriodSeconds=30")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience(20)):
             while (await source.pods())[0].phase is not Phase.TERMINATING:
                 await news.wait()
                 news.clear()

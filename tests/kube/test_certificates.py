@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import DEFAULTS
@@ -119,7 +120,7 @@ def test_replicas_make_one_set_and_servers_and_clients_use_it(kube: Any, namespa
             async def renewed() -> bool:
                 return await served(port, trust) != first
 
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(patience(30)):
                 while not await renewed():
                     await asyncio.sleep(0.05)
         finally:

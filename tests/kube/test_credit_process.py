@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.waiting import eventually, soon
+from tests.fakes.waiting import eventually, patience, soon
 from tests.kube.definitions import collection, installed
 
 pytest.importorskip("sqlalchemy", reason="the extra `credit` is not installed")
@@ -91,7 +91,7 @@ def ask(url: str, *, token: str = "", proxied: bool = False, body: bytes | None 
     if proxied:
         headers["X-Forwarded-For"] = "10.0.0.9"
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=20) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=patience(20)) as answer:
             code, text = answer.status, answer.read()
     except urllib.error.HTTPError as refused:
         code, text = refused.code, refused.read()

@@ -6,7 +6,6 @@ import json
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.fakes.servers.extender_forms import by_name, by_object, node, written
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
@@ -50,7 +50,7 @@ def running(settings: ExtenderSettings, limits: ServerLimits = LIMITS) -> Iterat
     thread = threading.Thread(target=lambda: loop.run_until_complete(live()))
     thread.start()
     try:
-        assert started.wait(20)
+        assert started.wait(patience(20))
         yield found[0]
     finally:
         loop.call_soon_threadsafe(stop[0].set)
@@ -79,7 +79,7 @@ def plain() -> Iterator[int]:
 
 
 def connected(port: int) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=patience(20))
 
 
 def post(connection: http.client.HTTPConnection, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
@@ -126,7 +126,7 @@ def test_a_large_body_with_full_nodes(plain: int) -> None:
     ],
 )
 def test_malformed_input_affects_only_its_connection(sent: bytes, plain: int) -> None:
-    with socket.create_connection(("127.0.0.1", plain), timeout=20) as stranger:
+    with socket.create_connection(("127.0.0.1", plain), timeout=patience(20)) as stranger:
         stranger.sendall(sent)
         stranger.shutdown(socket.SHUT_WR)
         while stranger.recv(4096):
@@ -140,7 +140,7 @@ def test_a_request_head_timeout() -> None:
     limits = replace(LIMITS, head_within_s=0.05)
     with (
         running(ExtenderSettings(listen="127.0.0.1:0"), limits) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=20) as slow,
+        socket.create_connection(("127.0.0.1", port), timeout=patience(20)) as slow,
     ):
         slow.sendall(b"POST /filter HTTP/1.1\r\nHo")
         assert slow.recv(12) == b"HTTP/1.1 408"
@@ -215,7 +215,7 @@ def test_client_certificates(tmp_path: Path) -> None:
     with running(settings) as port:
 
         def filters(context: ssl.SSLContext) -> int:
-            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=patience(20), context=context)
             try:
                 return post(connection, "/filter", by_name(["a"]))[0]
             finally:
@@ -226,7 +226,9 @@ def test_client_certificates(tmp_path: Path) -> None:
             with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
                 filters(client(stranger))
         # The certificate authenticates the connection; the token authorizes reports.
-        agent = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=client(ours.issue("agent")))
+        agent = http.client.HTTPSConnection(
+            "127.0.0.1", port, timeout=patience(20), context=client(ours.issue("agent"))
+        )
         assert post(agent, "/metrics/report", told("a", 1))[0] == 401
         assert post(agent, "/metrics/report", told("a", 1), Authorization=f"Bearer {SECRET}")[0] == 204
         agent.close()
@@ -240,7 +242,7 @@ def test_a_renewed_certificate_is_used(tmp_path: Path) -> None:
 
         def trusts(authority: Authority) -> bool:
             context = trusting(authority.file)
-            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=patience(20), context=context)
             try:
                 return post(connection, "/filter", by_name(["a"]))[0] == 200
             except ssl.SSLCertVerificationError:
@@ -251,9 +253,7 @@ def test_a_renewed_certificate_is_used(tmp_path: Path) -> None:
         assert trusts(old)
         assert not trusts(new)
         new.issue("extender")  # written to the same files
-        deadline = time.monotonic() + 20
-        while not trusts(new):
-            assert time.monotonic() < deadline
+        eventually("the new authority is trusted", lambda: trusts(new))
 
 
 def test_the_health_listener_is_plain_http_and_serves_only_health(tmp_path: Path) -> None:

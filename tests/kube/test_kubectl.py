@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +168,7 @@ def test_wait(kube: Any, kubectl: Any, node: str) -> None:
     kubectl("apply", "-f", "-", text=_POD)
     waiting = kubectl.start("wait", "--for=delete", "pod/p", "--timeout=20s")
     kubectl("delete", "pod", "p", "--wait=false")
-    assert waiting.wait(30) == 0
+    assert waiting.wait(patience(30)) == 0
 
 
 def test_get_watch(kubectl: Any) -> None:

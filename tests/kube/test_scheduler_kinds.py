@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 from tests.fakes.cluster.cpu_cluster import cpus
+from tests.fakes.waiting import patience
 from tests.kube.definitions import collection, installed
 
 from cotenant.drivers.http.address import Address
@@ -79,7 +80,7 @@ class Scheduler:
 
     def __enter__(self) -> Scheduler:
         self._thread.start()
-        assert self._ready.wait(60), "the scheduler does not start"
+        assert self._ready.wait(patience(60)), "the scheduler does not start"
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.fakes.waiting import patience
 
 _GROUP = "/apis/admissionregistration.k8s.io/v1"
 Register = Callable[..., str]
@@ -201,7 +202,7 @@ def test_a_slow_webhook_times_out(kube: Any, configs: str, hook: Any, register: 
     timed_out = threading.Event()
 
     def slow(review: dict[str, Any]) -> Any:
-        timed_out.wait(10)
+        timed_out.wait(patience(10))
         return hook.allow(review)
 
     hook.answer = slow

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from tests.e2e.running import metric
 from tests.fakes.node.keeper_process import KeeperProcess
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.layout import Layout
@@ -113,13 +113,15 @@ class AgentProcess:
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(15)
+        status = self.process.wait(patience(15))
         self.kill()
         return status
 
     def once(self) -> None:
         """The next start: it puts back what was left, measures, and ends."""
-        done = subprocess.run([*self.command, "--once"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [*self.command, "--once"], capture_output=True, text=True, timeout=patience(60), check=False
+        )
         assert done.returncode == 0, done.stderr
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.cgroup.tree import Groups
@@ -166,7 +166,7 @@ def test_leftovers_of_a_dead_experiment_are_removed_and_a_running_ones_are_not()
             groups.move(sleeper.pid, f"{dead}/{PLANT}")
             assert dead in remove_leftovers(groups)
             assert folders(dead) == []
-            assert sleeper.wait(5) == -signal.SIGKILL
+            assert sleeper.wait(patience(5)) == -signal.SIGKILL
             assert len(folders(alive)) > 0
         finally:
             for each in (dead, alive):
@@ -260,7 +260,7 @@ def test_an_experiment_runs_its_rounds_on_real_groups(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_sine_experiment_prints_one_json_object(tmp_path: Path) -> None:
     command = [*SINE, "--period", "5", "--rounds", "1", "--json", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(300), check=False)
     told = json.loads(done.stdout)
     # How it judges depends on who else works here.
     assert done.returncode == {"passed": 0, "failed": 1, "not decided": 3}[told["verdict"]], done.stderr

@@ -19,7 +19,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 from tests.fakes.servers.fake_api import FakeApi
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 IMAGE = os.environ.get("COTENANT_TEST_IMAGE", "")
 PODMAN = shlex.split(os.environ.get("COTENANT_TEST_PODMAN", "podman"))
@@ -41,18 +41,22 @@ def container(arguments: list[str], mounts: dict[Path, str]) -> Iterator[Callabl
     volumes = [f"--volume={path}:{place}:ro" for path, place in mounts.items()]
     command = [*PODMAN, "run", "--detach", f"--name={name}", "--network=host", "--tmpfs=/tmp", *SECURITY, *LIMITS]
     started = subprocess.run(
-        [*command, *volumes, IMAGE, *arguments], capture_output=True, text=True, timeout=120, check=False
+        [*command, *volumes, IMAGE, *arguments], capture_output=True, text=True, timeout=patience(120), check=False
     )
     assert started.returncode == 0, started.stderr
 
     def logs() -> str:
-        found = subprocess.run([*PODMAN, "logs", name], capture_output=True, text=True, timeout=60, check=True)
+        found = subprocess.run(
+            [*PODMAN, "logs", name], capture_output=True, text=True, timeout=patience(60), check=True
+        )
         return found.stdout + found.stderr
 
     try:
         yield logs
     finally:
-        subprocess.run([*PODMAN, "rm", "--force", "--time=5", name], capture_output=True, timeout=120, check=False)
+        subprocess.run(
+            [*PODMAN, "rm", "--force", "--time=5", name], capture_output=True, timeout=patience(120), check=False
+        )
 
 
 def test_the_scheduler_binds_a_pod(tmp_path: Path) -> None:

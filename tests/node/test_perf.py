@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
@@ -57,7 +58,7 @@ def test_only_the_groups_own_events_are_counted(
     with closing(events(root)) as counters:
         assert counters.read((other,)) == {other: (0, 0, 0, 0)}
         counters.read((group, other))
-        work.communicate(b"\n", timeout=60)
+        work.communicate(b"\n", timeout=patience(60))
         found = counters.read((group, other))
         clock_ns, switches, faults, _ = found[group]
         assert clock_ns > 0
@@ -91,7 +92,7 @@ def test_cycles_and_instructions_are_counted_where_there_is_a_pmu(
         pytest.skip(str(error))
     with closing(source):
         source.read((group,))
-        work.communicate(b"\n", timeout=60)
+        work.communicate(b"\n", timeout=patience(60))
         cycles, instructions = source.read((group,))[group]
         assert cycles > 0
         assert instructions > 0

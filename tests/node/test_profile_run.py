@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import eventually, patience
 from tests.node.burning import burning
 
 from cotenant.cli.cluster.profile_running import RunRequest, run
@@ -35,10 +35,7 @@ def command(group: str, *more: str) -> list[str]:
 
 
 def until(what: str, is_so: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < end_s, what
-        time.sleep(0.05)
+    eventually(what, is_so, WITHIN_S)
 
 
 def runs(pid: int) -> bool:
@@ -59,7 +56,7 @@ def test_a_run_measures_and_a_killed_one_leaves_nothing(groups: Groups, group: s
     with tempfile.TemporaryDirectory() as folder, burning(groups, group):
         environment = {**os.environ, "TMPDIR": folder}
         small = ("--axes", "runQueue", "--levels", "1", "--windows", "3", "--abort-ratio", "900", "--json")
-        done = subprocess.run(command(group, *small), env=environment, capture_output=True, timeout=300)
+        done = subprocess.run(command(group, *small), env=environment, capture_output=True, timeout=patience(300))
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         reading = {each["name"]: each["sensitivity"] for each in found["axes"]}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.fakes.node.traffic_contract import TrafficContract
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
@@ -55,7 +56,7 @@ sys.stdin.readline()
 
 
 def ip(*words: str) -> None:
-    done = subprocess.run(("ip", *words), capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(("ip", *words), capture_output=True, text=True, timeout=patience(30), check=False)
     if done.returncode:
         raise OSError(done.stderr.strip())
 
@@ -203,7 +204,7 @@ def send(namespace: str, source: str, first: Callable[[int], object] = lambda pi
     command = [sys.executable, "-c", SEND, namespace, source]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
         first(process.pid)
-        process.communicate("go\n", timeout=30)
+        process.communicate("go\n", timeout=patience(30))
         assert process.returncode == 0
 
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import patience
 from tests.unit.services.zones.test_runner import MemoryKeeper
 
 from cotenant.drivers.ebpf.libbpf import objects_folder
@@ -68,7 +69,7 @@ def test_a_zone_in_a_virtual_machine(tmp_path: Path) -> None:
             )  # this host's kernel refuses it, whatever the guest mounts
             assert found["exit"] != 0
             if (objects_folder() / "zone_latency.bpf.o").is_file():
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(patience(60)):
                     while read_state(tmp_path, "box")["state"] != "active":
                         await asyncio.sleep(0.05)
                 assert (await zones.switch("box", "root/latency"))["setting"] == "root/latency"

@@ -195,7 +195,7 @@ true
 {{- define "cotenant.ownTracesVolumes" -}}
 {{- if include "cotenant.ownTraces" . }}
 - name: traces-token
-  secret: {secretName: {{ .root.Values.traces.tokenSecret }}, defaultMode: 288, items: [{key: token, path: token}]}
+  secret: {secretName: {{ .root.Values.traces.sendTokenSecret | default .root.Values.traces.tokenSecret }}, defaultMode: 288, items: [{key: token, path: token}]}
 {{- if include "cotenant.tls" .root }}
 - name: traces # what signs the trace process's certificate
   secret: {secretName: cotenant-traces-tls, defaultMode: 288, items: [{key: ca.crt, path: ca.crt}]}
@@ -336,6 +336,16 @@ yes
 {{- end }}
 
 {{/* The agent's configuration. What node.config says comes before what is here, key by key. */}}
+{{/* Whether the webhook limits agents' evictions to their own node: matchConditions keep everybody else's away from it. */}}
+{{- define "cotenant.judgesEvictions" -}}
+{{- if and .Values.webhook.enabled .Values.node.enabled .Values.node.admissionPolicy (semverCompare ">=1.28-0" .Capabilities.KubeVersion.Version) }}yes{{ end -}}
+{{- end }}
+
+{{/* Whether pods' holdings are signed by this release's scheduler. */}}
+{{- define "cotenant.seals" -}}
+{{- if and .Values.scheduler.enabled .Values.scheduler.seal.enabled }}yes{{ end -}}
+{{- end }}
+
 {{- define "cotenant.agentConfig" -}}
 {{- $node := .Values.node -}}
 {{- $to := dict "token_file" "/var/run/secrets/cotenant/token" -}}
@@ -356,6 +366,7 @@ yes
 {{- end -}}
 {{- $_ := set $config "policies" (dict "own_cpus" false "burst" false) -}}
 {{- end -}}
+{{- if include "cotenant.seals" . }}{{ $_ := set $config "seal_certificate" "/etc/cotenant-seal/tls.crt" }}{{ end -}}
 {{- with $node.reports.urls }}{{ $_ := set $config "reports" (merge (dict "urls" .) $to) }}{{ end -}}
 {{- if and .Values.traces.enabled .Values.traces.agents .Values.traces.objectives -}}
 {{- $_ := set $config "traces" (merge (dict "url" (printf "%s://cotenant-traces.%s.svc:4318" $scheme .Release.Namespace)) $to) -}}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.fakes.servers.fake_api import FakeApi
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
@@ -170,7 +171,7 @@ class ConsoleWorld:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        assert self._ready.wait(60)
+        assert self._ready.wait(patience(60))
         if self._error is not None:
             raise self._error
         return self
@@ -187,17 +188,17 @@ class ConsoleWorld:
         async def call() -> T:
             return what()
 
-        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(20)
+        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(patience(20))
 
     def wait(self, holds: Callable[[], bool], within_s: float = 20.0) -> None:
         """Until something holds in the loop."""
 
         async def until() -> None:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(patience(within_s)):
                 while not holds():
                     await asyncio.sleep(0.01)
 
-        asyncio.run_coroutine_threadsafe(until(), self.loop).result(within_s + 5)
+        asyncio.run_coroutine_threadsafe(until(), self.loop).result()
 
     @property
     def url(self) -> str:

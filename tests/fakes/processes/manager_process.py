@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.fakes.servers.fake_api import FakeApi
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import Access
@@ -97,6 +98,6 @@ def seen(process: ManagerProcess, node: str, at: datetime) -> bool:
 
 async def eventually(holds: Callable[[], object], within_s: float = 30.0) -> None:
     """Until something holds that is not only in the store."""
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(patience(within_s)):
         while not holds():
             await asyncio.sleep(0.01)

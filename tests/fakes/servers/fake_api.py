@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from tests.fakes.waiting import patience
 
 Obj = dict[str, Any]
 PLURALS = {
@@ -146,12 +147,12 @@ class FakeApi:
 
     async def until(self, holds: Callable[[], bool], within_s: float = 30.0) -> None:
         """Wait until something holds; every change of the store looks again."""
-        async with asyncio.timeout(within_s), self._news:
+        async with asyncio.timeout(patience(within_s)), self._news:
             await self._news.wait_for(holds)
 
     async def until_asked(self, method: str, path: str) -> None:
         """Wait until a request has come."""
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(patience(30.0)):
             while (method, path) not in self.requests:
                 await asyncio.sleep(0)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from tests.fakes.node.agent_world import CONFIG, World
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
@@ -207,7 +208,7 @@ class Raw:
     async def rest(self, within_s: float = 20.0) -> bytes:
         """Everything until the server closes. Raises `TimeoutError` where it does not."""
         parts = []
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(patience(within_s)):
             try:
                 while part := await self.reader.read(65536):
                     self.answered = True
@@ -218,7 +219,7 @@ class Raw:
 
     async def answer(self) -> tuple[int, bytes]:
         """One answer with a Content-Length: its status and body."""
-        async with asyncio.timeout(20.0):
+        async with asyncio.timeout(patience(20.0)):
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = 0
             for line in head.split(b"\r\n"):

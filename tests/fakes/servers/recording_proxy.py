@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 import yaml
 from aiohttp import web
+from tests.fakes.waiting import patience
 
 from cotenant.local.apiserver.http.options import is_watch, parse_query
 from cotenant.local.apiserver.http.routing import parse
@@ -59,7 +60,7 @@ class RecordingProxy:
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._serve()), daemon=True)
         self._thread.start()
-        assert self._started.wait(30), "the proxy does not start"
+        assert self._started.wait(patience(30)), "the proxy does not start"
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)

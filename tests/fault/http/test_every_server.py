@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.http_servers import SERVERS, Raw, head, serving
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.certificates import ensure
@@ -42,7 +43,7 @@ def against(
             if tls is None:
                 await still_answers(name, address)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), patience(60)))
 
 
 async def still_answers(name: str, address: Address) -> None:
@@ -230,7 +231,7 @@ def test_a_watch_outlives_every_limit() -> None:
         other.send(head("POST", "/api/v1/namespaces", JSON, f"Content-Length: {len(body)}") + body)
         assert (await other.answer())[0] == 201
         other.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience(20)):
             assert b"200 OK" in await watching.reader.readuntil(b"\r\n")
             await watching.reader.readuntil(b'"name":"seen-late"')
         watching.close()
@@ -267,7 +268,7 @@ def test_a_port_in_use_is_one_line_and_status_2(name: str, taken: int, tmp_path:
         "webhook": ["webhook", "--kubeconfig", str(kubeconfig), "--listen", f"127.0.0.1:{taken}"],
     }[name]
     done = subprocess.run(
-        [sys.executable, "-m", "cotenant", *command], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "cotenant", *command], capture_output=True, text=True, timeout=patience(60), check=False
     )
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""

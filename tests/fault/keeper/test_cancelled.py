@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.fakes.node.fake_knobs import FakeKnobs
+from tests.fakes.waiting import patience
 
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
@@ -31,7 +32,7 @@ def test_a_cancellation_together_with_a_change_is_not_lost() -> None:
             await kept.leases()  # rounds are serialized in one thread: by now `run` has had its own, and sleeps
         await kept.hold([wanted])  # a change
         running.cancel()  # before the change is processed
-        done, _ = await asyncio.wait([running], timeout=2.0)
+        done, _ = await asyncio.wait([running], timeout=patience(2.0))
         ended = bool(done)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

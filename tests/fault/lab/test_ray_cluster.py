@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from bench.ray import LocalRay, identical, local_ray
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.lab import experiment
 from cotenant.lab.contract import RunSpec
@@ -80,7 +80,7 @@ def test_an_interrupted_comparison_continues_and_a_lost_node_costs_nothing(
     first = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     _stored(out, 3, first)
     first.send_signal(signal.SIGINT)
-    _, said = first.communicate(timeout=60)
+    _, said = first.communicate(timeout=patience(60))
     assert first.returncode == 130, said
     assert "the same command continues" in said
     kept = len(list(out.glob("runs/*.json")))
@@ -88,7 +88,7 @@ def test_an_interrupted_comparison_continues_and_a_lost_node_costs_nothing(
     second = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     _stored(out, kept + 3, second)
     cluster.kill_node(0)
-    printed, said = second.communicate(timeout=300)
+    printed, said = second.communicate(timeout=patience(300))
     assert (second.returncode, said) == (0, "")
     assert "200 runs" in printed
     assert len(list(out.glob("runs/*.json"))) == 200
@@ -96,7 +96,7 @@ def test_an_interrupted_comparison_continues_and_a_lost_node_costs_nothing(
 
 def _stored(out: Path, count: int, process: subprocess.Popen[str]) -> None:
     """Wait until `count` runs are stored."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until and process.poll() is None and len(list(out.glob("runs/*.json"))) < count:
-        time.sleep(0.01)
+    eventually(
+        "runs are stored", lambda: process.poll() is not None or len(list(out.glob("runs/*.json"))) >= count, 120
+    )
     assert len(list(out.glob("runs/*.json"))) >= count, process.communicate() if process.poll() is not None else ""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.e2e.manifests import bound_once, node, pod
 from tests.e2e.running import AWAY, ENVIRONMENT, Client, Up, eventually
+from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
 
@@ -152,7 +153,7 @@ def test_leadership_is_handed_over(tmp_path: Path, scheduler: Callable[..., Sche
         # Terminated in the middle of its work: it releases the lease, and the other one does not wait until it expires.
         submit(api, pods, [f"b{i}" for i in range(30)])
         first.process.send_signal(signal.SIGTERM)
-        assert first.process.wait(10) == 0
+        assert first.process.wait(patience(10)) == 0
         eventually("the other leads", lambda: leader(api, both) is second, 10)
         assert holders(api, since, both) == [first, None, second]
         eventually("it places the rest", lambda: placed(api, pods) == 60)
@@ -206,7 +207,7 @@ def test_an_api_server_that_hangs_and_restarts(tmp_path: Path, scheduler: Callab
         assert mine.process.poll() is None
         scheduled_once(api, "work")
         mine.process.send_signal(signal.SIGTERM)
-        assert mine.process.wait(10) == 0
+        assert mine.process.wait(patience(10)) == 0
         assert "Traceback" not in mine.log.read_text()
     finally:
         up.kill()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.lab.world import state
 from cotenant.lab.world.config import WorldConfig
@@ -176,7 +177,7 @@ def test_the_plain_path_with_python_s_bounds_checks_gives_the_same_run():
     for plain in ("0", "1"):
         env = {**os.environ, "NUMBA_DISABLE_JIT": plain, "PYTHONPATH": str(root / "src")}
         done = subprocess.run(
-            [sys.executable, "-c", PLAIN], env=env, capture_output=True, text=True, timeout=300, check=False
+            [sys.executable, "-c", PLAIN], env=env, capture_output=True, text=True, timeout=patience(300), check=False
         )
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)

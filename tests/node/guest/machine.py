@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 from tests.node.guest.kernel import kernel
 from tests.node.guest.systemd_boot import BOOT, UNITS, check
 
@@ -32,6 +32,8 @@ INSIDE = "COTENANT_IN_GUEST"  # set where tests run in the guest
 RESULTS = "/dev/ttyS1"
 MEMORY_MIB = 768
 DISK_BYTES = 64 << 20
+MAX_SILENT_S = 600
+POLL_S = 0.5
 VIRTIOFSD = "/usr/lib/qemu/virtiofsd"
 ROOT = Path(__file__).parents[3]
 
@@ -69,21 +71,21 @@ _RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run 
 
 @dataclass(frozen=True, slots=True)
 class GuestKind:
-    """A kernel and the clock of its guest. `icount`: QEMU's option; `longest_s`: the guest is stopped after that time; `spare_cpus`: beside the one that runs, for cases that bring them online; `systemd`: it is the first process."""
+    """A kernel and the clock of its guest. `icount`: QEMU's option; `max_silent_cpu_s`: the guest is stopped when QEMU has used that much CPU time without a word from it; `spare_cpus`: beside the one that runs, for cases that bring them online; `systemd`: it is the first process."""
 
     kernel: Callable[[], Kernel]
     icount: str
-    longest_s: int
+    max_silent_cpu_s: int
     spare_cpus: int = 0
     systemd: bool = False
 
 
-V2 = GuestKind(kernel, "shift=3,sleep=on", 280)  # with -icount, Linux 6.1 does not get beyond starting a second CPU
+V2 = GuestKind(kernel, "shift=3,sleep=on", 240)  # with -icount, Linux 6.1 does not get beyond starting a second CPU
 # without sleep, idle time costs nothing, and figures are the same in each run
-ZONES = GuestKind(zone_kernel, "shift=2,sleep=off", 280, spare_cpus=1)
+ZONES = GuestKind(zone_kernel, "shift=2,sleep=off", 240, spare_cpus=1)
 # an agent runs beside the cases of these two
-KUBELET = GuestKind(kernel, "shift=3,sleep=on", 900)
-SYSTEMD = GuestKind(kernel, "shift=3,sleep=on", 900, systemd=True)
+KUBELET = GuestKind(kernel, "shift=3,sleep=on", 600)
+SYSTEMD = GuestKind(kernel, "shift=3,sleep=on", 600, systemd=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +171,7 @@ def _boot(qemu: str, folder: Path, image: Path, kind: GuestKind) -> None:
     )
     guest = None
     try:
-        eventually(
-            "virtiofsd listens or has ended", lambda: socket.exists() or share.poll() is not None, kind.longest_s
-        )
+        eventually("virtiofsd listens or has ended", lambda: socket.exists() or share.poll() is not None, 60)
         if not socket.exists():
             raise Unavailable(f"virtiofsd: {(folder / 'log').read_text(errors='replace')[-300:]}")
         guest = subprocess.Popen(
@@ -206,11 +206,10 @@ def _boot(qemu: str, folder: Path, image: Path, kind: GuestKind) -> None:
             stdout=log,
             stderr=log,
         )
-        guest.wait(kind.longest_s)
-    except subprocess.TimeoutExpired:
-        # what it told until now stands; the cases that it did not come to say so
-        with (folder / "console").open("a") as console:
-            console.write(f"\nstopped after {kind.longest_s} s\n")
+        if why := _await_end(guest, (folder / "console", folder / "results"), kind.max_silent_cpu_s):
+            # what it told until now stands; the cases that it did not come to say so
+            with (folder / "console").open("a") as console:
+                console.write(f"\nstopped: {why}\n")
     finally:
         for process in (guest, share):
             if process is not None:
@@ -220,6 +219,32 @@ def _boot(qemu: str, folder: Path, image: Path, kind: GuestKind) -> None:
         if guest is not None and guest.returncode not in (0, -9):
             with (folder / "console").open("a") as console:
                 console.write((folder / "log").read_text(errors="replace"))
+
+
+def _await_end(guest: subprocess.Popen[bytes], told: tuple[Path, ...], max_silent_cpu_s: int) -> str:
+    """Why the guest is to be stopped; "" where it ended by itself. A guest that computes makes progress however busy the host is, so its own CPU time
+    counts; one that neither computes nor says a word for `MAX_SILENT_S` hangs."""
+    said, since_s, since_cpu_s = 0, time.monotonic(), 0.0
+    while True:
+        try:
+            guest.wait(POLL_S)
+            return ""
+        except subprocess.TimeoutExpired:
+            pass
+        used_s = _cpu_s(guest.pid)
+        now_said = sum(path.stat().st_size for path in told if path.exists())
+        if now_said != said:
+            said, since_s, since_cpu_s = now_said, time.monotonic(), used_s
+        if used_s - since_cpu_s > max_silent_cpu_s:
+            return f"not a word in {max_silent_cpu_s} s of its CPU time"
+        if time.monotonic() - since_s > patience(MAX_SILENT_S):
+            return f"not a word in {MAX_SILENT_S} s"
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def read_results(told: str) -> dict[str, Case]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.fakes.node.kubelet.pods import Container, Pod
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 NAMED = "COTENANT_TEST_KUBELET"
 FILES = {
@@ -86,7 +86,7 @@ class RealKubelet:
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(30)
+            self.process.wait(patience(30))
             self.process = None
 
     def end(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import patience
 from tests.unit.contributing.recipes import Block, Stale, recipes
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +48,7 @@ def check(tree: Path, name: str, folder: Path) -> subprocess.CompletedProcess[st
         "COLUMNS": "300",
     }
     words = [sys.executable, "-m", "tests.unit.contributing.working", name, str(folder)]
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=patience(300))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.unit.deploy.objects import DEPLOY, by_identity, containers, resources
 from tools.manifests import CHART, definitions, rendered, template
 
 from cotenant.cli.main import app
+from cotenant.drivers.seals.seals import read_seal
 from cotenant.services.certificates.parts import secret_name, service_hosts
 from cotenant.services.reporting.identity import AUDIENCE
 
@@ -69,7 +71,10 @@ def test_the_manifests_are_what_the_chart_renders() -> None:
 def test_the_kustomization_installs_what_the_chart_installs() -> None:
     by_kustomize = by_identity(list(resources(DEPLOY)))
     del by_kustomize["Namespace", "", "cotenant-system"]  # with Helm it is made before the release
-    assert by_kustomize == objects("--include-crds", "--no-hooks")  # kubectl has no hooks
+    chart = objects(
+        "--include-crds", "--no-hooks", "--set=scheduler.seal.create=false"
+    )  # kubectl has no hooks, and makes no keys
+    assert by_kustomize == chart
 
 
 @helm_only
@@ -136,6 +141,27 @@ def test_kernel_schedulers_on_nodes_are_a_choice_of_their_own() -> None:
     policy = loading["ValidatingAdmissionPolicy", "", "cotenant-node"]["spec"]
     assert any(each["resources"] == ["controlzones/status"] for each in policy["matchConstraints"]["resourceRules"])
     assert {each["name"] for each in policy["variables"]} == {"before", "after"}
+
+
+@helm_only
+def test_what_pods_are_given_is_signed_by_a_key_of_the_release(tmp_path: Path) -> None:
+    made = objects()
+    secret = made["Secret", "cotenant-system", "cotenant-seal"]
+    for name, text in secret["data"].items():
+        (tmp_path / name).write_bytes(b64decode(text))
+    sealer, _ = read_seal(tmp_path)  # raises for a certificate of another key
+    assert sealer is not None
+    public = made["ConfigMap", "cotenant-node", "cotenant-seal"]["data"]
+    assert set(public) == {"tls.crt"}
+    assert public["tls.crt"].strip() == (tmp_path / "tls.crt").read_text().strip()
+    assert secret["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    (scheduler,) = made["Deployment", "cotenant-system", "cotenant-scheduler"]["spec"]["template"]["spec"]["containers"]
+    assert "--seal=/etc/cotenant/seal" in scheduler["args"]
+    config = yaml.safe_load(made["ConfigMap", "cotenant-node", "cotenant-node"]["data"]["agent.yaml"])
+    assert config["seal_certificate"] == "/etc/cotenant-seal/tls.crt"
+    without = objects("--set=scheduler.seal.enabled=false")
+    assert ("Secret", "cotenant-system", "cotenant-seal") not in without
+    assert "seal" not in without["ConfigMap", "cotenant-node", "cotenant-node"]["data"]["agent.yaml"]
 
 
 @helm_only
@@ -285,7 +311,7 @@ def test_a_part_sends_its_traces_to_the_trace_process(part: str) -> None:
     assert bound.arguments["otlp_traces"] == "https://cotenant-traces.cotenant-system.svc:4318"
     mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
     secrets = {each["name"]: each["secret"] for each in pods[part]["volumes"] if "secret" in each}
-    for option, secret in (("otlp_traces_token_file", "cotenant-traces"), ("otlp_traces_ca", "cotenant-traces-tls")):
+    for option, secret in (("otlp_traces_token_file", "cotenant-traces-send"), ("otlp_traces_ca", "cotenant-traces-tls")):
         path = bound.arguments[option]
         assert secrets[mounted[str(path.parent)]]["secretName"] == secret
         assert path.name in {each["path"] for each in secrets[mounted[str(path.parent)]]["items"]}

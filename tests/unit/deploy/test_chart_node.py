@@ -150,7 +150,9 @@ def test_agents_stay_out_of_the_loop_where_they_are_told_to() -> None:
 @helm_only
 def test_senders_of_spans_find_a_token_that_is_made_once() -> None:
     made = objects("--set=traces.enabled=true")
-    assert set(made["Secret", "cotenant-system", "cotenant-traces"]["data"]) == {"token"}
+    tokens = [made["Secret", "cotenant-system", f"cotenant-traces{each}"]["data"] for each in ("", "-send")]
+    assert [set(each) for each in tokens] == [{"token"}, {"token"}]
+    assert tokens[0] != tokens[1]
     own = objects("--set=traces.enabled=true,traces.createToken=false")
     assert ("Secret", "cotenant-system", "cotenant-traces") not in own
 

@@ -25,6 +25,9 @@
     - {name: cgroup, mountPath: /host/cgroup, readOnly: true}
     - {name: run, mountPath: /run/cotenant} # its state file, for `cotenant node status`
     - {name: config, mountPath: /etc/cotenant, readOnly: true}
+    {{- if include "cotenant.seals" . }}
+    - {name: seal, mountPath: /etc/cotenant-seal, readOnly: true}
+    {{- end }}
 {{- end }}
 
 {{- define "cotenant.nriVolume" -}}

@@ -31,6 +31,7 @@ def console(
     results: Path | None = None,
     token_file: Path | None = None,
     login_file: Path | None = None,
+    session_file: Path | None = None,
     kubernetes_login: Flag = False,
     proxy_header: str = "",
     proxy_from: str = "127.0.0.1,::1",
@@ -80,6 +81,8 @@ def console(
         File with a token that logs in as often as wanted, and that scripts send as a bearer token. Default: the printed link only.
     login_file
         File with the one-time token of the link; it is removed when it is used. Default: one is made and printed.
+    session_file
+        File that keeps viewers' sessions over a restart, as digests. Default: none, and viewers log in again; sessions of Kubernetes tokens are never kept.
     kubernetes_login
         Accept a viewer's own Kubernetes token in the log-in form, where it may list nodes and pods in all namespaces.
     proxy_header
@@ -121,6 +124,7 @@ def console(
             results=results,
             token_file=token_file,
             login_file=login_file,
+            session_file=session_file,
             kubernetes_login=kubernetes_login,
             proxy_header=proxy_header,
             proxy_from=proxy_from,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from cotenant.services.demo.page import NodeSide
+    from cotenant.services.demo.page import Neighbour, NodeSide
 
 
 def demo(
@@ -65,13 +65,14 @@ def demo(
     if out.exists() and not out.is_dir():
         raise InvalidInput("--out", str(out), "a folder", "a file of that name is in the way")
     outcomes = run(config, _ticker(), None if as_json or not console else _show)
+    neighbour = _neighbour(seed)
     report = out / "report.html"
-    page.write(report, config, outcomes)
+    page.write(report, config, outcomes, neighbour=neighbour)
     if as_json:
         node_result: dict[str, Any] = {"skipped": "not requested"}
         if node:
             side = _node_side(out, quiet=True)
-            page.write(report, config, outcomes, side)
+            page.write(report, config, outcomes, side, neighbour)
             node_result = _node_object(side)
         rows = [dict(zip(page.COLUMNS, page.row(outcome), strict=True)) for outcome in outcomes]
         behind = {outcome.profile: outcome.behind for outcome in outcomes if outcome.behind}
@@ -91,14 +92,36 @@ def demo(
     for line in page.warnings(outcomes):
         print()
         tables.print_folded(line)
+    print()
+    tables.print_folded(page.verdict(outcomes))
     print(f"\n{page.explanation(config)}\n")
+    if neighbour is not None:
+        print("A neighbour hurts a service, in virtual time:")
+        for at_s, text in neighbour.events:
+            tables.print_folded(f"  {at_s:.0f} s: {text}")
+        print()
     print(f"report: {report}")
-    print("see also: cotenant up --nodes 200 --workload colocation    (a lasting cluster, for kubectl)")
+    print(
+        "see also: cotenant up --nodes 10 --workload colocation     (a lasting cluster with the whole loop, for kubectl)"
+    )
     print("              cotenant lab compare --workload founding         (policies compared, with intervals)")
     if node:
         print()
-        page.write(report, config, outcomes, _node_side(out, quiet=False))
+        page.write(report, config, outcomes, _node_side(out, quiet=False), neighbour)
     return 0
+
+
+def _neighbour(seed: int) -> Neighbour | None:
+    """A neighbour that hurts a service; None without the extra `traces`, which draws its requests."""
+    from cotenant.services.demo.page import Neighbour
+
+    try:
+        from cotenant.services.demo import neighbour
+        from cotenant.services.up.simulated.shop import FIRST_S, OBJECTIVE_MS
+    except ImportError:
+        return None
+    acted, alone = neighbour.watch(seed), neighbour.watch(seed, has_agent=False)
+    return Neighbour(acted.p99_ms, alone.p99_ms, OBJECTIVE_MS, FIRST_S, acted.events)
 
 
 def _node_side(out: Path, quiet: bool) -> NodeSide:

@@ -137,12 +137,17 @@ def service(
 ) -> int:
     """A service's incidents from objective to recovery: burn, victim replica, cause with evidence, actions with proofs, seconds.
 
-    Without --agent and --traces the agent of this machine is asked (127.0.0.1:10262).
+    Without --agent and --traces the trace process of the `cotenant up` in use is asked, where there is one, else the agent of this machine (127.0.0.1:10262).
 
     Exit status: 0 answered, 1 nothing answers, or no incident of the service is known, 2 bad input.
     """
     from cotenant.cli.cluster import explain_service
 
+    if not traces and not agent:
+        from cotenant.cli.cluster.up import default_directory
+        from cotenant.services.traces.finding import written_url
+
+        traces = written_url(default_directory())
     if not traces:
         return explain_service.service(name, agent or ("127.0.0.1:10262",), json)
     if agent:

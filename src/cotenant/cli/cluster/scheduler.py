@@ -80,6 +80,12 @@ def scheduler(
             help="NAMESPACE/NAME of the agents' service account: each may report for its own node, by a TokenReview of its token."
         ),
     ] = "",
+    seal: Annotated[
+        Path | None,
+        Parameter(
+            help="Folder with tls.key and tls.crt (Ed25519): what pods are given is signed, and what pods say that they were given is believed by its signature only. A folder without them counts as none."
+        ),
+    ] = None,
     debug_token_file: Annotated[
         Path | None,
         Parameter(help="File with the bearer token for remote callers of the debug API; default: no remote access."),
@@ -163,6 +169,7 @@ def scheduler(
             report_token_file=report_token_file,
             report_account=report_account,
             debug_token_file=debug_token_file,
+            seal=seal,
             load_aware=load_aware,
             predicted_use_risk_pct=predicted_use_risk,
             device_strategy=device_strategy,

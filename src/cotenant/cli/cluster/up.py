@@ -47,6 +47,7 @@ def up(
     console: bool = True,
     console_port: int = 0,
     traces: Flag = False,
+    loop: bool = True,
 ) -> int:
     """A Kubernetes-compatible cluster on this machine: API server, controllers, simulated nodes, scheduler and extender. Ends with Ctrl-C.
 
@@ -108,13 +109,19 @@ def up(
         The console's port. Default, and 0: the last one used in the directory, or any free port.
     traces
         Receive OpenTelemetry spans too, and count ServiceObjectives from them. The addresses are printed.
+    loop
+        With --workload colocation: show the whole loop. A manager that lends by peak, credit and traces run too; quotas, objectives and profiles are there; simulated nodes have agents; and every four minutes a job hurts the service shop/checkout beside it.
     """
+    from importlib.util import find_spec
+
     from cotenant.services.up.config import UpConfig, usual_nodes
     from cotenant.services.up.run import run
 
     where = (directory or default_directory()).expanduser().absolute()
     if nodes is None:
         nodes = 0 if bare or workload else usual_nodes(where)  # a workload is refused without a number
+    shown = loop and not bare and workload == "colocation" and find_spec("opentelemetry") is not None
+    keeps_credit = credit or (shown and find_spec("sqlalchemy") is not None)
     config = UpConfig(
         directory=where,
         nodes=nodes,
@@ -134,15 +141,16 @@ def up(
         node_grace_s=node_grace_s,
         is_default_scheduler=default_scheduler,
         more_names=scheduler_name,
-        has_manager=manager or rebalancer,
+        has_manager=manager or rebalancer or shown,
         has_rebalancer=rebalancer,
         rebalancer_config=rebalancer_config,
-        lend=lend,
-        has_credit=credit,
+        lend=lend or ("peak" if shown else ""),
+        has_credit=keeps_credit,
         log_format=log_format,
         audit_log=audit_log.expanduser().absolute() if audit_log is not None else None,
         has_console=console and not bare,
         console_port=console_port,
-        has_traces=traces,
+        has_traces=traces or shown,
+        shows_loop=shown,
     )
     return run(config, lambda line: print(line, flush=True))

@@ -60,6 +60,18 @@ def webhook(
     draw_by_pod: Annotated[
         bool, Parameter(negative=(), help="Draw a profile's share for each pod, instead of for each workload.")
     ] = False,
+    agent_account: Annotated[
+        str,
+        Parameter(
+            help="NAMESPACE/NAME of the agents' service account: each may evict pods of its own node only, by its token (Kubernetes 1.30)."
+        ),
+    ] = "",
+    holdings_writer: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="User name that may write what pods hold (CPUs, devices, reservations); may be repeated; default: everybody."
+        ),
+    ] = (),
     leader_elect: Annotated[
         bool, Parameter(help="Compete for a Lease; only the leader writes webhook configurations.")
     ] = True,
@@ -70,6 +82,7 @@ def webhook(
 
     Makes and rotates its certificates in a Secret and keeps its CA in the webhook configurations. Exit status: 0 after SIGTERM or Ctrl-C, 2 bad input.
     """
+    from cotenant.services.reporting.identity import parse_account
     from cotenant.services.webhook import process
     from cotenant.services.webhook.reviewer import SYSTEM_NAMESPACE, Rules
 
@@ -95,6 +108,8 @@ def webhook(
                 checks_devices=check_devices,
                 translates=translate,
                 draws_by_pod=draw_by_pod,
+                agents=parse_account(agent_account, "--agent-account") if agent_account else "",
+                holders=frozenset(holdings_writer),
             ),
             log_level=log_level,
             log_format=log_format,

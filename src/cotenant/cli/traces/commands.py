@@ -18,11 +18,15 @@ app = App(
     help_format="plaintext",
 )
 
-Url = Annotated[str, Parameter(help="Where `cotenant traces` listens.")]
+Url = Annotated[
+    str,
+    Parameter(
+        help="Where `cotenant traces` listens. Default: as `cotenant up` wrote it beside the kubeconfig, else http://127.0.0.1:4318."
+    ),
+]
 TokenFile = Annotated[Path | None, Parameter(help="File with the token of the process's --token-file.")]
 Ca = Annotated[Path | None, Parameter(help="Certificate authority of the process's certificate, as PEM.")]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly one JSON document and nothing else.")]
-_URL = "http://127.0.0.1:4318"
 
 
 @app.default
@@ -44,6 +48,34 @@ def serve(
     token_file: Annotated[
         Path | None, Parameter(help="Accept requests with the bearer token in this file only.")
     ] = None,
+    send_token_file: Annotated[
+        Path | None,
+        Parameter(help="Accept spans with the bearer token in this file, and no longer with that of --token-file."),
+    ] = None,
+    sender_tokens: Annotated[
+        Path | None,
+        Parameter(
+            help="Folder with a token for each namespace, in a file of its name: its spans count for that namespace's objectives."
+        ),
+    ] = None,
+    review_senders: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Accept spans with tokens of service accounts, projected for the audience cotenant-spans: they count for objectives of their namespace; needs --cluster.",
+        ),
+    ] = False,
+    collector: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            help="NAMESPACE/NAME of a service account that forwards others' spans; may be repeated; needs --review-senders.",
+        ),
+    ] = (),
+    trust_senders: Annotated[
+        bool,
+        Parameter(negative=(), help="Let nodes act by the spans of whoever can send, also beyond loopback."),
+    ] = False,
     report_account: Annotated[
         str,
         Parameter(
@@ -89,6 +121,11 @@ def serve(
             tls_key=tls_key,
             client_ca=client_ca,
             token_file=token_file,
+            send_token_file=send_token_file,
+            sender_tokens=sender_tokens,
+            review_senders=review_senders,
+            collectors=collector,
+            trust_senders=trust_senders,
             report_account=report_account,
             insecure=insecure,
             most_skew_s=most_skew_s,
@@ -105,7 +142,7 @@ def serve(
 
 
 @app.command
-def services(*, url: Url = _URL, token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+def services(*, url: Url = "", token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
     """Operations of every service: requests, errors and latency in the last minutes."""
     from cotenant.cli.traces import showing
 
@@ -124,7 +161,7 @@ def list_(
     failed: Annotated[bool, Parameter(negative=(), help="With a failed span.")] = False,
     slowest: Annotated[bool, Parameter(negative=(), help="The slowest first; default: the newest first.")] = False,
     limit: Annotated[int, Parameter(help="How many at most.")] = 20,
-    url: Url = _URL,
+    url: Url = "",
     token_file: TokenFile = None,
     ca: Ca = None,
     json: Json = False,
@@ -145,7 +182,7 @@ def show(
     trace_id: Annotated[str, Parameter(help="The trace's id, or its beginning.")],
     /,
     *,
-    url: Url = _URL,
+    url: Url = "",
     token_file: TokenFile = None,
     ca: Ca = None,
     json: Json = False,
@@ -157,7 +194,7 @@ def show(
 
 
 @app.command
-def graph(*, url: Url = _URL, token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+def graph(*, url: Url = "", token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
     """Who calls whom: calls, failures and mean durations since the start."""
     from cotenant.cli.traces import showing
 
@@ -172,7 +209,7 @@ def critical(
     slowest: Annotated[
         float, Parameter(help="Only this share of the requests, the slowest: 0.01 asks what makes slow ones slow.")
     ] = 1.0,
-    url: Url = _URL,
+    url: Url = "",
     token_file: TokenFile = None,
     ca: Ca = None,
     json: Json = False,

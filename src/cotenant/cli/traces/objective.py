@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.cli.traces.commands import _URL, Ca, Json, TokenFile, Url
+from cotenant.cli.traces.commands import Ca, Json, TokenFile, Url
 
 app = App(
     name="objective",
@@ -20,7 +20,7 @@ app = App(
 
 
 @app.command(name="list")
-def list_(*, url: Url = _URL, token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
+def list_(*, url: Url = "", token_file: TokenFile = None, ca: Ca = None, json: Json = False) -> int:
     """Every objective: state, budget left, burn rates, the worst replica."""
     from cotenant.cli.traces import objective_showing
 
@@ -32,7 +32,7 @@ def show(
     objective: Annotated[str, Parameter(help="NAMESPACE/NAME.")],
     /,
     *,
-    url: Url = _URL,
+    url: Url = "",
     token_file: TokenFile = None,
     ca: Ca = None,
     json: Json = False,

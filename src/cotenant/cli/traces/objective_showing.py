@@ -12,11 +12,11 @@ import msgspec
 import yaml  # type: ignore[import-untyped]
 
 from cotenant.cli import tables
+from cotenant.cli.traces.asking import client
 from cotenant.model.errors import InvalidInput
 from cotenant.services.objectives.converting import Converted
 from cotenant.services.objectives.converting import convert as converted
 from cotenant.services.objectives.files import documents, text_of
-from cotenant.services.traces.client import TraceClient
 from cotenant.services.traces.objective_board import ObjectiveView
 
 NOT_ALL = 1
@@ -24,7 +24,7 @@ NOT_ALL = 1
 
 def objectives(url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> int:
     """All of them."""
-    found = TraceClient(url, token_file, ca).objectives()
+    found = client(url, token_file, ca).objectives()
     if as_json:
         return _json(found)
     if not found:
@@ -54,7 +54,7 @@ def objective(name: str, url: str, token_file: Path | None, ca: Path | None, as_
     namespace, slash, rest = name.partition("/")
     if not (namespace and slash and rest) or "/" in rest:
         raise InvalidInput("OBJECTIVE", name, "NAMESPACE/NAME")
-    view = TraceClient(url, token_file, ca).objective(namespace, rest)
+    view = client(url, token_file, ca).objective(namespace, rest)
     if as_json:
         return _json(view)
     operation = f" {view.operation!r}" if view.operation else ""

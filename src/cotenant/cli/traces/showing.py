@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from cotenant.cli import tables
+from cotenant.cli.traces.asking import client
 from cotenant.model.errors import InvalidInput
-from cotenant.services.traces.client import TraceClient
 from cotenant.services.traces.pages import LIMITS, MIN_MS, SHARES, SpanRow, TracePage, checked_number
 
 _BAR = 24  # columns
@@ -51,7 +51,7 @@ class TraceListQuery:
 
 def services(url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> int:
     """Operations with their latency."""
-    page = TraceClient(url, token_file, ca).services()
+    page = client(url, token_file, ca).services()
     if as_json:
         return _json(page)
     if not page.operations:
@@ -76,7 +76,7 @@ def services(url: str, token_file: Path | None, ca: Path | None, as_json: bool) 
 
 def traces(query: TraceListQuery, url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> int:
     """A list of traces. Raises `InvalidInput`."""
-    page = TraceClient(url, token_file, ca).traces(query.fields())
+    page = client(url, token_file, ca).traces(query.fields())
     if as_json:
         return _json(page)
     if not page.traces:
@@ -103,7 +103,7 @@ def traces(query: TraceListQuery, url: str, token_file: Path | None, ca: Path | 
 
 def trace(trace_id: str, url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> int:
     """One trace as a tree."""
-    page = TraceClient(url, token_file, ca).trace(trace_id)
+    page = client(url, token_file, ca).trace(trace_id)
     if as_json:
         return _json(page)
     tables.print_line(f"{page.trace_id}  {_clock(page.start_ns)} UTC  {page.duration_ms:.2f} ms", strong=True)
@@ -132,7 +132,7 @@ def trace(trace_id: str, url: str, token_file: Path | None, ca: Path | None, as_
 
 def graph(url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> int:
     """The edges."""
-    rows = TraceClient(url, token_file, ca).graph()
+    rows = client(url, token_file, ca).graph()
     if as_json:
         return _json(rows)
     if not rows:
@@ -158,7 +158,7 @@ def graph(url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> 
 def critical(service: str, slowest: float, url: str, token_file: Path | None, ca: Path | None, as_json: bool) -> int:
     """Shares of the critical path. Raises `InvalidInput`."""
     checked_number("--slowest", slowest, SHARES)
-    page = TraceClient(url, token_file, ca).critical(service, slowest)
+    page = client(url, token_file, ca).critical(service, slowest)
     if as_json:
         return _json(page)
     if not page.requests:

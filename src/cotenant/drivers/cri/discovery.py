@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cotenant.drivers.cri.client import ContainerLimits, CriClient, RunningContainer, Sandbox
-from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod, merged
+from cotenant.drivers.kubelet.declared import NO_SEAL, Belief, DeclaredContainer, DeclaredPod, merged
 from cotenant.drivers.kubelet.tree import KubepodsTree
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import Unsupported
@@ -31,9 +31,12 @@ _UNKNOWN = ContainerLimits(None, None, None, None)
 class CriPods:
     """Implements engine/node/interfaces.Discovery. `tree` None: no kubelet groups here, every group is read from /proc."""
 
-    def __init__(self, client: CriClient, tree: KubepodsTree | None, proc_root: str = "/proc") -> None:
+    def __init__(
+        self, client: CriClient, tree: KubepodsTree | None, proc_root: str = "/proc", belief: Belief = NO_SEAL
+    ) -> None:
         self._client = client
         self._tree = tree
+        self._belief = belief
         self._proc = Path(proc_root)
         self._limits: dict[str, tuple[str, ContainerLimits]] = {}  # by container: its group and resources
         self._addresses: dict[str, tuple[str, ...]] = {}  # by sandbox
@@ -121,8 +124,9 @@ class CriPods:
             annotations=sandbox.annotations,
             containers=tuple(declared),
             phase=Phase.RUNNING if sandbox.ready else Phase.OVER,
+            created_s=sandbox.created_at_ns / 1e9,
         )
-        return merged(replace(in_tree, containers=tuple(containers)), declared_pod)
+        return merged(replace(in_tree, containers=tuple(containers)), declared_pod, self._belief)
 
     def _inspect(self, container_id: str, *, needs_group: bool) -> tuple[str, ContainerLimits]:
         """For a new container: its group where the tree does not have it, and its limits."""

@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 
 import msgspec
 
 from cotenant.drivers.kubelet.extended import EXTENDED_SPEC, ContainerAmounts, pod_amounts, read_annotation
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, TENANT
+from cotenant.model.cluster.entitlement import gets_own_cpus
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import (
     KubernetesQoS,
@@ -26,11 +29,12 @@ from cotenant.model.cluster.qos import (
     qos_of_label,
     raw_class,
 )
-from cotenant.model.cpus.cpulist import parse_cpus
+from cotenant.model.cluster.seal import Standing
+from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
+from cotenant.model.cpus.spec import RESOURCE_SPEC, RESOURCE_STATUS, ResourceSpec
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
 
-RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"  # annotation: JSON with the pod's assigned CPUs
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -65,9 +69,25 @@ class DeclaredPod:
     phase: Phase | None = None
     addresses: tuple[str, ...] = ()  # its own IPs
     extended: ExtendedAmounts | None = None  # None: where there is an annotation with batch amounts, those apply
+    cpu_request_m: int | None = None  # of the whole pod; None: that of the containers that are found
+    created_s: float = nan  # Unix time; NaN = not known
 
 
-def join(found: Iterable[NodePod], declared: Sequence[DeclaredPod]) -> tuple[NodePod, ...]:
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """By what annotations about holdings are believed."""
+
+    seals: Seals = NO_SEALS
+    node: str = ""  # this node's name, which is sealed
+    checks_requests: bool = (
+        True  # without a seal: only CPUs that the pod is entitled to. False: requests are not known, the caller judges
+    )
+
+
+NO_SEAL = Belief()
+
+
+def join(found: Iterable[NodePod], declared: Sequence[DeclaredPod], belief: Belief = NO_SEAL) -> tuple[NodePod, ...]:
     """The found pods, each merged with its declarations."""
     by_uid: dict[str, list[DeclaredPod]] = {}
     for one in declared:
@@ -75,12 +95,12 @@ def join(found: Iterable[NodePod], declared: Sequence[DeclaredPod]) -> tuple[Nod
     joined = []
     for pod in found:
         for one in by_uid.get(pod.uid, ()):
-            pod = merged(pod, one)
+            pod = merged(pod, one, belief)
         joined.append(pod)
     return tuple(joined)
 
 
-def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
+def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> NodePod:
     """One pod merged with one declaration."""
     labels = declared.labels or pod.labels
     annotations = declared.annotations or pod.annotations
@@ -98,6 +118,16 @@ def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
         annotated = read_annotation(annotations.get(EXTENDED_SPEC))
         containers = tuple(_annotated(one, annotated.get(one.name)) for one in containers)
         extended = pod_amounts(annotated.values()) if annotated else pod.extended
+    standing = belief.seals.standing(pod.uid, belief.node, declared.created_s, dict(annotations.items))
+    own_cpus = _own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else ()
+    unbelieved = ""
+    if own_cpus and belief.checks_requests and standing is not Standing.SEALED:
+        request_m = declared.cpu_request_m
+        if request_m is None:
+            request_m = sum(each.cpu_request_m for each in containers)
+        raw = raw_class(labels.get(PRIORITY_CLASS), priority)
+        may_own = gets_own_cpus(declared_qos, raw, _resource_spec(annotations.get(RESOURCE_SPEC)))
+        unbelieved = _unbelieved(standing, own_cpus, request_m if may_own else 0)
     return replace(
         pod,
         namespace=namespace,
@@ -114,7 +144,9 @@ def merged(pod: NodePod, declared: DeclaredPod) -> NodePod:
         annotations=annotations,
         phase=declared.phase or pod.phase,
         addresses=declared.addresses or pod.addresses,
-        own_cpus=_own_cpus(annotations.get(RESOURCE_STATUS)) if qos is not QoSClass.BE else (),
+        own_cpus=() if unbelieved else own_cpus,
+        holdings=standing,
+        unbelieved=unbelieved,
         extended=extended,
         is_named=pod.is_named or bool(declared.namespace and declared.name),
     )
@@ -175,6 +207,23 @@ def _sub_priority(text: str | None) -> int:
 
 class _Status(msgspec.Struct, frozen=True):
     cpuset: str = ""
+
+
+def _unbelieved(standing: Standing, cpus: tuple[int, ...], most_m: int) -> str:
+    """Why the CPUs of an annotation without a seal do not count; "" where they do. `most_m`: of what it may have as CPUs of its own."""
+    written = f"the CPUs {format_cpus(cpus)} of its annotation"
+    if standing is Standing.REFUSED:
+        return f"{written} were not given by the scheduler: there is no seal of it, or it is of something else"
+    if 1000 * len(cpus) > most_m:
+        return f"{written} are more than it can have been given: its class and its requests allow {most_m // 1000}"
+    return ""
+
+
+def _resource_spec(text: str | None) -> ResourceSpec | None:
+    try:
+        return None if text is None else ResourceSpec.parse(text)
+    except InvalidInput:
+        return None
 
 
 def _own_cpus(text: str | None) -> tuple[int, ...]:

@@ -57,16 +57,18 @@ def pod_amounts(containers: Iterable[ContainerAmounts], overhead: ContainerAmoun
     cpu_limits = [part.cpu_limit_m for part in parts]
     memory_limits = [part.memory_limit_bytes for part in parts]
     return ExtendedAmounts(
-        cpu_request_m=_most(roles, [part.cpu_request_m for part in parts]) + extra.cpu_request_m if cpu else None,
-        cpu_limit_m=_most(roles, cpu_limits) + extra.cpu_request_m if cpu and all(cpu_limits) else None,
-        memory_limit_bytes=_most(roles, memory_limits) + extra.memory_limit_bytes
+        cpu_request_m=most_at_once(roles, [part.cpu_request_m for part in parts]) + extra.cpu_request_m
+        if cpu
+        else None,
+        cpu_limit_m=most_at_once(roles, cpu_limits) + extra.cpu_request_m if cpu and all(cpu_limits) else None,
+        memory_limit_bytes=most_at_once(roles, memory_limits) + extra.memory_limit_bytes
         if memory and all(memory_limits)
         else None,
     )
 
 
-def _most(roles: list[Role], amounts: list[int]) -> int:
-    """The most that runs at a time."""
+def most_at_once(roles: list[Role], amounts: list[int]) -> int:
+    """The most that runs at a time; init containers in their order, before the containers."""
     running = most = 0
     for role, amount in zip(roles, amounts, strict=True):
         if role is Role.INIT:

@@ -9,7 +9,7 @@ Source: opentelemetry-proto, docs/specification.md, "OTLP/gRPC".
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -25,6 +25,7 @@ METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 STOP_WITHIN_S = 2.0
 
 Export = Callable[[bytes], tuple[int, str]]
+Door = Callable[[bytes], Awaitable[Export | None]]  # by the `authorization` of a call: what takes it, None = refused
 
 
 class OtlpGrpcServer:
@@ -41,10 +42,11 @@ class OtlpGrpcServer:
         *,
         tls: Tls | None = None,
         token: BearerToken | None = None,
+        door: Door | None = None,
         answered: Callable[[str], None] = lambda code: None,
     ) -> None:
-        """`answered` is called with the name of each answer's status code."""
-        self._export, self._token, self._answered = export, token, answered
+        """`answered` is called with the name of each answer's status code. A `door` decides by itself, without `export` and `token`; it may raise `Transient`."""
+        self._export, self._token, self._answered, self._door = export, token, answered, door
         options = (("grpc.max_receive_message_length", MOST_BYTES), ("grpc.so_reuseport", 0))
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers((_Handler(self._answer),))
@@ -66,22 +68,30 @@ class OtlpGrpcServer:
         await self._server.stop(STOP_WITHIN_S)
 
     async def _answer(self, body: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
-        code, text, answer = self._outcome(body, dict(context.invocation_metadata() or ()).get("authorization", ""))
+        code, text, answer = await self._outcome(
+            body, dict(context.invocation_metadata() or ()).get("authorization", "")
+        )
         self._answered(code.name)
         if code is not grpc.StatusCode.OK:
             await context.abort(code, text)
         return answer
 
-    def _outcome(self, body: bytes, authorization: str | bytes) -> tuple[grpc.StatusCode, str, bytes]:
+    async def _outcome(self, body: bytes, authorization: str | bytes) -> tuple[grpc.StatusCode, str, bytes]:
         given = authorization if isinstance(authorization, bytes) else authorization.encode()
-        if self._token is not None and not self._token.accepts(given, time.time()):
-            return grpc.StatusCode.UNAUTHENTICATED, "expected authorization: Bearer TOKEN", b""
         try:
-            return grpc.StatusCode.OK, "", success(*self._export(body))
+            export = await self._door(given) if self._door is not None else self._admitted(given)
+            if export is None:
+                return grpc.StatusCode.UNAUTHENTICATED, "expected authorization: Bearer TOKEN", b""
+            return grpc.StatusCode.OK, "", success(*export(body))
         except InvalidInput as error:
             return grpc.StatusCode.INVALID_ARGUMENT, str(error), b""
         except Transient as error:
             return grpc.StatusCode.UNAVAILABLE, str(error), b""
+
+    def _admitted(self, authorization: bytes) -> Export | None:
+        if self._token is not None and not self._token.accepts(authorization, time.time()):
+            return None
+        return self._export
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types

@@ -316,7 +316,7 @@ class Judging:
                 now_s - entry.queued_s,
                 entry.attempts,
                 entry.holds,
-                entry.seen.holds,
+                entry.seen.written,
             )
         )
 

@@ -35,7 +35,7 @@ class Bind:
     waited_s: float = 0.0  # since the pod could first be judged
     attempts: int = 1
     holds: Holdings = NO_HOLDINGS  # what was chosen for it on the node, to be written with the bind
-    has: Holdings = NO_HOLDINGS  # what its annotations say already, rightly or not
+    written: tuple[str, ...] = ()  # annotations about holdings that it has already: not written by us
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from cotenant.model.cluster.labels import Labels
+from cotenant.model.cluster.seal import Standing
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, parse_allocations
 from cotenant.model.devices.device import DeviceType
@@ -157,8 +158,8 @@ def _cpus(
     if not settings.cpus or not pod.own_cpus:
         return made
     text = f"{pod.key} owns the CPUs {format_cpus(pod.own_cpus)}"
-    if not _is_believed(pod, settings):
-        return _without(made, Refusal.UNTRUSTED, f"{text} by an annotation, in a namespace that is not believed")
+    if doubt := _doubt(pod, settings):
+        return _without(made, Refusal.UNTRUSTED, f"{text} by an annotation, {doubt}")
     if node.cpu_manager != "none":
         owner = f"is {node.cpu_manager}" if node.cpu_manager else "is not known"
         return _without(made, Refusal.OTHER_OWNER, f"{text}, but the policy of the kubelet's CPU manager {owner}")
@@ -182,10 +183,8 @@ def _gpus(made: FirstValues, pod: NodePod, node: NodeFacts, settings: FirstValue
     written = pod.annotations.get(DEVICE_ALLOCATED)
     if not settings.devices or written is None:
         return made
-    if not _is_believed(pod, settings):
-        return _without(
-            made, Refusal.UNTRUSTED, f"{pod.key} has devices by an annotation, in a namespace that is not believed"
-        )
+    if doubt := _doubt(pod, settings):
+        return _without(made, Refusal.UNTRUSTED, f"{pod.key} has devices by an annotation, {doubt}")
     try:
         minors = sorted({each.minor for each in parse_allocations(written) if each.type is DeviceType.GPU})
     except InvalidInput as error:
@@ -257,8 +256,14 @@ def _image_name(image: str) -> str:
     return "" if last == "sha256" or image.startswith("sha256:") else last.partition(":")[0]
 
 
-def _is_believed(pod: NodePod, settings: FirstValueSettings) -> bool:
-    return EVERY_NAMESPACE in settings.believed or pod.namespace in settings.believed
+def _doubt(pod: NodePod, settings: FirstValueSettings) -> str:
+    """Why what the pod's annotations say that it holds is not believed; "" where it is."""
+    if pod.holdings is Standing.SEALED:
+        return ""
+    if pod.holdings is Standing.REFUSED:
+        return "without a seal of the scheduler that is right"
+    known = EVERY_NAMESPACE in settings.believed or pod.namespace in settings.believed
+    return "" if known else "in a namespace that is not believed"
 
 
 def _without(made: FirstValues, cause: Refusal, text: str) -> FirstValues:

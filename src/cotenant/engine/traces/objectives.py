@@ -20,7 +20,7 @@ from cotenant.engine.traces.replicas import ReplicaFigures, Replicas
 from cotenant.engine.traces.slot_counts import SlotCounts
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.objective import Indicator, ServiceObjective
-from cotenant.model.traces.spans import REQUESTS, SpanColumns, SpanSource
+from cotenant.model.traces.spans import EVERYBODY, REQUESTS, SpanColumns, SpanSource
 from cotenant.policy.objective.burn import Counted, Standing, judge
 
 MOST = 2_000
@@ -38,6 +38,8 @@ class Tracked:
     requests: int = 0  # since the start
     bad: int = 0
     seen_s: float | None = None  # of its last request
+    unproven: int = 0  # requests of senders that have not proven to be of its namespace
+    is_proven: bool = False  # a sender has: from then on only such senders count
 
 
 class TrackedObjectives:
@@ -53,6 +55,7 @@ class TrackedObjectives:
         self._objective = np.zeros(0, np.int64)
         self._is_stale = False
         self.replicas = Replicas()
+        self.trusts_all = True  # whoever can send is believed: one machine, or a network that is trusted
 
     def __len__(self) -> int:
         return len(self._tracked)
@@ -77,6 +80,10 @@ class TrackedObjectives:
         if not objective.wrong:
             self._operations.reserve(objective.service_namespace, objective.service, objective.operation)
         self._is_stale = True
+
+    def may_act(self, tracked: Tracked) -> bool:
+        """Whether a node may act for it: its owner permits it, and its requests are counted from senders of its own namespace."""
+        return tracked.objective.may_protect and (self.trusts_all or tracked.is_proven)
 
     def remove(self, key: str) -> None:
         """Forget an objective."""
@@ -112,6 +119,9 @@ class TrackedObjectives:
         for index, (pair, size) in enumerate(zip(pairs.tolist(), sizes.tolist(), strict=True)):
             number, source_number = divmod(pair, _SOURCES)
             tracked = self._in_order[number]
+            if not self._admits(tracked, self._sources[source_number], size, now_s):
+                replica[index] = -1
+                continue
             self._count(tracked, size, bad_of_pair[index], now_s)
             replica[index] = (
                 self.replicas.row(tracked.objective.key, self._sources[source_number], now_s, size)
@@ -120,7 +130,23 @@ class TrackedObjectives:
             )
         self.replicas.add(replica[of_row], duration, bad, own_ns[rows], called[rows])
 
-    def reported(self, service: str, requests: int, bad: int, now_s: float) -> int:
+    def _admits(self, tracked: Tracked, source: SpanSource, requests: int, now_s: float) -> bool:
+        """Whether requests of this source count. Without a proven sender everybody's do, and nothing is done for them; the first one ends that."""
+        if self.trusts_all:
+            return True
+        own = tracked.objective.key.partition("/")[0]
+        of_pod = source.pod_namespace or source.namespace or own
+        if source.sender == EVERYBODY or source.sender == own == of_pod:
+            if not tracked.is_proven:
+                tracked.is_proven = True
+                if tracked.unproven:  # what strangers said before is not to be acted on
+                    tracked.counts, tracked.since_s = SlotCounts(tracked.objective.window_s), now_s
+                    self.replicas.drop_objective(tracked.objective.key)
+            return True
+        tracked.unproven += requests
+        return not tracked.is_proven
+
+    def reported(self, service: str, requests: int, bad: int, now_s: float, sender: str = "") -> int:
         """A service's report on itself; `service` as NAMESPACE/NAME. How many objectives it counts for."""
         found = [
             each
@@ -129,8 +155,10 @@ class TrackedObjectives:
             and each.objective.qualified_service == service
             and not each.objective.wrong
         ]
+        source = SpanSource(sender=sender)
         for each in found:
-            self._count(each, requests, bad, now_s)
+            if self._admits(each, source, requests, now_s):
+                self._count(each, requests, bad, now_s)
         return len(found)
 
     def standing(self, tracked: Tracked, now_s: float) -> Standing:

@@ -27,9 +27,10 @@ from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, LeaseS
 
 
 class PlantKeeper:
-    """Holds leases over a port. `clock_us` is virtual."""
+    """Holds leases over a port. `clock_us` is virtual; `wall` gives Unix seconds, those of that clock where it is not given."""
 
-    def __init__(self, port: KnobPort, clock_us: Callable[[], int]) -> None:
+    def __init__(self, port: KnobPort, clock_us: Callable[[], int], wall: Callable[[], float] | None = None) -> None:
+        self._wall = wall or (lambda: clock_us() / 1e6)
         self._port = port
         self._clock_us = clock_us
         self._leases = Leases()
@@ -38,7 +39,7 @@ class PlantKeeper:
         """As the Protocol `Keeper`. Knobs without an undo are written once and answered RESTORED."""
         lasting = [each for each in desired if each.target.knob.undoable]
         now = self._clock_us()
-        self._leases.hold(lasting, now, now / 1e6)
+        self._leases.hold(lasting, now, self._wall())
         self._carry_out()
         answers = iter(self._leases.answers())
         return tuple(next(answers) if each.target.knob.undoable else self._write_once(each) for each in desired)
@@ -46,14 +47,14 @@ class PlantKeeper:
     def give_back(self, requests: Sequence[GiveBack]) -> tuple[LeaseAnswer, ...]:
         """As the Protocol `Keeper`."""
         now = self._clock_us()
-        self._leases.end(requests, now, now / 1e6)
+        self._leases.end(requests, now, self._wall())
         self._carry_out()
         return self._leases.answers()
 
     def tick(self) -> None:
         """Restore what has expired."""
         now = self._clock_us()
-        self._leases.tick(now, now / 1e6)
+        self._leases.tick(now, self._wall())
         self._carry_out()
 
     def leases(self) -> tuple[KnobLease, ...]:

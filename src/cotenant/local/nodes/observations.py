@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.model.cluster.objective import misses_objective
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -23,9 +25,28 @@ class PodUsage:
     memory_bytes: float
     slowdown: float
     service: str = ""
-    p99_ms: float = 0.0
-    objective_ms: float = 0.0  # 0 = none
-    violated: bool = False
+    p99_ms: float | None = None  # None = none is measured: batch, no objective, or still starting
+    objective_ms: float | None = None
+
+    @property
+    def violated(self) -> bool:
+        """Whether it misses its objective."""
+        return misses_objective(self.p99_ms, self.objective_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaQueue:
+    """A replica as its requests meet it: M/M/c (lab/world/latency.py) with times that are stretched by neighbours."""
+
+    workers: int
+    busy: float  # of them, in the mean
+    request_s: float  # mean time of a request at a worker
+    slowdown: float
+
+    @property
+    def requests_per_s(self) -> float:
+        """Requests that arrive."""
+        return self.busy / self.request_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +56,7 @@ class ServiceView:
     name: str
     replicas: int  # running
     violated: int
-    worst_p99_ms: float
+    worst_p99_ms: float  # 0 while none is measured
     objective_ms: float
 
 

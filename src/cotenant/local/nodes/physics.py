@@ -39,6 +39,17 @@ def stop(s: State, w: Law, p: int, t: float) -> None:
 
 
 @njit
+def slow_down(s: State, w: Law, p: int, factor: float, t: float) -> None:
+    """Let a batch pod use `factor` times the CPU that it uses now; what is left of its work takes as much longer."""
+    node = s.pods[p].node
+    progress(s, node, t)
+    s.pods[p].use_cores *= factor
+    s.pods[p].remaining_s /= factor
+    s.pods[p].duration_s /= factor
+    settle(s, w, node, t)
+
+
+@njit
 def power_off(s: State, node: int, t: float) -> None:
     """Stop a node and all pods on it."""
     progress(s, node, t)

@@ -19,12 +19,13 @@ from cotenant.lab.world.latency import p99_table
 from cotenant.lab.world.state import FINISHED, FUTURE, READY, RUNNING, UNREPORTED, law
 from cotenant.local.nodes import physics
 from cotenant.local.nodes.behaviour import NO_OBJECTIVE, Behaviour, Simulated
-from cotenant.local.nodes.observations import Ended, PodUsage, ServiceView, Snapshot
+from cotenant.local.nodes.observations import Ended, PodUsage, ReplicaQueue, ServiceView, Snapshot
 from cotenant.local.nodes.world_state import FIRST, NamedRows, empty, more_nodes, more_pods, more_services, more_tenants
 from cotenant.model.arrays import Report
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import InvalidInput, Permanent
 
+LEAST_SHARE = 0.01  # of its CPU, that a limited pod keeps
 _ENDLESS_WORK_S = 1e12  # work of a pod that never ends
 
 
@@ -49,6 +50,7 @@ class LiveWorld:
         self._tenants = NamedRows()
         self._noise = np.zeros(FIRST)  # by service, as the next
         self._shape = np.zeros((FIRST, 3))  # peak, swing, phase
+        self._shares: dict[str, float] = {}  # of what a limited batch pod would use
         self._state = empty()
         self._next_tick_s = config.tick_s
 
@@ -181,6 +183,36 @@ class LiveWorld:
             physics.stop(s, self._law, p, max(self.simulated(now_s), float(s.nodes.updated_s[row])))
         self._release(uid)
 
+    def limit(self, uid: str, cores: float, now_s: float) -> None:
+        """Let a batch pod use at most so many cores of what it would use in the mean; inf ends the limit. Others are ignored."""
+        p, s = self._pod_row.get(uid), self._state
+        if p is None or s.pods.status[p] != RUNNING or s.pods.service[p] >= 0 or s.pods.use_cores[p] <= 0.0:
+            return
+        before = self._shares.pop(uid, 1.0)
+        wanted = float(s.pods.use_cores[p]) / before
+        share = min(1.0, max(LEAST_SHARE, cores / wanted))
+        if share < 1.0:
+            self._shares[uid] = share
+        if share != before:
+            row = int(s.pods.node[p])
+            t = max(self.simulated(now_s), float(s.nodes.updated_s[row]))
+            physics.slow_down(s, self._law, p, share / before, t)
+
+    def wanted_cores(self, uid: str) -> float:
+        """What a batch pod would use in the mean without a limit; 0 where it is none."""
+        p, s = self._pod_row.get(uid), self._state
+        if p is None or s.pods.service[p] >= 0:
+            return 0.0
+        return float(s.pods.use_cores[p]) / self._shares.get(uid, 1.0)
+
+    def queue(self, uid: str) -> ReplicaQueue | None:
+        """What a service's requests meet at a replica now; None where it does not serve yet, or is no service."""
+        usage, p = self.usage(uid), self._pod_row.get(uid)
+        if usage is None or p is None or not usage.service or usage.p99_ms is None:
+            return None
+        of = self._state.services[int(self._state.pods.service[p])]
+        return ReplicaQueue(int(of.cores), usage.cpu_cores, usage.slowdown * float(of.time_s), usage.slowdown)
+
     def knows(self, uid: str) -> bool:
         """Whether the pod runs."""
         return uid in self._pod_row
@@ -254,6 +286,7 @@ class LiveWorld:
 
     def _release(self, uid: str) -> None:
         p = self._pod_row.pop(uid, None)
+        self._shares.pop(uid, None)
         if p is not None:
             service = int(self._state.pods.service[p])
             if service >= 0 and self._state.services.objective[service] >= NO_OBJECTIVE:
@@ -319,7 +352,8 @@ class LiveWorld:
         pod = s.pods[p]
         service = int(pod.service)
         has = service >= 0 and s.services.objective[service] < NO_OBJECTIVE
-        objective_ms = float(s.services.objective[service] * s.services.time_s[service] * 1000.0) if has else 0.0
+        objective_ms = float(s.services.objective[service] * s.services.time_s[service] * 1000.0) if has else None
+        is_measured = has and pod.seen_ratio > 0.0 and pod.placed_s + self._law.replica_start_s <= s.run.last_tick_s[0]
         return PodUsage(
             uid=self._uids[p],
             node=self._node_names[int(pod.node)],
@@ -327,9 +361,8 @@ class LiveWorld:
             memory_bytes=float(pod.seen_memory),
             slowdown=float(pod.slowdown),
             service=self._services.names[service] if service >= 0 else "",
-            p99_ms=float(pod.seen_ratio) * objective_ms if has else 0.0,
+            p99_ms=float(pod.seen_ratio) * objective_ms if is_measured and objective_ms is not None else None,
             objective_ms=objective_ms,
-            violated=bool(pod.seen_violated) if has else False,
         )
 
     def snapshot(self) -> Snapshot:
@@ -362,8 +395,8 @@ class LiveWorld:
                     name=name,
                     replicas=len(found),
                     violated=sum(u.violated for u in found),
-                    worst_p99_ms=max(u.p99_ms for u in found),
-                    objective_ms=found[0].objective_ms,
+                    worst_p99_ms=max(u.p99_ms or 0.0 for u in found),
+                    objective_ms=found[0].objective_ms or 0.0,
                 )
                 for name, found in sorted(by_service.items())
             ),

@@ -88,6 +88,11 @@ class Submitter:
         """The namespace of all submitted objects."""
         return self._script.namespace
 
+    @property
+    def services(self) -> tuple[Manifest, ...]:
+        """The Deployments of the workload."""
+        return self._script.services
+
     async def start(self) -> None:
         """Submit the services and begin the day; returns when the services have been created."""
         await self._create(

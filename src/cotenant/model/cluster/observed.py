@@ -141,7 +141,8 @@ class ObservedPod:
     preempts: bool = True  # spec.preemptionPolicy is not Never
     volumes: tuple[VolumeNeed, ...] = ()
     demands: Demands = NO_DEMANDS
-    holds: Holdings = NO_HOLDINGS  # allocated by a scheduler, from its annotations
+    holds: Holdings = NO_HOLDINGS  # allocated by a scheduler: what is believed of its annotations, while it is bound
+    written: tuple[str, ...] = ()  # those of these annotations that it has, believed or not
     owned_by: tuple[OwnedBy, ...] = ()
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     unsupported: tuple[

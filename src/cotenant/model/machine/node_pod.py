@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.qos import KubernetesQoS, PriorityClass, QoSClass
+from cotenant.model.cluster.seal import Standing
 
 
 class Phase(StrEnum):
@@ -71,7 +72,9 @@ class NodePod:
     phase: Phase = Phase.RUNNING
     host_application: bool = False
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
-    own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively
+    own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively, as far as its annotation is believed
+    holdings: Standing = Standing.CHECKED  # how far its annotations about what it holds are believed
+    unbelieved: str = ""  # why the CPUs of its annotation are not its own; "" = they are, or it has none
     extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
     is_named: bool = (
         True  # False: known by its cgroup alone, so neither its name nor its class is certain; never evicted

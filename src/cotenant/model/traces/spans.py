@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+EVERYBODY = "*"  # a sender that forwards others' spans
 UNKNOWN_SERVICE = "unknown"  # of a source without service.name
 
 
@@ -43,6 +44,7 @@ class SpanSource:
     pod_uid: str = ""
     host: str = ""
     pod_namespace: str = ""  # where it is not the service's
+    sender: str = ""  # the namespace that whoever sent it has proven to be of; EVERYBODY = it may speak for all; not of the resource
 
 
 class SpanColumns(NamedTuple):

@@ -9,7 +9,7 @@ Source: Koordinator, pkg/webhook/pod/validating (quota rules), pkg/webhook/quota
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cotenant.model.groups.quota import DEFAULT_QUOTA, NAME, PREEMPTIBLE, SYSTEM_QUOTA, Quota
 from cotenant.model.resources import Amounts, format_amount
@@ -28,6 +28,23 @@ def quota_of_pod(namespace: str, label: str, quotas: Mapping[str, Quota]) -> str
     if namespace in quotas:
         return namespace
     return SYSTEM_QUOTA if namespace == _SYSTEM_NAMESPACE else DEFAULT_QUOTA
+
+
+def closed_to(namespace: str, name: str, quotas: Mapping[str, Quota], home_of: Callable[[str], str]) -> str:
+    """Why a pod of this namespace may not name this quota; "" where it may.
+
+    A quota that lists namespaces is theirs, and that of the object's own namespace (`home_of` a quota's name); so are the quotas below it that list none. Without any list, everybody may name it, as upstream.
+    """
+    seen: set[str] = set()
+    while (quota := quotas.get(name)) is not None and name not in seen:
+        seen.add(name)
+        if quota.namespaces:
+            if namespace in quota.namespaces or namespace in (home_of(name), name):
+                return ""
+            of = ", ".join(quota.namespaces)
+            return f"quota {name} is of the namespaces that it lists ({of}), and not of {namespace}"
+        name = quota.parent
+    return ""
 
 
 def check_pod_quota(

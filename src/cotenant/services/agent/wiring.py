@@ -298,10 +298,13 @@ def _sources(
     asked, found = config.sources, dict[str, Discovery]()
     if not (asked.kubepods or asked.runtime or asked.pod_info or client):
         return found, {}, None
+    from cotenant.drivers.kubelet.declared import Belief
     from cotenant.drivers.kubelet.podinfo import PodInfo
     from cotenant.drivers.kubelet.tree import KubepodsTree
+    from cotenant.drivers.seals.seals import read_seals
 
     tree = stack.enter_context(closing(KubepodsTree(layout)))
+    belief = Belief(read_seals(config.seal_certificate), config.node)
     if asked.pod_info:
         found["pod.info"] = PodInfo(tree, str(asked.pod_info))
     groups: Discovery = tree
@@ -309,11 +312,11 @@ def _sources(
         from cotenant.drivers.cri.client import CriClient
         from cotenant.drivers.cri.discovery import CriPods
 
-        groups = CriPods(stack.enter_context(closing(CriClient(str(asked.runtime)))), tree)
+        groups = CriPods(stack.enter_context(closing(CriClient(str(asked.runtime)))), tree, belief=belief)
     if client is not None:
         from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 
-        pods = ClusterPods(client, config.node, groups, discovery_due.set)
+        pods = ClusterPods(client, config.node, groups, discovery_due.set, belief)
         return {"cluster": pods, **found}, {"pods of the cluster": pods.run}, tree
     return {**found, "runtime" if asked.runtime else "kubepods": groups}, {}, tree
 

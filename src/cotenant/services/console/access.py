@@ -7,7 +7,7 @@
 
 Problem: a page about a cluster shows what runs where, and a browser cannot send a header with its first request. Choice: a session is a random cookie that scripts cannot read and that other sites' pages do not send (HttpOnly, SameSite=Strict).
 The one-time token may be in a file, which is removed when it is used, so a parent process can hand one to its console without showing it in the process list. With `Reviewer`, a viewer logs in with a token of the cluster, and must be allowed
-to list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those. Limits: sessions are in memory and end after `SESSION_S` and at a restart; everything is read-only, so there are no roles.
+to list nodes and pods in all namespaces: the page shows no less. That right is asked for again every `REVIEW_S`, and parts of the page about other kinds (`RIGHTS`) need the right to list those. Limits: sessions end after `SESSION_S`, and at a restart unless a file keeps them (kept_sessions.py); everything is read-only, so there are no roles.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from cotenant.drivers.kube.kinds.custom.control_zone import CONTROL_ZONES
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.services.console.kept_sessions import KeptSessions
 
 COOKIE = b"cotenant_console"
 SESSION_S = 12 * 3600.0
@@ -144,11 +146,15 @@ class Sessions:
         may_list: MayList | None = None,
         proxy: ProxyLogin | None = None,
         is_secure: bool = False,
+        kept: KeptSessions | None = None,
     ) -> None:
-        """`review` says whether a Kubernetes token may see the cluster, `may_list` whether it may see a kind; None = such tokens are not accepted. `is_secure`: the server has TLS."""
+        """`review` says whether a Kubernetes token may see the cluster, `may_list` whether it may see a kind; None = such tokens are not accepted. `is_secure`: the server has TLS. `kept`: sessions outlive the process."""
         self._may_list, self._proxy = may_list, proxy
         self._now, self._link, self._token, self._review, self._is_secure = now, link, token, review, is_secure
-        self._by_id: dict[str, Session] = {}
+        self._kept = kept
+        self._by_id: dict[str, Session] = {}  # by the digest of the cookie
+        if kept is not None:
+            self._by_id = {key: Session(ends_s) for key, ends_s in kept.read().items() if now() < ends_s}
 
     @property
     def takes_kubernetes_tokens(self) -> bool:
@@ -236,7 +242,8 @@ class Sessions:
         while len(self._by_id) >= MOST_SESSIONS:
             self._end(next(iter(self._by_id)))
         key = secrets.token_urlsafe(32)
-        self._by_id[key] = Session(now_s + SESSION_S, kubernetes_token, now_s)
+        self._by_id[_digest(key)] = Session(now_s + SESSION_S, kubernetes_token, now_s)
+        self._keep()
         secure = b"; Secure" if self._is_secure else b""
         return b"%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s" % (COOKIE, key.encode(), SESSION_S, secure)
 
@@ -244,6 +251,11 @@ class Sessions:
         session = self._by_id.pop(key, None)
         if session is not None:
             session.is_ended = True
+            self._keep()
+
+    def _keep(self) -> None:
+        if self._kept is not None:
+            self._kept.write({key: each.ends_s for key, each in self._by_id.items() if not each.kubernetes_token})
 
 
 class Reviewer:
@@ -280,9 +292,14 @@ class Reviewer:
         return True
 
 
+def _digest(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
+
+
 def _cookie(text: bytes) -> str:
+    """The digest of the session's cookie; empty where there is none."""
     for part in text.split(b";"):
         name, _, value = part.strip().partition(b"=")
         if name == COOKIE:
-            return value.decode("latin-1")
+            return _digest(value.decode("latin-1"))
     return ""

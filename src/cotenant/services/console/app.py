@@ -55,7 +55,7 @@ _TYPES = {
     "css": b"text/css; charset=utf-8",
     "svg": b"image/svg+xml",
 }
-_OPEN = frozenset({"/login", "/assets/login.css", "/assets/icon.svg"})
+_OPEN = frozenset({"/login", "/assets/login.css", "/assets/login.js", "/assets/icon.svg"})
 _NO_STORE = ((b"cache-control", b"no-store"),)
 _FORM_BYTES = 16 << 10
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.objective import misses_objective
 from cotenant.model.cluster.observed import ObservedPod, Phase
 from cotenant.model.cluster.qos import PriorityClass, effective_class
 from cotenant.model.machine.node_metric import Use
@@ -204,9 +205,9 @@ class Fleet:
         self,
         nodes: Mapping[str, Use],
         pods: Mapping[str, Use],
-        latencies_ms: Mapping[str, float] | None = None,
+        latencies_ms: Mapping[str, float | None] | None = None,
     ) -> None:
-        """What nodes and pods use now; those that are not named keep their last measurement."""
+        """What nodes and pods use now; those that are not named keep their last measurement. A latency of None: it is not measured any more."""
         for name, use in nodes.items():
             if self._node_use.get(name) != use:
                 self._node_use[name] = use
@@ -217,7 +218,9 @@ class Fleet:
                 self._touch(key)
         for key, latency in (latencies_ms or {}).items():
             if self._latency_ms.get(key) != latency:
-                self._latency_ms[key] = latency
+                self._latency_ms.pop(key, None)
+                if latency is not None:
+                    self._latency_ms[key] = latency
                 self._touch(key)
         if len(self._pod_use) > 2 * len(self.pods) + _SPARE:  # of pods that ended before they were listed
             self._pod_use = {key: use for key, use in self._pod_use.items() if key in self.pods}
@@ -303,6 +306,16 @@ class Fleet:
         """A pod's p99 in milliseconds; None where it is not measured."""
         return self._latency_ms.get(key)
 
+    def is_late(self, pod: PodRow) -> bool:
+        """Whether a pod misses its objective."""
+        return misses_objective(self.latency_of(pod.key), pod.objective_p99_ms)
+
+    def unnamed_late(self) -> int:
+        """The nodes that report missed objectives and not whose."""
+        return sum(
+            row.columns[8] & 0xFFFF > 0 and not any(map(self.is_late, row.pods.values())) for row in self.nodes.values()
+        )
+
     def totals(self) -> Totals:
         """Sums, as of the last `settle`."""
         if self._totals is None:
@@ -352,7 +365,7 @@ class Fleet:
         memory = node.allocatable.get(MEMORY_NAME)
         lent = node.allocatable.get(BATCH_CPU) + node.allocatable.get(MID_CPU)
         requested = lent_requested = memory_requested = used = memory_used = 0
-        services = late = measured = 0
+        services = known = late = measured = 0
         cells: dict[tuple[int, int], list[int]] = {}
         for pod in row.pods.values():
             cell = cells.setdefault((int(pod.kind), self._tenant(pod.tenant, seq)), [0, 0, 0, 0, 0])
@@ -371,10 +384,10 @@ class Fleet:
                 measured += 1
             if pod.objective_p99_ms is not None:
                 services += 1
-                late += self._latency_ms.get(pod.key, 0.0) > pod.objective_p99_ms
-        missing = self._missing.get(node.name, 0)
-        if late:
-            missing = max(missing, round(1000 * late / services))
+                known += pod.key in self._latency_ms
+                late += self.is_late(pod)
+        # A report says how many and not which: it counts where no pod's latency is known.
+        missing = round(1000 * late / services) if known else self._missing.get(node.name, 0)
         of_node = self._node_use.get(node.name)
         if of_node is not None:
             used, memory_used = of_node.cpu_m, of_node.memory_bytes

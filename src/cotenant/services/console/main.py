@@ -16,6 +16,7 @@ from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_ac
 from cotenant.model.errors import InvalidInput
 from cotenant.services.console.access import OneTimeToken, ProxyLogin
 from cotenant.services.console.agents import check_pattern
+from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.console.upstream import address_in
 from cotenant.services.logs import log_to_stderr
@@ -43,6 +44,7 @@ class ConsoleArguments:
     results: Path | None = None
     token_file: Path | None = None
     login_file: Path | None = None
+    session_file: Path | None = None
     kubernetes_login: bool = False
     proxy_header: str = ""
     proxy_from: str = "127.0.0.1,::1"
@@ -108,6 +110,7 @@ def options_of(asked: ConsoleArguments) -> ConsoleOptions:
         results=asked.results,
         token=BearerToken(asked.token_file, "--token-file") if asked.token_file is not None else None,
         login=OneTimeToken(asked.login_file),
+        kept_sessions=KeptSessions(asked.session_file) if asked.session_file is not None else None,
         kubernetes_login=asked.kubernetes_login,
         proxy=ProxyLogin.parse(asked.proxy_header, asked.proxy_from) if asked.proxy_header else None,
         period_s=asked.period_s,

@@ -38,6 +38,7 @@ from cotenant.services.console.agents import Agents
 from cotenant.services.console.app import Application
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.history import History
+from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.live import Live
 from cotenant.services.console.questions import Questions, Section
 from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES, Sources
@@ -84,6 +85,7 @@ class ConsoleOptions:
     results: Path | None = None  # folder of the lab's experiments
     token: BearerToken | None = None
     login: OneTimeToken | None = None
+    kept_sessions: KeptSessions | None = None
     kubernetes_login: bool = False
     proxy: ProxyLogin | None = None
     period_s: float = 10.0
@@ -143,6 +145,7 @@ class ConsoleProcess:
             may_list=reviewer.may_list,
             proxy=options.proxy,
             is_secure=options.tls is not None,
+            kept=options.kept_sessions,
         )
         facts = {"title": options.title or access.server, "kubernetesLogin": options.kubernetes_login}
         sections: dict[str, Section] = {

@@ -152,14 +152,14 @@ class Questions:
         waiting = sorted((fleet.pods[key] for key in fleet.pending), key=lambda row: row.created_s)
         placed = (row for row in fleet.pods.values() if row.node and not row.phase.is_final)
         for row in (*(waiting if state in ("", "pending") else ()), *(placed if state != "pending" else ())):
-            if state == "burning" and not self._is_late(row):
+            if state == "burning" and not fleet.is_late(row):
                 continue
             if text and not any(text in each.lower() for each in (row.key, row.tenant, row.node, row.owner, row.gang)):
                 continue
             count += 1
             if len(found) < limit:
                 found.append(self._view(row))
-        return {"count": count, "pods": found}
+        return {"count": count, "pods": found, "unnamed": fleet.unnamed_late() if state == "burning" else 0}
 
     def _pod(self, key: str) -> Answer:
         row = self._fleet.pods.get(key)
@@ -184,10 +184,6 @@ class Questions:
             }
         )
 
-    def _is_late(self, row: PodRow) -> bool:
-        latency = self._fleet.latency_of(row.key)
-        return latency is not None and row.objective_p99_ms is not None and latency > row.objective_p99_ms
-
     def _view(self, row: PodRow) -> dict[str, object]:
         use = self._fleet.use_of(row.key)
         return {
@@ -209,6 +205,7 @@ class Questions:
             "terminating": row.terminating,
             "objectiveMs": row.objective_p99_ms,
             "latencyMs": self._fleet.latency_of(row.key),
+            "late": self._fleet.is_late(row),
         }
 
     async def _once(self, question: Awaitable[object]) -> object:

@@ -25,30 +25,32 @@ def write(path: Path, outcome: Findings, command: str) -> None:
     temporary.replace(path)
 
 
-def part(outcome: Findings, command: str) -> tuple[Section, list[Figure]]:
+def part(outcome: Findings, command: str, pictures_first: bool = False) -> tuple[Section, list[Figure]]:
     """The experiment as a section with its figures, for this page and for others that show it."""
     groups = [_figures(index, picture) for index, picture in enumerate(outcome.pictures)]
     left_out = "".join(f"<li>Round {n}: {escape(why)}</li>" for n, why in outcome.discarded)
     discarded = (
         f"<details class=soft><summary>Rounds left out</summary><ul>{left_out}</ul></details>" if left_out else ""
     )
+    drawings = "".join(side_by_side(group) if len(group) > 1 else drawn(group) for group in groups)
     body = (
-        f"{copied(command)}"
+        f"{drawings if pictures_first else ''}{copied(command)}"
         f'<h3>Checks</h3><div class="checks">{"".join(_card(check) for check in outcome.checks)}</div>'
         f"{plain_table(outcome.columns, outcome.rows, ('regulated',)) if outcome.columns else ''}"
         f"{''.join(f'<p class=soft>{escape(note)}</p>' for note in outcome.notes)}{discarded}"
-        + "".join(side_by_side(group) if len(group) > 1 else drawn(group) for group in groups)
+        f"{'' if pictures_first else drawings}"
     )
     return Section("node", "On a node", body), [each for group in groups for each in group]
 
 
 def conditions(outcome: Findings) -> str:
-    """What counted, and on which machine, in a sentence."""
+    """What it came to and what counted, and on which machine, in a sentence each."""
     where = machine()
-    verdict = outcome.verdict.value.capitalize()
-    why = f" ({outcome.why_not_decided})" if outcome.verdict is Verdict.NOT_DECIDED else ""
+    count = sum(check.verdict is Verdict.PASSED for check in outcome.checks)
+    verdict = f"{count} of {len(outcome.checks)} checks pass"
+    why = f", others are not decided: {outcome.why_not_decided}" if outcome.why_not_decided else ""
     return (
-        f"{verdict}{why}: rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}, blocks run again: {outcome.repeated}. "
+        f"{verdict}{why}. Rounds that count: {outcome.rounds}, left out: {len(outcome.discarded)}, blocks run again: {outcome.repeated}. "
         f"Linux {where['kernel']}, {where['cpus']} CPUs. Others used at most {outcome.worst_foreign:.1%} of the plant's core in a block, "
         f"the hypervisor stole at most {outcome.worst_steal:.1%}."
     )

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.drivers.kubelet.declared import DeclaredPod, merged
+from cotenant.drivers.kubelet.declared import Belief, DeclaredPod, merged
 from cotenant.drivers.nri.containers import HookedContainer, HookedPod
 from cotenant.drivers.nri.session import RuntimeVersion
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.engine.node.first_values import (
     FirstValueSettings,
     NodeFacts,
@@ -57,6 +58,7 @@ class Hook:
     took: Callable[[float], None]
     connected: Callable[[RuntimeVersion], None]
     counts: Counts = field(default_factory=Counts)
+    seals: Seals = NO_SEALS
 
     def configured(self, runtime: RuntimeVersion) -> None:
         """The runtime accepted this plugin."""
@@ -90,8 +92,9 @@ class Hook:
         decide: Callable[[NodePod, StartingContainer, NodeFacts, FirstValueSettings], FirstValues],
     ) -> FirstValues:
         began = self.seconds()
-        known = node_pod(pod, container)
-        values = decide(known, self._starting(known, container), self.facts(), self.settings)
+        facts = self.facts()
+        known = node_pod(pod, container, self.seals, facts.node)
+        values = decide(known, self._starting(known, container), facts, self.settings)
         for each in values.left_out:
             self.counts.left_out[each.cause] += 1
             _log.warning("%s of %s: left out: %s", container.name, known.key, each.reason.text)
@@ -114,11 +117,12 @@ class Hook:
         )
 
 
-def node_pod(pod: HookedPod, container: HookedContainer) -> NodePod:
+def node_pod(pod: HookedPod, container: HookedContainer, seals: Seals = NO_SEALS, node: str = "") -> NodePod:
     """The pod with this one container, as discovery would read it from its labels, its annotations and its group's path."""
     place = read_group(pod.group)
     kubernetes = place.qos if isinstance(place, PodGroup) else KubernetesQoS.BURSTABLE
     found = NodePod(
         pod.uid, pod.namespace, pod.name, pod.group, kubernetes_qos=kubernetes, containers=(NodeContainer(container.name, ""),)
     )  # fmt: skip
-    return merged(found, DeclaredPod(pod.uid, labels=pod.labels, annotations=pod.annotations))
+    belief = Belief(seals, node, checks_requests=False)  # requests are not known here: `first_values` judges
+    return merged(found, DeclaredPod(pod.uid, labels=pod.labels, annotations=pod.annotations), belief)

@@ -20,6 +20,7 @@ from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_an
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.nri.state_file import StateFile
 from cotenant.drivers.resctrl.tree import ResctrlTree
+from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.node.first_values import FirstValueSettings
 from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
@@ -108,6 +109,7 @@ async def _live(config: AgentConfig) -> None:
             time.perf_counter,
             metrics.took,
             lambda runtime: process.connected(runtime),
+            seals=read_seals(config.seal_certificate),
         )
         state = _state_file(hook_config.state_file, stack)
         cpu_version = layout.version("cpu") or 2

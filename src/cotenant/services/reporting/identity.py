@@ -17,7 +17,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.kinds.token_review import NODE_OF_TOKEN, TOKEN_REVIEWS, TokenReview, TokenReviewSpec
+from cotenant.drivers.kube.kinds.token_review import (
+    NODE_OF_TOKEN,
+    TOKEN_REVIEWS,
+    TokenReview,
+    TokenReviewSpec,
+    TokenUser,
+)
 from cotenant.model.errors import CotenantError, InvalidInput, Transient
 
 AUDIENCE = "cotenant-reports"
@@ -48,18 +54,21 @@ def report_user(account: str, token_file: Path | None) -> str:
     return parse_account(account)
 
 
-class TokenNodes:
-    """The nodes of tokens. `user` is the only one whose tokens are accepted; `monotonic` gives seconds."""
+class TokenReviews:
+    """What tokens of an audience stand for. `meaning` gives it for the user of a good token, "" = nothing; `monotonic` gives seconds."""
 
-    def __init__(self, client: Client, user: str, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, client: Client, audience: str, meaning: Callable[[TokenUser], str], monotonic: Callable[[], float]
+    ) -> None:
         self._client = client
-        self._user = user
+        self._audience = audience
+        self._meaning = meaning
         self._monotonic = monotonic
         self._kept: dict[bytes, tuple[float, str]] = {}  # digest -> until, node; in order of arrival
         self._asking: dict[bytes, asyncio.Task[str]] = {}
 
-    async def node_of(self, authorization: bytes) -> str:
-        """The node that an Authorization header may report for; "" = none. Raises `Transient` where the API server cannot be asked now."""
+    async def meaning_of(self, authorization: bytes) -> str:
+        """What an Authorization header stands for; "" = nothing. Raises `Transient` where the API server cannot be asked now."""
         scheme, _, given = authorization.partition(b" ")
         token = given.strip()
         if scheme.lower() != b"bearer" or not token or len(token) > LONGEST_TOKEN or not token.isascii():
@@ -78,17 +87,16 @@ class TokenNodes:
         return await asyncio.shield(asking)  # a client that goes away does not end it for the others
 
     async def _ask(self, token: str) -> str:
-        question = TokenReview(spec=TokenReviewSpec(token=token, audiences=[AUDIENCE]))
+        question = TokenReview(spec=TokenReviewSpec(token=token, audiences=[self._audience]))
         try:
             status = (await self._client.create(TOKEN_REVIEWS, "", question)).status
         except CotenantError as error:
-            _log.warning("a token of a report cannot be reviewed: %s", error)
+            _log.warning("a token cannot be reviewed: %s", error)
             raise Transient("the API server cannot review the token now", retry_after_s=5.0) from error
         user = status.user if status is not None and status.authenticated else None
-        if status is None or user is None or user.username != self._user or AUDIENCE not in (status.audiences or ()):
+        if status is None or user is None or self._audience not in (status.audiences or ()):
             return ""
-        names = (user.extra or {}).get(NODE_OF_TOKEN) or []
-        return names[0] if len(names) == 1 else ""
+        return self._meaning(user)
 
     def _answered(self, key: bytes, done: asyncio.Task[str]) -> None:
         self._asking.pop(key, None)
@@ -99,3 +107,19 @@ class TokenNodes:
             self._kept.pop(next(iter(self._kept)))
         node = done.result()
         self._kept[key] = (self._monotonic() + (ACCEPTED_S if node else REFUSED_S), node)
+
+
+class TokenNodes(TokenReviews):
+    """The nodes of tokens. `user` is the only one whose tokens are accepted."""
+
+    def __init__(self, client: Client, user: str, monotonic: Callable[[], float]) -> None:
+        super().__init__(client, AUDIENCE, lambda found: _node(found) if found.username == user else "", monotonic)
+
+    async def node_of(self, authorization: bytes) -> str:
+        """The node that an Authorization header may report for; "" = none. Raises as `meaning_of`."""
+        return await self.meaning_of(authorization)
+
+
+def _node(user: TokenUser) -> str:
+    names = (user.extra or {}).get(NODE_OF_TOKEN) or []
+    return names[0] if len(names) == 1 else ""

@@ -19,6 +19,7 @@ from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
+from cotenant.drivers.seals.seals import read_seal
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rehearsal import rehearse
@@ -74,6 +75,7 @@ class SchedulerArguments:
     otlp_traces: str = ""  # URL; "" = no spans
     otlp_traces_token_file: Path | None = None
     otlp_traces_ca: Path | None = None
+    seal: Path | None = None  # folder of the key and the certificate; None = what pods are given is not sealed
 
 
 def run(request: SchedulerArguments) -> int:
@@ -99,6 +101,7 @@ def run(request: SchedulerArguments) -> int:
         raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(_DEFAULT_SPREADS)}")
     spans_to = span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
+    sealer, seals = read_seal(request.seal)
     log_to_stderr(request.log_level, request.log_format)
     bring_kernels()
     access = load_access(request.kubeconfig, request.context)
@@ -122,7 +125,13 @@ def run(request: SchedulerArguments) -> int:
         devices=devices,
         default_spread=_DEFAULT_SPREADS[request.default_spread],
         span_target=spans_to,
+        sealer=sealer,
+        seals=seals,
     )
+    if sealer is None:
+        _log.info(
+            "no key: what pods are given is not sealed, and what they say that they hold is believed as far as they are entitled to it"
+        )
     for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:
             read_token(path, option)  # a broken file is reported before anything that takes seconds

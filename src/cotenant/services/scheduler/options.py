@@ -11,6 +11,7 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import DEFAULTS as HTTP_DEFAULTS
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.tls import Tls
+from cotenant.drivers.seals.seals import NO_SEALS, Sealer, Seals
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
@@ -48,6 +49,8 @@ class Options:
     quotas: QuotaSettings = DEFAULT_QUOTAS
     devices: DeviceSettings = DEFAULT_DEVICES
     span_target: SpanTarget | None = None  # of scheduling attempts; None = no spans
+    sealer: Sealer | None = None  # signs what pods are given
+    seals: Seals = NO_SEALS  # checks what they say that they were given
     default_spread: bool | None = (
         None  # kube-scheduler's system defaults of topology spread; None = as the profile has it
     )

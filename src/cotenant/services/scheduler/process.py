@@ -143,7 +143,7 @@ class SchedulerProcess:
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
-        reader = PodReader(by_scheduler=self._pods_of(options))
+        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals)
         claims = ClaimBinder(self.client, reader.volumes)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
@@ -164,13 +164,16 @@ class SchedulerProcess:
             in_flight=options.binds_in_flight,
             may_bind=lambda: self._leads,
             changed=kube.wake,
+            sealer=options.sealer,
         )
         kube.background("binds", self.binder.run)
         self.evictor = Evictor(
             self.client, self.cluster, self.pod_statuses, self.metrics, options.schedulers[0], kube.now, kube.wake
         )
         kube.on_stop(self.evictor.stop)
-        self.reserver = Reserver(self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake)
+        self.reserver = Reserver(
+            self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer
+        )
         kube.on_stop(self.reserver.stop)
         EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
 

@@ -10,7 +10,7 @@
 
 Problem: an exporter must learn whether to send again. Choice: 400 for what cannot be read, 413 beyond the limit, 429 with Retry-After where there is no room;
 partial success where single spans were bad. With a token every path but the health pages needs it; an agent may come with the token of its own pod instead, which is good for signals, actions and stories of its own node
-(`nodes`). Limits: senders of spans share one token.
+(`nodes`). Spans, and reports of services on themselves, are taken by the tokens of senders (senders.py).
 
 Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP".
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,6 +43,7 @@ from cotenant.drivers.otlp.answers import JSON, PROTOBUF, Code, failure, success
 from cotenant.drivers.otlp.decoding import MOST_BYTES, TooLarge, decode_json, decode_protobuf, gunzip
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput, Transient
+from cotenant.model.traces.spans import SpanBatch
 from cotenant.services.agent import latency
 from cotenant.services.reporting import signals, stories
 from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
@@ -49,6 +51,7 @@ from cotenant.services.reporting.stories import STORIES
 from cotenant.services.traces.metrics import TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.pages import PREFIX, TracePages, not_get
+from cotenant.services.traces.senders import Senders
 from cotenant.services.traces.signal_streams import MOST_STREAMS, SignalStreams
 from cotenant.services.traces.story_board import StoryBoard
 
@@ -60,6 +63,7 @@ EXPORT = "/v1/traces"
 LATENCY = "/api/v1/latency"
 _POSTED = (SIGNALS, ACTIONS, STORIES, LATENCY)
 _OF_AGENTS = (SIGNALS, ACTIONS, STORIES)
+_SENT = (EXPORT, LATENCY)  # by services: with a sender's token
 LIMITS = replace(DEFAULTS, body_bytes=MOST_BYTES, body_within_s=30.0)
 
 
@@ -75,6 +79,7 @@ class Application:
         board: ObjectiveBoard | None = None,
     ) -> None:
         self._engine, self._metrics, self._clock, self._token = engine, metrics, clock, token
+        self.senders = Senders(clock, token)
         self.board = board or ObjectiveBoard(engine.objectives, clock)
         self.streams = SignalStreams(engine.objectives, clock)
         self.moves: MoveRequests | None = None  # where moves are requested
@@ -83,21 +88,29 @@ class Application:
         self._pages = TracePages(engine, clock, self.board, self.stories)
         self._health = HealthPages(metrics.page)
 
-    def export(self, body: bytes) -> tuple[int, str]:
+    def export(self, body: bytes, sender: str = "") -> tuple[int, str]:
         """Take a request in protobuf; how many spans were rejected, and why. Raises `InvalidInput`, `Transient`."""
-        receipt = self._engine.add(decode_protobuf(body), self._clock())
+        receipt = self._engine.add(_sent_by(sender, decode_protobuf(body)), self._clock())
         return receipt.rejected, receipt.problem
+
+    async def exporting(self, authorization: bytes) -> Callable[[bytes], tuple[int, str]] | None:
+        """`export` for the sender of this header; None = it may not send. Raises `Transient`."""
+        sender = await self.senders.of(authorization)
+        return None if sender is None else partial(self.export, sender=sender)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         path, method = scope["path"], scope["method"]
         answer = self._health.answer(method, path)
         sender = None  # the only node that it may speak for; None = any
-        if answer is None and not self._is_allowed(scope):
+        proven = ""  # the namespace that a sender of spans, or of a report on itself, is of
+        if answer is None and path in _SENT:
+            proven, answer = await self._sender_of(scope)
+        elif answer is None and not self._is_allowed(scope):
             sender, answer = await self._node_of(path, scope)
         if answer is None and path == EXPORT:
             try:
-                answer = await self._export(scope, receive)
+                answer = await self._export(scope, receive, proven)
             except Refused as refused:
                 answer = refused.answer
             except Gone:
@@ -105,7 +118,7 @@ class Application:
             self._metrics.answered("http", str(answer.status))
         elif answer is None and path in _POSTED and not (path == STORIES and method == "GET"):
             try:
-                answer = await self._posted(path, scope, receive, send, sender)
+                answer = await self._posted(path, scope, receive, send, sender, proven)
             except Refused as refused:
                 answer = refused.answer
             except Gone:
@@ -116,7 +129,9 @@ class Application:
             answer = self._pages.answer(path, scope["query_string"].decode("latin-1")) if method == "GET" else not_get()
         await send_answer(send, answer or Answer(404, b"not found; spans go to POST /v1/traces\n", TEXT))
 
-    async def _posted(self, path: str, scope: Scope, receive: Receive, send: Send, sender: str | None) -> Answer | None:
+    async def _posted(
+        self, path: str, scope: Scope, receive: Receive, send: Send, sender: str | None, proven: str
+    ) -> Answer | None:
         """The answer; None where it was streamed."""
         if scope["method"] != "POST":
             return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
@@ -152,7 +167,9 @@ class Application:
             return _error(400, str(error))
         if report.counts is not None:
             return _error(400, "requests, p99_us and over_objective are needed: a histogram has no objective here")
-        known = self.board.objectives.reported(report.workload, health.requests, health.over_objective, self._clock())
+        known = self.board.objectives.reported(
+            report.workload, health.requests, health.over_objective, self._clock(), proven
+        )
         return Answer(204) if known else _error(404, f"no selfReported objective of {report.workload}")
 
     def _is_allowed(self, scope: Scope) -> bool:
@@ -164,14 +181,20 @@ class Application:
             try:
                 node = await self.nodes.node_of(header(scope, b"authorization"))
             except Transient as error:
-                after = ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),)
-                return None, Answer(503, f"{error}\n".encode(), TEXT, after)
+                return None, _later(error)
             if node:
                 return node, None
-        words = "expected the header Authorization: Bearer TOKEN\n"
-        return None, Answer(401, words.encode(), TEXT, ((b"www-authenticate", b"Bearer"),))
+        return None, _unauthorized()
 
-    async def _export(self, scope: Scope, receive: Receive) -> Answer:
+    async def _sender_of(self, scope: Scope) -> tuple[str, Answer | None]:
+        """The proven namespace of a sender, or the refusal."""
+        try:
+            found = await self.senders.of(header(scope, b"authorization"))
+        except Transient as error:
+            return "", _later(error)
+        return ("", _unauthorized()) if found is None else (found, None)
+
+    async def _export(self, scope: Scope, receive: Receive, sender: str) -> Answer:
         if scope["method"] != "POST":
             return Answer(405, b"only POST\n", TEXT, ((b"allow", b"POST"),))
         body = await read_body(scope, receive)
@@ -185,7 +208,7 @@ class Application:
             if encoding == b"gzip":
                 body = gunzip(body)
             batch = decode_json(body) if kind == JSON else decode_protobuf(body)
-            receipt = self._engine.add(batch, self._clock())
+            receipt = self._engine.add(_sent_by(sender, batch), self._clock())
         except TooLarge as error:
             return Answer(413, failure(Code.RESOURCE_EXHAUSTED, str(error), kind), kind.encode())
         except InvalidInput as error:
@@ -194,6 +217,19 @@ class Application:
             after = ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),)
             return Answer(429, failure(Code.UNAVAILABLE, str(error), kind), kind.encode(), after)
         return Answer(200, success(receipt.rejected, receipt.problem, kind), kind.encode())
+
+
+def _sent_by(sender: str, batch: SpanBatch) -> SpanBatch:
+    return replace(batch, sources=tuple(replace(each, sender=sender) for each in batch.sources)) if sender else batch
+
+
+def _unauthorized() -> Answer:
+    words = "expected the header Authorization: Bearer TOKEN\n"
+    return Answer(401, words.encode(), TEXT, ((b"www-authenticate", b"Bearer"),))
+
+
+def _later(error: Transient) -> Answer:
+    return Answer(503, f"{error}\n".encode(), TEXT, ((b"retry-after", b"%d" % max(1, round(error.retry_after_s))),))
 
 
 def _not_its_own(sender: str | None) -> Answer:

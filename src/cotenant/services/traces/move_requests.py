@@ -3,7 +3,7 @@
 Problem: an agent that has no permitted action left knows two pods that should not be on one node; no agent may create migrations, or every node could have every pod evicted. Choice: the agent reports it
 to this process, which has its own view: the objective must exist and allow evictions, its replica must burn now by the spans that were counted here, and the API server must say that both pods run on the node that asks. Then
 one job is created whose landing the rebalancer simulates first; either pod may move. The job's name follows from the request, so a repeated one changes nothing. At most `PER_MINUTE` requests a minute are
-made. Limits: senders share one token, so a stranger who has it can name the pods of any node on which a service does burn.
+made. Limits: whoever may ask with the token can name the pods of any node on which a service does burn.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class MoveRequests:
             objective = tracked.objective
             if not objective.may_protect or objective.max_action is not MaxAction.EVICT:
                 raise InvalidInput("objective", action.objective, "protect.maxAction evict, which moves need")
+            if not self._objectives.may_act(tracked):
+                raise InvalidInput(
+                    "objective", action.objective, "spans of authenticated senders: others are only observed"
+                )
             for field, key in (("pod", action.pod), ("culprit", action.culprit)):
                 if not all(key.partition("/")[::2]):
                     raise InvalidInput(field, key, "NAMESPACE/NAME")

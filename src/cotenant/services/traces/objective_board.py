@@ -145,7 +145,7 @@ class ObjectiveBoard:
             below_ms=None if objective.threshold_us is None else objective.threshold_us / 1000,
             target_percent=100 - objective.budget_ppm / 10_000,
             window=window_name(objective.window_s),
-            max_action=objective.max_action.value if objective.guard else "observe",
+            max_action=objective.max_action.value if self.objectives.may_act(tracked) else "observe",
             state=standing.state.value,
             ratio=standing.ratio,
             budget_left=standing.budget_left,
@@ -182,6 +182,8 @@ class ObjectiveBoard:
     def _conditions_of(self, tracked: Tracked, standing: Standing, now_s: float) -> list[ConditionRow]:
         objective = tracked.objective
         found = [("Valid", *_valid(objective)), ("Receiving", *self._receiving(tracked, standing))]
+        if not self.objectives.trusts_all:
+            found.append(("Authenticated", *_authenticated(tracked)))
         firing = [alert for alert in standing.alerts if alert.firing]
         if firing:
             words = ", ".join(
@@ -254,6 +256,15 @@ def status_of(view: ObjectiveView, objective: ServiceObjective) -> dict[str, obj
 def time_text(at_s: float) -> str:
     """RFC 3339, whole seconds."""
     return datetime.fromtimestamp(int(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _authenticated(tracked: Tracked) -> tuple[str, str, str]:
+    namespace, unproven = tracked.objective.key.partition("/")[0], tracked.unproven
+    if not tracked.is_proven:
+        sender = f"no sender has proven to be of namespace {namespace}"
+        return "False", "UnauthenticatedSpans", f"unauthenticated spans: observe only; {sender}"
+    left_out = f"{unproven} requests of other senders are not counted" if unproven else ""
+    return "True", "SendersOfItsNamespace", left_out
 
 
 def _valid(objective: ServiceObjective) -> tuple[str, str, str]:

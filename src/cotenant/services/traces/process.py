@@ -35,6 +35,7 @@ from cotenant.services.traces.app import LIMITS, Application
 from cotenant.services.traces.metrics import MoveMetrics, StreamMetrics, TraceMetrics
 from cotenant.services.traces.objective_board import ObjectiveBoard
 from cotenant.services.traces.saved_counts import CountsFile
+from cotenant.services.traces.senders import AUDIENCE, NamespaceTokens, namespace_of
 from cotenant.services.traces.warming import warm
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
@@ -57,6 +58,11 @@ class TraceSettings:
     tls_key: Path | None = None
     client_ca: Path | None = None
     token_file: Path | None = None
+    send_token_file: Path | None = None  # of senders alone; they share it, and it proves nothing
+    sender_tokens: Path | None = None  # a folder with a token for each namespace
+    review_senders: bool = False  # senders come with tokens of their service accounts
+    collectors: tuple[str, ...] = ()  # NAMESPACE/NAME of service accounts that forward others' spans
+    trust_senders: bool = False  # whoever can send is believed, beyond loopback too
     report_account: str = ""  # NAMESPACE/NAME of the agents' service account; "" = no review of tokens
     insecure: bool = False
     most_skew_s: float = 10.0
@@ -80,6 +86,10 @@ class Checked:
     token: BearerToken | None
     jaeger_udp: Address | None = None
     objectives: tuple[ServiceObjective, ...] = ()
+    send_token: BearerToken | None = None
+    sender_tokens: NamespaceTokens | None = None
+    collectors: frozenset[str] = frozenset()  # as user names
+    trusts_senders: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,9 @@ def check(settings: TraceSettings) -> Checked:
         if not (settings.cluster or settings.kubeconfig or settings.context):
             hint = "the API server says whose a token is"
             raise InvalidInput("--report-account", settings.report_account, "--cluster or --kubeconfig beside it", hint)
+    if settings.review_senders and not (settings.cluster or settings.kubeconfig or settings.context):
+        hint = "the API server says whose a token is"
+        raise InvalidInput("--review-senders", "given", "--cluster or --kubeconfig beside it", hint)
     if not 0 <= settings.most_skew_s <= 3600:
         raise InvalidInput("--most-skew-s", settings.most_skew_s, "0 to 3600 seconds; 0 turns the correction off")
     jaeger_udp = Address.parse("--jaeger-udp", settings.jaeger_udp) if settings.jaeger_udp else None
@@ -132,7 +145,34 @@ def check(settings: TraceSettings) -> Checked:
                 "anyone who can reach it could send spans; --insecure says that the network is trusted",
             )
     objectives = () if settings.objectives is None else tuple(read_file(settings.objectives))
-    return Checked(http, grpc, tls, token, jaeger_udp, objectives)
+    send_token = (
+        None if settings.send_token_file is None else BearerToken(settings.send_token_file, "--send-token-file")
+    )
+    by_namespace = None if settings.sender_tokens is None else NamespaceTokens(settings.sender_tokens)
+    proves = by_namespace is not None or settings.review_senders
+    listens = [each for each in (http, grpc, jaeger_udp) if each is not None]
+    return Checked(
+        http,
+        grpc,
+        tls,
+        token,
+        jaeger_udp,
+        objectives,
+        send_token,
+        by_namespace,
+        _collectors(settings),
+        settings.trust_senders or (not proves and all(each.is_loopback for each in listens)),
+    )
+
+
+def _collectors(settings: TraceSettings) -> frozenset[str]:
+    if not settings.collectors and not settings.review_senders:
+        return frozenset()
+    from cotenant.services.reporting.identity import parse_account
+
+    if not settings.review_senders:
+        raise InvalidInput("--collector", settings.collectors[0], "--review-senders beside it")
+    return frozenset(parse_account(each, "--collector") for each in settings.collectors)
 
 
 async def serve(
@@ -152,6 +192,9 @@ async def serve(
         metrics, traffic = TraceMetrics(engine, board), Traffic("traces")
         metrics.registry.register(traffic)
         app = Application(engine, metrics, clock, checked.token, board)
+        engine.objectives.trusts_all = checked.trusts_senders
+        app.senders.shared, app.senders.by_namespace = checked.send_token, checked.sender_tokens
+        app.senders.is_open = checked.token is None and checked.send_token is None
         metrics.registry.register(StreamMetrics(app.streams))
         saved = None if settings.state is None else CountsFile(settings.state)
         for objective in checked.objectives:
@@ -164,6 +207,12 @@ async def serve(
             from cotenant.services.reporting.identity import TokenNodes, parse_account
 
             app.nodes = TokenNodes(cluster.client, parse_account(settings.report_account), time.monotonic)
+        if cluster is not None and settings.review_senders:
+            from cotenant.services.reporting.identity import TokenReviews
+
+            app.senders.reviews = TokenReviews(
+                cluster.client, AUDIENCE, lambda user: namespace_of(user.username, checked.collectors), time.monotonic
+            )
         if cluster is not None and settings.request_moves:
             from cotenant.services.traces.move_requests import MoveRequests
 
@@ -175,7 +224,7 @@ async def serve(
                 app.export,
                 checked.grpc,
                 tls=checked.tls,
-                token=checked.token,
+                door=app.exporting,
                 answered=lambda code: metrics.answered("grpc", code),
             )
         warm(clock())

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from cotenant.drivers.http.messages import Receive, Send
 from cotenant.engine.traces.objectives import Tracked, TrackedObjectives
 from cotenant.engine.traces.replicas import WINDOW_S
-from cotenant.model.machine.replica_signal import ReplicaSignal
-from cotenant.model.traces.spans import SpanSource
+from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
+from cotenant.model.traces.spans import EVERYBODY, SpanSource
 from cotenant.services.reporting.signals import SignalLine, Subscription, encode_line, from_signal
 
 PERIOD_S = 0.25
@@ -40,6 +40,12 @@ class _Stream:
 
     def pod_of(self, source: SpanSource) -> tuple[str, str] | None:
         """Key and UID of the subscribed pod that the spans are of."""
+        if source.sender not in ("", EVERYBODY):  # a sender speaks for pods of its own namespace only
+            found = self._pod_of(source)
+            return found if found is not None and found[0].startswith(f"{source.sender}/") else None
+        return self._pod_of(source)
+
+    def _pod_of(self, source: SpanSource) -> tuple[str, str] | None:
         if source.pod_uid:
             return self.by_uid.get(source.pod_uid)
         found = self.by_key.get(f"{source.pod_namespace or source.namespace}/{source.pod}")
@@ -181,8 +187,8 @@ def replica_signal(
         pod_uid=source.pod_uid,
         threshold_us=objective.threshold_us,
         budget_ppm=objective.budget_ppm,
-        max_action=objective.max_action,
-        guard=objective.may_protect,
+        max_action=objective.max_action if objectives.may_act(tracked) else MaxAction.OBSERVE,
+        guard=objectives.may_act(tracked),
         window_us=WINDOW_S * 1_000_000,
         requests=found.requests,
         bad=found.bad,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from socket import gethostname
 
 import msgspec
@@ -46,6 +47,7 @@ from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.errors import InvalidInput
 from cotenant.services.credit.opening import FILE
 from cotenant.services.scheduler.explain.client import URL_FILE
+from cotenant.services.traces.finding import URL_FILE as TRACES_URL_FILE
 from cotenant.services.up.children import Child, ChildSpec, free_port, port_or_free, stop_all
 from cotenant.services.up.config import NODES_FILE, UpConfig
 from cotenant.services.up.console import Console
@@ -55,6 +57,7 @@ from cotenant.services.up.reporter import HttpReporter
 from cotenant.services.up.stale_lease import release_stale_lease
 
 OTLP_GRPC, OTLP_HTTP = 4317, 4318
+MOST_MEASURED_ALONE = 200  # nodes whose NodeMetrics are written also where no manager asks for them
 READY_S = 120.0  # loading and rehearsing compiled kernels takes seconds, on a busy machine a minute
 _log = logging.getLogger(__name__)
 
@@ -85,6 +88,8 @@ class LocalCluster:
         self.children: list[Child] = []
         self.nodes: SimulatedNodes
         self.submitter: Submitter | None = None
+        self.news: Callable[[], list[str]] = list  # what happened to services since the last call, a line an event
+        self._agents_port = 0
         self._stack = AsyncExitStack()
         self._report_token = config.directory / "report-token"
 
@@ -225,9 +230,14 @@ class LocalCluster:
         self._app.serve_usage(FleetUsage(self._informers, self.nodes.kubelets))
         await self.nodes.start()
         self._stack.push_async_callback(self.nodes.stop)
-        if config.has_manager:
+        if config.has_manager or 0 < config.nodes <= MOST_MEASURED_ALONE:
             metrics = SimulatedNodeMetrics(
-                self.api, self._informers, self.nodes.kubelets, period_s(config.speed), config.speed
+                self.api,
+                self._informers,
+                self.nodes.kubelets,
+                period_s(config.speed, config.nodes),
+                config.speed,
+                config.has_manager,
             )
             await metrics.start()
             self._stack.push_async_callback(metrics.stop)
@@ -248,6 +258,23 @@ class LocalCluster:
         if self.submitter is not None:
             await self.submitter.start()
             self._stack.push_async_callback(self.submitter.stop)
+            if self.config.shows_loop:
+                await self._show_loop(self.submitter)
+
+    async def _show_loop(self, submitter: Submitter) -> None:
+        """Start what makes simulated nodes measured and acted on, and the neighbour that hurts."""
+        from cotenant.services.up.simulated.agents import Addresses
+        from cotenant.services.up.simulated.loop import AGENTS, Loop  # needs the extra `traces`
+
+        traces = f"http://127.0.0.1:{self.endpoints.otlp_http_port}"
+        credit = f"http://127.0.0.1:{self.endpoints.credit_port}" if self.endpoints.credit_port else ""
+        at = Addresses(traces, credit, self._agents_port)
+        loop = Loop(self.api, self._informers, self.nodes.world, at, self.config, submitter.services)
+        if self.config.is_ephemeral:
+            self._stack.callback(rmtree, self.config.directory / AGENTS, ignore_errors=True)
+        await loop.start()
+        self.news = loop.news
+        self._stack.push_async_callback(loop.stop)
 
     async def _start_children(self) -> None:
         (self.config.directory / "logs").mkdir(exist_ok=True)
@@ -280,6 +307,8 @@ class LocalCluster:
                 self._stack.callback(self._drop_journal)
             self.children.append(self._credit(credit))
         console = ""
+        if self.config.shows_loop:
+            self._agents_port = free_port()
         if self.config.has_console:
             with _named_files(self.config.directory):
                 beside = Console(
@@ -289,6 +318,7 @@ class LocalCluster:
                     self.config.log_format,
                     traces=f"http://127.0.0.1:{http}" if http else "",
                     credit=f"http://127.0.0.1:{credit}" if credit else "",
+                    agents=f"http://127.0.0.1:{self._agents_port}/{{node}}" if self._agents_port else "",
                 )
             self.children.append(Child(beside.child()))
             console = beside.link
@@ -310,6 +340,10 @@ class LocalCluster:
         url_file = self.config.directory / URL_FILE
         write_private(url_file, f"http://127.0.0.1:{scheduler}\n")
         self._stack.callback(url_file.unlink, missing_ok=True)
+        if http:
+            traces_file = self.config.directory / TRACES_URL_FILE
+            write_private(traces_file, f"http://127.0.0.1:{http}\n")
+            self._stack.callback(traces_file.unlink, missing_ok=True)
 
     def _alone(self, name: str, command: tuple[str, ...], port: int) -> Child:
         """A process that is the only replica here, so it needs no lease."""

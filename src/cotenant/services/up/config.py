@@ -63,6 +63,9 @@ class UpConfig:
     has_console: bool = False  # serve the console
     console_port: int = 0  # 0 = the last one used in the directory, or any free one
     has_traces: bool = False  # run a trace process, which counts ServiceObjectives
+    shows_loop: bool = (
+        False  # with a workload and traces: agents on simulated nodes, and a neighbour that hurts a service
+    )
     has_rebalancer: bool = False  # run a rebalancer that acts; needs the manager, whose NodeMetrics it reads
     rebalancer_config: Path | None = None  # its DeschedulerConfiguration
     lend: str = (
@@ -110,6 +113,8 @@ class UpConfig:
             raise InvalidInput("--traces", "with --bare", "one of them", "--bare starts the API server alone")
         if self.has_traces and find_spec("opentelemetry") is None:
             raise InvalidInput("--traces", "not installed", "the extra `traces`", "pip install '.[traces]'")
+        if self.shows_loop and not (self.workload and self.has_traces):
+            raise InvalidInput("shows_loop", True, "a workload and traces")
         if self.has_rebalancer and not self.has_manager:
             raise InvalidInput(
                 "--rebalancer", "without --manager", "both", "the manager makes the NodeMetrics that it reads"

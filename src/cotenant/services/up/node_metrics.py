@@ -1,7 +1,7 @@
 """NodeMetrics of the simulated nodes, as a node's agent writes them, for the manager of a local cluster.
 
 Problem: a manager lends by what agents measure, and simulated nodes have no agent. Choice: the simulated world's present use of each node and pod, patched into the status of the NodeMetric that the manager has made for
-the node, once a period: ten simulated minutes, but between one and ten seconds; with the histories of pods, and the prediction of what prod pods will not use, trained over simulated time, as an agent adds them. Limits: system use is zero, no percentiles; a write that is refused is tried again a period later. Where a manager is not asked for, nothing is written.
+the node, once a period: two simulated minutes, but between one and ten seconds, and no more than `WRITES_PER_SECOND` where that allows; with each service's p99, the histories of pods, and the prediction of what prod pods will not use, trained over simulated time, as an agent adds them. Limits: system use is zero, no percentiles; a write that is refused is tried again a period later. Without a manager the NodeMetrics are made here.
 """
 
 from __future__ import annotations
@@ -35,30 +35,39 @@ from cotenant.local.nodes.usage import FleetUsage
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.cluster.qos import class_of_label, effective_class, qos_of_label
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.node_metric import NO_SIGNALS, NO_USE, ReportedHistory, Use
+from cotenant.model.machine.node_metric import NO_USE, PodSignals, ReportedHistory, Use
 from cotenant.model.quantities import format_bytes, format_milli
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, Amounts
 from cotenant.policy.overcommit.predicted_use import PodHistories
 from cotenant.policy.overcommit.reclaimable import Histories, ProdPod, ReclaimableConfig, reclaimable, trained
 
-LEAST_PERIOD_S, PERIOD_S, SIMULATED_PERIOD_S = 1.0, 10.0, 600.0
+LEAST_PERIOD_S, PERIOD_S, SIMULATED_PERIOD_S = 1.0, 10.0, 120.0
+WRITES_PER_SECOND = 60.0
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 _CONFIG = ReclaimableConfig()
+_HEAD = {"apiVersion": NODE_METRICS.api_version, "kind": NODE_METRICS.name}
 
 
-def period_s(speed: float) -> float:
+def period_s(speed: float, nodes: int) -> float:
     """Seconds between two measurements where `speed` simulated seconds pass a second."""
-    return min(PERIOD_S, max(LEAST_PERIOD_S, SIMULATED_PERIOD_S / speed))
+    return min(PERIOD_S, max(LEAST_PERIOD_S, nodes / WRITES_PER_SECOND, SIMULATED_PERIOD_S / speed))
 
 
 class SimulatedNodeMetrics:
     """Writes the status of every simulated node's NodeMetric; `start` and `stop` it."""
 
     def __init__(
-        self, api: Api, informers: Informers, kubelets: Kubelets, period_s: float = PERIOD_S, speed: float = 1.0
+        self,
+        api: Api,
+        informers: Informers,
+        kubelets: Kubelets,
+        period_s: float = PERIOD_S,
+        speed: float = 1.0,
+        has_manager: bool = True,
     ) -> None:
-        """`speed`: simulated seconds a second."""
+        """`speed`: simulated seconds a second. Without a manager the objects are made here."""
+        self._has_manager = has_manager
         self.written = 0
         self._speed = speed
         self._agents: dict[str, _Agent] = {}  # by node
@@ -79,7 +88,7 @@ class SimulatedNodeMetrics:
             await asyncio.wait((self._task,))
 
     async def write(self, now: datetime) -> None:
-        """Once, for every node that is powered on and has a NodeMetric."""
+        """Once, for every node that is powered on."""
         pods: dict[str, list[_MeasuredPod]] = {}
         for node, pod in self._pods():
             pods.setdefault(node, []).append(pod)
@@ -99,14 +108,19 @@ class SimulatedNodeMetrics:
                 pods_metric=tuple(pod.written(histories[pod.uid]) for pod in here),
                 prod_reclaimable_metric=None if predicted is None else ReclaimableMetric(_written(predicted)),
             )
-            target = self._api.target(NODE_METRICS.group, NODE_METRICS.plural, "", measured.name, "status")
-            try:
-                await self._api.patch(target, _encode({"status": status}), MERGE)
-                self.written += 1
-            except ApiError as error:
-                if error.code != 404:  # the manager has not made it yet
-                    _log.warning("NodeMetric %s: %s", measured.name, error)
+            await self._patch(measured.name, status)
             await asyncio.sleep(0)
+
+    async def _patch(self, name: str, status: NodeMetricStatus) -> None:
+        kind = (NODE_METRICS.group, NODE_METRICS.plural)
+        try:
+            await self._api.patch(self._api.target(*kind, "", name, "status"), _encode({"status": status}), MERGE)
+            self.written += 1
+        except ApiError as error:
+            if error.code != 404:
+                _log.warning("NodeMetric %s: %s", name, error)
+            elif not self._has_manager:  # else it has not made it yet
+                await self._api.create(self._api.target(*kind), {**_HEAD, "metadata": {"name": name}})
 
     async def _run(self) -> None:
         while True:
@@ -117,9 +131,10 @@ class SimulatedNodeMetrics:
         pods: list[Pod] = list(self._informers.store(PODS))
         for pod in pods:
             used = self._kubelets.world.pod_usage(pod.metadata.uid)
-            if used is not None and pod.spec.node_name:
+            seen = self._kubelets.world.usage(pod.metadata.uid)
+            if used is not None and seen is not None and pod.spec.node_name:
                 use = Use(round(used[0] * 1000), round(used[1]))
-                yield pod.spec.node_name, _MeasuredPod(pod.metadata.uid, use, pod)
+                yield pod.spec.node_name, _MeasuredPod(pod.metadata.uid, use, pod, seen.p99_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +142,7 @@ class _MeasuredPod:
     uid: str
     use: Use
     pod: Pod
+    latency_p99_ms: float | None = None
 
     def written(self, history: ReportedHistory) -> PodMetricInfo:
         meta = self.pod.metadata
@@ -136,7 +152,7 @@ class _MeasuredPod:
             pod_usage=_written(self.use),
             priority=meta.labels.get(PRIORITY_CLASS, ""),
             qos=meta.labels.get(QOS_CLASS, ""),
-            extensions=extensions_of(NO_SIGNALS, history),
+            extensions=extensions_of(PodSignals(self.latency_p99_ms), history),
         )
 
     def of_prod(self) -> ProdPod | None:

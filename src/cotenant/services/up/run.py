@@ -77,6 +77,8 @@ async def _report_progress(cluster: LocalCluster, say: Say) -> None:
             f"CPU {seen.cpu_requested:.0%} requested {seen.cpu_used:.0%} used, "
             f"objective missed by {seen.violation:.1%} of replicas, {jobs}"
         )
+        for line in cluster.news():
+            say(f"  {line}")
 
 
 def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
@@ -105,6 +107,8 @@ def _welcome(cluster: LocalCluster, took_s: float) -> list[str]:
         lines.append(
             f"  OTLP: http://127.0.0.1:{endpoints.otlp_http_port} (HTTP), 127.0.0.1:{endpoints.otlp_grpc_port} (gRPC)"
         )
+    if config.shows_loop:
+        lines.append("  in a minute a job hurts a service: cotenant explain service shop/checkout")
     if endpoints.scheduler_port:
         lines.append(
             f"  metrics: http://127.0.0.1:{endpoints.scheduler_port}/metrics  logs: {config.directory / 'logs'}"

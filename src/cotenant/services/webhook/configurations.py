@@ -41,6 +41,8 @@ def configurations(
         ("validate-pod", ("",), "v1", "pods", ("CREATE", "UPDATE")),
         ("validate-quota", quotas, "v1alpha1", ELASTIC_QUOTAS.plural, ("CREATE", "UPDATE", "DELETE")),
     ]
+    if rules.agents:
+        validating.append(("validate-eviction", ("",), "v1", "pods/eviction", ("CREATE",)))
     for kind, entries in ((MUTATING, mutating), (VALIDATING, validating)):
         webhooks = [
             {
@@ -64,6 +66,12 @@ def configurations(
             }
             for path, groups, version, plural, operations in entries
         ]
+        for webhook, entry in zip(webhooks, entries, strict=True):
+            if entry[3] == "pods/eviction":  # of agents alone, everywhere, and never let through unseen
+                del webhook["namespaceSelector"]
+                expression = f"request.userInfo.username == '{rules.agents}'"
+                conditions = [{"name": "by-an-agent", "expression": expression}]
+                webhook |= {"failurePolicy": "Fail", "matchConditions": conditions}
         made.append(
             (
                 kind,

@@ -137,6 +137,11 @@ class Facts:
             self._by_name = by_name
         return self._by_name
 
+    def home_of(self, name: str) -> str:
+        """The namespace of a quota's object; "" where it is not known."""
+        found = self.known_quota(name)
+        return "" if found is None else found.key.partition("/")[0]
+
     def known_quota(self, name: str) -> KnownQuota | None:
         """The quota of a name."""
         for _, known in sorted(self.quotas().items()):

@@ -45,7 +45,7 @@ from cotenant.services.webhook.facts import Facts
 from cotenant.services.webhook.injection import CHECK_S, Injector
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.reviewer import Reviewer, Rules
-from cotenant.services.webhook.watches import add_watches, has_pods
+from cotenant.services.webhook.watches import add_watches, has_pods, node_of
 
 # An object has at most 3 MiB in a review with its old form beside it; API servers keep connections for a while.
 LIMITS = replace(DEFAULTS, body_bytes=8 << 20, certificate_check_s=10.0)
@@ -123,7 +123,7 @@ class WebhookProcess:
         self.kube = KubeProcess(NAME, identity, client, leadership=leads, metrics=registry)
         self.facts = Facts(monotonic)
         add_watches(self.kube.watches, self.facts, rules)
-        reviewer = Reviewer(self.facts, rules, partial(has_pods, client), Random())
+        reviewer = Reviewer(self.facts, rules, partial(has_pods, client), Random(), partial(node_of, client))
         self.injector = Injector(client, bundle, every_s=settings.inject_every_s)
         self.metrics = WebhookMetrics(
             registry, self.facts, lambda: self.kube.watches.malformed, expires_s, lambda: self.injector.results

@@ -36,6 +36,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 
     username: str = ""
     groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
 
 
 class ReviewRequest(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,6 +2,7 @@
 
     /mutate-pod            profiles, record of lent amounts, devices          CREATE
     /validate-pod          classes, quotas, and where asked for, devices      CREATE, UPDATE
+    /validate-eviction     an agent's own node                                CREATE of pods/eviction
     /mutate-reservation    profiles                                           CREATE
     /mutate-quota          defaults                                           CREATE, UPDATE
     /validate-quota        rules of the tree                                  CREATE, UPDATE, DELETE
@@ -28,6 +29,7 @@ from cotenant.model.groups.quota import NAME, PREEMPTIBLE
 from cotenant.policy.admission.devices import check_devices, default_devices
 from cotenant.policy.admission.differences import difference
 from cotenant.policy.admission.documents import Document, Refusal, labels_of, mapping
+from cotenant.policy.admission.holdings import check_holdings
 from cotenant.policy.admission.pods import check_pod, requests_of
 from cotenant.policy.admission.profiles import (
     Draw,
@@ -39,7 +41,7 @@ from cotenant.policy.admission.profiles import (
 )
 from cotenant.policy.admission.translation import record
 from cotenant.policy.quota.admission import Violation
-from cotenant.policy.quota.pods import check_pod_quota, exceeded, quota_of_pod
+from cotenant.policy.quota.pods import check_pod_quota, closed_to, exceeded, quota_of_pod
 from cotenant.services.webhook import quotas
 from cotenant.services.webhook.facts import Facts, KnownQuota, Member
 from cotenant.services.webhook.merging import merge_pod, merge_reservation
@@ -47,6 +49,8 @@ from cotenant.services.webhook.nodes import amplified_node
 from cotenant.services.webhook.review import ALLOWED, Outcome, ReviewRequest
 
 SYSTEM_NAMESPACE = "kube-system"
+MASTERS = "system:masters"
+NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"  # of a token that is bound to a pod; Kubernetes 1.30
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class Rules:
     translates: bool = True
     draws_by_pod: bool = False  # as upstream; False = every pod of a workload draws alike
     may_change_sub_priority: bool = False
+    agents: str = ""  # the user name of nodes' agents, whose evictions are limited to their own node; "" = not asked
+    holders: frozenset[str] = frozenset()  # the user names that may write what pods hold; none = everybody
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ class _Path:
     resources: frozenset[tuple[str, str]]  # (group, plural)
     operations: frozenset[str]
     subresource: str = ""
+    is_everywhere: bool = False  # in exempt namespaces too
 
 
 _PODS = frozenset({("", "pods")})
@@ -76,14 +83,26 @@ _QUOTAS = frozenset({(kind.group, kind.plural) for kind in (ELASTIC_QUOTAS, X_EL
 _CREATE, _WRITE = frozenset({"CREATE"}), frozenset({"CREATE", "UPDATE"})
 
 
+NodeOf = Callable[[str, str], Awaitable[str | None]]
+"""The node of a pod by its namespace and name; "" = not bound yet, None = no such pod. May raise `CotenantError`."""
+
+
+async def _nowhere(namespace: str, name: str) -> str | None:
+    return None
+
+
 class Reviewer:
     """Answers reviews from what `facts` knows. `has_pods` may raise `CotenantError`; `rng` draws where pods draw one by one."""
 
-    def __init__(self, facts: Facts, rules: Rules, has_pods: quotas.HasPods, rng: Random) -> None:
+    def __init__(
+        self, facts: Facts, rules: Rules, has_pods: quotas.HasPods, rng: Random, node_of: NodeOf | None = None
+    ) -> None:
+        """`node_of` is needed where evictions are judged."""
         self._facts = facts
         self._rules = rules
         self._has_pods = has_pods
         self._rng = rng
+        self._node_of = node_of or _nowhere
         reservations = frozenset({(RESERVATIONS.group, RESERVATIONS.plural)})
         self._paths = {
             "/mutate-pod": _Path(self._mutate_pod, _PODS, _CREATE),
@@ -91,6 +110,10 @@ class Reviewer:
             "/mutate-quota": _Path(self._mutate_quota, _QUOTAS, _WRITE),
             "/validate-quota": _Path(self._validate_quota, _QUOTAS, _WRITE | {"DELETE"}),
         }
+        if rules.agents:
+            self._paths["/validate-eviction"] = _Path(
+                self._validate_eviction, _PODS, _CREATE, "eviction", is_everywhere=True
+            )
         if rules.reservations:
             self._paths["/mutate-reservation"] = _Path(self._mutate_reservation, reservations, _CREATE)
         if rules.amplifies_nodes:
@@ -115,7 +138,7 @@ class Reviewer:
             (resource.group, resource.resource) not in found.resources
             or (request.sub_resource or "") != found.subresource
             or request.operation not in found.operations
-            or (request.namespace or "") in self._rules.exempt
+            or ((request.namespace or "") in self._rules.exempt and not found.is_everywhere)
         ):
             return ALLOWED
         outcome = await self._answer(found, request)
@@ -160,6 +183,9 @@ class Reviewer:
         pod, namespace = request.object, _namespace(request)
         old = request.old_object if request.operation == "UPDATE" and isinstance(request.old_object, dict) else None
         refusals = check_pod(pod, old, may_change_sub_priority=self._rules.may_change_sub_priority)
+        user = request.user_info
+        if self._rules.holders and user.username not in self._rules.holders and MASTERS not in (user.groups or ()):
+            refusals += check_holdings(pod, old)
         violations = self._quota_violations(pod, old, namespace)
         if not violations and not refusals and self._rules.limits_quotas and old is None:
             violations = self._beyond_quota(request, pod, namespace)
@@ -174,9 +200,15 @@ class Reviewer:
             return []
         name = quota_of_pod(namespace, labels.get(NAME, ""), known)
         before = None if old is None else labels_of(old)
+        changes = before is None or quota_of_pod(namespace, before.get(NAME, ""), known) != name
+        if changes and labels.get(NAME) and (foreign := closed_to(namespace, name, known, self._facts.home_of)):
+            return [Violation(name, "foreign-quota", foreign)]
+        if changes and old is not None and mapping(old, "spec").get("nodeName"):
+            text = f"a pod that runs stays in its quota: the label {NAME} cannot change; make another pod"
+            return [Violation(name, "quota-immutable", text)]
         return check_pod_quota(
             known.get(name),
-            changes_quota=before is None or quota_of_pod(namespace, before.get(NAME, ""), known) != name,
+            changes_quota=changes,
             preemptible=labels.get(PREEMPTIBLE, ""),
             old_preemptible=None if before is None else before.get(PREEMPTIBLE, ""),
         )
@@ -191,6 +223,19 @@ class Reviewer:
         if not violations and not request.dry_run:
             self._facts.member_admitted(Member(uid, namespace, label, asked))
         return list(violations)
+
+    async def _validate_eviction(self, request: ReviewRequest) -> Outcome:
+        """An agent evicts pods of the node that its token names. The review does not say where the pod is."""
+        if request.user_info.username != self._rules.agents:
+            return ALLOWED
+        own = (request.user_info.extra or {}).get(NODE_OF_TOKEN) or []
+        node = await self._node_of(request.namespace or "", request.name or "")
+        if node is None or node in own:
+            return ALLOWED  # of a pod that is gone the API server says so itself
+        named = ", ".join(own) or "no node: it is not bound to a pod"
+        return _refused(
+            [f"the agent may evict pods of its own node only: the token names {named}, the pod is on {node or 'none'}"]
+        )
 
     # ---- quotas
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.colocation_profile import (
     COLOCATION_PROFILES,
     ColocationProfileObject,
@@ -49,6 +50,15 @@ def add_watches(watches: Watches, facts: Facts, rules: Rules) -> None:
             facts.member_gone(uids.pop(key, ""))
 
         watches.handle(QUOTA_MEMBERS, ObjectHandler(_member, seen, gone_pod), field_selector=_ALIVE)
+
+
+async def node_of(client: Client, namespace: str, name: str) -> str | None:
+    """The node of a pod; "" = not bound, None = no such pod. Raises `CotenantError`."""
+    try:
+        pod = await client.get(PODS, namespace, name)
+    except NotFound:
+        return None
+    return (pod.spec.node_name if pod.spec is not None else None) or ""
 
 
 async def has_pods(client: Client, quota: Quota) -> bool:

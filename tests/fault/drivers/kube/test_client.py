@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.client import errors
 from cotenant.drivers.kube.client.client import Client
@@ -25,7 +26,7 @@ def ask(talking: Any, handler: Any, question: Callable[[Client], Awaitable[Any]]
 
     async def main() -> tuple[Any, Any]:
         async with talking(handler, **options) as (server, client):
-            return server, await asyncio.wait_for(question(client), 5)
+            return server, await asyncio.wait_for(question(client), patience(5))
 
     return asyncio.run(main())
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.drivers.kube.leaderelection.lease import LeaderElector
@@ -70,14 +70,14 @@ def test_one_leads_and_hands_over_cleanly(talking: Any) -> None:
 
             a, b = (LeaderElector(client, "ns", "sched", name, QUICK) for name in "ab")
             first = asyncio.create_task(a.run(work("a")))
-            await asyncio.wait_for(started["a"].wait(), 5)
+            await asyncio.wait_for(started["a"].wait(), patience(5))
             second = asyncio.create_task(b.run(work("b")))
             await soon("it renews while the other waits", lambda: len(server.holders) >= 3)
             assert a.leading
             assert not b.leading
             first.cancel()
             await asyncio.wait((first,))
-            await asyncio.wait_for(started["b"].wait(), 5)  # well before the lease would have run out
+            await asyncio.wait_for(started["b"].wait(), patience(5))  # well before the lease would have run out
             second.cancel()
             await asyncio.wait((second,))
 
@@ -102,7 +102,7 @@ def test_a_server_that_hangs_ends_the_work_in_time(talking: Any) -> None:
                 server.hangs = True
                 await asyncio.Event().wait()
 
-            return await asyncio.wait_for(elector.run(work), 5), elector.leading
+            return await asyncio.wait_for(elector.run(work), patience(5)), elector.leading
 
     assert asyncio.run(main()) == (False, False)
 
@@ -159,7 +159,7 @@ def test_a_race_has_one_winner(talking: Any) -> None:
             tasks = [
                 asyncio.create_task(LeaderElector(client, "ns", "sched", f"c{i}", QUICK).run(work)) for i in range(5)
             ]
-            await asyncio.wait_for(begun.wait(), 5)
+            await asyncio.wait_for(begun.wait(), patience(5))
             await soon("several renewals", lambda: len(server.holders) >= 5)
             for task in tasks:
                 task.cancel()
@@ -191,7 +191,7 @@ def test_a_renewal_cut_off_by_the_stop_does_not_spoil_the_hand_over(talking: Any
         async with talking(deaf) as (_, client):
             elector = LeaderElector(client, "ns", "sched", "a", QUICK)
             running = asyncio.create_task(elector.run(forever))
-            await asyncio.wait_for(renewing.wait(), 5)
+            await asyncio.wait_for(renewing.wait(), patience(5))
             running.cancel()
             await asyncio.wait((running,))
 

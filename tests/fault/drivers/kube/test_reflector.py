@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.cache.cache import Changed, Malformed, Synced
 from cotenant.drivers.kube.cache.reflector import ABSENT_S, Reflector
@@ -72,7 +73,7 @@ def play(talking: Any, *turns: Any, **options: Any) -> tuple[Any, list[Any], lis
             reflector = Reflector(client, PODS, heard.extend, random=lambda: 0.5, sleep=sleep, **options)
             task = asyncio.create_task(reflector.run())
             waiter = asyncio.create_task(script.done.wait())
-            await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED, timeout=5)
+            await asyncio.wait((task, waiter), return_when=asyncio.FIRST_COMPLETED, timeout=patience(5))
             assert script.done.is_set(), task.exception() if task.done() else (heard, server.requests)
             task.cancel()
             waiter.cancel()
@@ -353,10 +354,10 @@ def test_the_server_goes_away_and_comes_back_at_the_same_place(talking: Any) -> 
 
             reflector = Reflector(client, PODS, heard.extend, random=lambda: 0.5, sleep=sleep)
             task = asyncio.create_task(reflector.run())
-            await asyncio.wait_for(first.done.wait(), 5)
+            await asyncio.wait_for(first.done.wait(), patience(5))
             script.hang_up()
-            await asyncio.wait_for(back.wait(), 5)
-            await asyncio.wait_for(second.done.wait(), 5)
+            await asyncio.wait_for(back.wait(), patience(5))
+            await asyncio.wait_for(second.done.wait(), patience(5))
             task.cancel()
             return asked(script)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.servers.http_servers import LOOPBACK, Raw, head
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.drivers.http.messages import (
@@ -60,7 +61,7 @@ def run(
 
     factory = asyncio.new_event_loop if loop == "asyncio" else pytest.importorskip("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(asyncio.wait_for(main(), 30))
+        return runner.run(asyncio.wait_for(main(), patience(30)))
 
 
 LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -179,7 +180,7 @@ def test_a_stop_completes_what_is_in_progress_and_closes_what_is_idle() -> None:
         idle.close()
         busy.close()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), patience(30)))
 
 
 def test_a_stop_does_not_wait_for_ever() -> None:

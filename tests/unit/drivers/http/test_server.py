@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
@@ -74,7 +75,7 @@ def said(*parts: bytes) -> bytes:
             stop.set()
             await running
 
-    return asyncio.run(asyncio.wait_for(live(), 20))
+    return asyncio.run(asyncio.wait_for(live(), patience(20)))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import patience
 
 pytest.importorskip("sqlalchemy", reason="the extra `credit` is not installed")
 
@@ -42,7 +43,7 @@ def postgres_server() -> Iterator[str]:
         options = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
     def call(*command: str) -> None:
-        subprocess.run(command, check=True, capture_output=True, cwd=folder, timeout=120, **options)  # type: ignore[call-overload]
+        subprocess.run(command, check=True, capture_output=True, cwd=folder, timeout=patience(120), **options)  # type: ignore[call-overload]
 
     data = str(folder / "data")
     call(

@@ -82,10 +82,11 @@ def test_malformed_labels_and_annotations_count_as_absent() -> None:
     assert (pod.objective_p99_us, pod.own_cpus) == (None, ())
 
 
-def test_best_effort_pods_have_no_own_cpus() -> None:
+def test_own_cpus_are_for_classes_that_get_them() -> None:
     annotations = Labels.of({RESOURCE_STATUS: '{"cpuset": "2-3,6", "numaNodeResources": []}'})
-    for qos, cpus in (("LSR", (2, 3, 6)), ("LSE", (2, 3, 6)), ("LS", (2, 3, 6)), ("BE", ())):
-        (pod,) = join([FOUND], [DeclaredPod("u", labels=Labels.of({QOS_CLASS: qos}), annotations=annotations)])
+    for qos, cpus in (("LSR", (2, 3, 6)), ("LSE", (2, 3, 6)), ("LS", ()), ("BE", ())):
+        said = DeclaredPod("u", labels=Labels.of({QOS_CLASS: qos}), annotations=annotations, cpu_request_m=3000)
+        (pod,) = join([FOUND], [said])
         assert pod.own_cpus == cpus
 
 

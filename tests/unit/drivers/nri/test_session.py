@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.node.fake_hook_runtime import LONGEST_PIECE, FakeHookRuntime, PluginOfRuntime
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.nri.containers import HookedContainer, HookedPod
 from cotenant.drivers.nri.session import RuntimeVersion, Session
@@ -56,7 +57,7 @@ def with_plugin(
     """Run a scenario at the runtime's end; what the session ended with."""
 
     async def play() -> CotenantError | None:
-        async with asyncio.timeout(20), FakeHookRuntime(folder) as runtime:
+        async with asyncio.timeout(patience(20)), FakeHookRuntime(folder) as runtime:
             reader, writer = await asyncio.open_unix_connection(str(runtime.socket))
             session = asyncio.create_task(Session(reader, writer, plugin, cpu_version).run("cotenant", "50"))
             connected = await runtime.plugins.get()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotenant.drivers.kubelet.declared import DeclaredPod, merged
+from cotenant.drivers.kubelet.declared import Belief, DeclaredPod, merged
 from cotenant.drivers.kubelet.extended import EXTENDED_SPEC
 from cotenant.engine.node.first_values import (
     FirstValueSettings,
@@ -52,7 +52,8 @@ def pod(
     found = NodePod(
         "u1", "shop", name, GROUP, kubernetes_qos=kubernetes, containers=tuple(NodeContainer(each, "") for each in containers)
     )  # fmt: skip
-    return merged(found, DeclaredPod("u1", labels=Labels.of(given), annotations=Labels.of(notes)))
+    declared = DeclaredPod("u1", labels=Labels.of(given), annotations=Labels.of(notes))
+    return merged(found, declared, Belief(checks_requests=False))
 
 
 def batch(cpu: str = "1500", memory: str = "64Mi") -> dict[str, dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.local.apiserver.assembly import assemble
 from cotenant.local.apiserver.contract import Manifest
@@ -39,7 +40,7 @@ def test_small_usage_is_shown_by_container() -> None:
         assert [each.name for each in usage.nodes()] == ["node-0000", "node-0001"]
         assert not list(usage.pods(""))
         await api.create(api.target("", "pods", "default"), a_pod())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience(20)):
             while not (found := list(usage.pods("default"))):
                 await asyncio.sleep(0.05)
         assert found[0].labels == {"app": "x"}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.node.agent_world import CONFIG, World
+from tests.fakes.waiting import patience
 
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import Mode
@@ -58,7 +59,9 @@ import cotenant.cli.main, cotenant.services.agent.main, cotenant.drivers.http.se
 import cotenant.services.keeper.client, cotenant.drivers.ebpf.delays, cotenant.drivers.kubelet.tree
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=patience(60), check=False
+    )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 

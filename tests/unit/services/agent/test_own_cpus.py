@@ -20,7 +20,8 @@ def found(name: str, cpuset: str) -> NodePod:
     container = NodeContainer("main", f"top/{name}/main")
     bare = NodePod(f"uid-{name}", "", "", f"top/{name}", QoSClass.LS, containers=(container,))
     notes = Labels.of({"scheduling.koordinator.sh/resource-status": f'{{"cpuset":"{cpuset}"}}'} if cpuset else {})
-    said = DeclaredPod(f"uid-{name}", "shop", name, Labels.of({QOS_CLASS: "LSR" if cpuset else "LS"}), notes)
+    labels = Labels.of({QOS_CLASS: "LSR" if cpuset else "LS"})
+    said = DeclaredPod(f"uid-{name}", "shop", name, labels, notes, cpu_request_m=2000)
     return join([bare], [said])[0]
 
 

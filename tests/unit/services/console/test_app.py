@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.fakes.processes.console_world import TOKEN, ConsoleWorld, explained
+from tests.fakes.waiting import patience
 
 from cotenant.cli.main import main
 from cotenant.services.console.access import Right
@@ -43,7 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleWorld]:
 def ask(
     world: ConsoleWorld, path: str, method: str = "GET", body: bytes = b"", **headers: str
 ) -> tuple[int, http.client.HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=patience(20))
     try:
         connection.request(method, path, body or None, {key.replace("_", "-"): value for key, value in headers.items()})
         answer = connection.getresponse()
@@ -201,7 +202,7 @@ def test_a_cluster_without_a_scheduler_or_measurements_is_shown_and_said() -> No
         view = world.do(world.process.sources.view)
         assert (view["cluster"]["ok"], view["scheduler"]["ok"], view["use"]["ok"]) == (True, False, False)
         assert "metrics-server" in str(view["use"]["why"])
-        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=patience(20))
         connection.request("GET", f"/login?token={world.process.login.token}")
         cookie = str(connection.getresponse().headers["Set-Cookie"]).partition(";")[0]
         status, _, body = ask(world, "/api/credit/tenants", Cookie=cookie)

@@ -183,9 +183,14 @@ def test_a_service_beyond_its_objective_makes_its_machine_burn() -> None:
     fleet.settle()
     assert fleet.nodes["a"].columns[8] & 0xFFFF == 500
     assert fleet.totals().burning == 1
-    fleet.missing({"a": 0.75})
+    fleet.missing({"a": 0.75})  # which counts only where nothing says whose
+    fleet.settle()
+    assert fleet.nodes["a"].columns[8] & 0xFFFF == 500
+    assert fleet.unnamed_late() == 0
+    fleet.measured({}, {}, {"default/p": None, "default/q": None})
     fleet.settle()
     assert fleet.nodes["a"].columns[8] & 0xFFFF == 750
+    assert fleet.unnamed_late() == 1
 
 
 def test_classes_of_pods() -> None:
@@ -208,3 +213,31 @@ def test_labels_that_group_nodes_are_sent_with_the_snapshot() -> None:
 def test_a_pod_that_names_its_gang_by_a_label_has_it(label: str) -> None:
     assert pod_row(pod("a", labels=Labels.of({label: "ring"}))).gang == "default/ring"
     assert pod_row(pod("a")).gang == ""
+
+
+def test_the_map_the_list_and_the_line_of_a_local_cluster_count_the_same_missed_objectives() -> None:
+    from math import inf
+
+    from cotenant.lab.world.config import WorldConfig
+    from cotenant.local.nodes.behaviour import Behaviour, Simulated
+    from cotenant.local.nodes.world import LiveWorld
+
+    world, fleet = LiveWorld(WorldConfig(node_cores=16, node_memory_bytes=64 * GIB, pair_cores=8.0), 60.0, 0.0), Fleet()
+    names = [f"pod-{k}" for k in range(12)]
+    for k, name in enumerate(names):
+        if k % 3 == 0:
+            world.add_node(f"n{k // 3}")
+            fleet.node_seen(node(f"n{k // 3}"))
+        truth = Simulated(service=name, workers=4, peak_erlangs=2.0, use_memory_bytes=GIB)
+        world.start(name, f"n{k // 3}", Behaviour(4000, GIB, "web", name, truth, 1.0 + 0.8 * k, inf, 0), 0.0)
+    for second in (1.0, 2.0, 3.0):  # in the first minute no replica has served anything
+        world.advance(second)
+        seen = {name: usage for name in names if (usage := world.usage(name)) is not None}
+        for k, (name, usage) in enumerate(seen.items()):
+            fleet.pod_seen(pod_row(pod(name, f"n{k // 3}", objective_p99_ms=usage.objective_ms)))
+        fleet.measured({}, {}, {f"default/{name}": usage.p99_ms for name, usage in seen.items()})
+        fleet.settle()
+        shares = [fleet.nodes[f"n{k}"].columns[8] & 0xFFFF for k in range(4)]
+        assert sum(round(3 * share / 1000) for share in shares) == len(world.snapshot().victims)
+        assert sum(fleet.is_late(row) for row in fleet.pods.values()) == len(world.snapshot().victims)
+    assert 0 < len(world.snapshot().victims) < 12

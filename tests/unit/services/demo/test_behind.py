@@ -106,6 +106,29 @@ def test_the_hours_that_count_set_the_scale_and_ours_is_emphasised(tmp_path: Pat
     assert re.search(r'<tr class="ours"><th scope=row class="name">cotenant\+peak<', text)
 
 
+def test_the_verdict_says_where_ours_is_better_and_where_it_is_worse(tmp_path: Path) -> None:
+    ours = replace(
+        GOOD, profile="cotenant+peak", samples=[replace(each, batch_pace=0.3, violation=0.05) for each in GOOD.samples]
+    )
+    ours.samples[-1] = replace(ours.samples[-1], violation=0.5)
+    assert page.verdict([GOOD, ours]) == (
+        "On this day of this seed cotenant+peak had, against kube-default more batch work, fewer missed objectives, a higher worst instant."
+    )
+    page.write(tmp_path / "report.html", DemoConfig(), [GOOD, ours])
+    assert page.verdict([GOOD, ours]) in (tmp_path / "report.html").read_text()
+    behind = replace(ours, services_placed=False)
+    assert page.verdict([GOOD, behind]).startswith("No two days can be compared")
+
+
+def test_a_neighbour_is_a_picture_and_what_the_agent_said(tmp_path: Path) -> None:
+    seen = page.Neighbour([None, 50.0, 120.0, 60.0], [None, 50.0, 120.0, 130.0], 80.0, 2.0, [(3.0, "caused by <job>")])
+    page.write(tmp_path / "report.html", DemoConfig(), [GOOD], neighbour=seen)
+    text = (tmp_path / "report.html").read_text()
+    assert "3 s: caused by &lt;job&gt;" in text
+    lines = _data(tmp_path / "report.html")["figures"]["neighbour"]["lines"]
+    assert [each["name"] for each in lines] == ["without an agent", "objective", "with the agent"]
+
+
 def test_the_node_side_is_in_the_same_page(tmp_path: Path) -> None:
     curve = Curve("batch work", [0, 1], [1.0, None], "ours")
     found = Findings(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.node.kept_knobs import KeptKnobs
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import patience, soon
 
 from cotenant.drivers.leasefile.audit import AuditTrail, changes
 from cotenant.drivers.leasefile.file import LeaseFile
@@ -142,7 +142,7 @@ def test_expired_leases_are_restored_without_a_request(world: World) -> None:
         running.cancel()
         await world.keeper.stop()
 
-    asyncio.run(asyncio.wait_for(use(), 10))
+    asyncio.run(asyncio.wait_for(use(), patience(10)))
 
 
 def test_a_cancelled_caller_leaves_no_round_half_done(world: World) -> None:
@@ -201,7 +201,7 @@ def test_a_slow_one_shot_write_delays_no_other_and_is_not_started_twice(world: W
 
     def slow(target: Target, value: str) -> None:
         if target == order[0]:
-            over.wait(10)
+            over.wait(patience(10))
         write(target, value)
 
     world.knobs.write = slow  # type: ignore[method-assign]

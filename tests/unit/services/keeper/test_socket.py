@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.node.kept_knobs import KeptKnobs
+from tests.fakes.waiting import patience
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
@@ -92,7 +93,7 @@ async def serving_keeper(folder: Path) -> AsyncIterator[Keeper]:
 
 def run(folder: Path, use: Callable[[Keeper], Coroutine[Any, Any, None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(30), serving_keeper(folder) as keeper:
+        async with asyncio.timeout(patience(30)), serving_keeper(folder) as keeper:
             await use(keeper)
 
     asyncio.run(whole())
@@ -348,7 +349,7 @@ def test_connections_over_the_limit_are_closed_and_the_others_continue(tmp_path:
             writer.close()
         while keeper.server.counts.open > 1:
             await asyncio.sleep(0)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patience(30)):
             await still_serves(keeper)
 
     run(tmp_path, use)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.node.fake_hook_runtime import FakeHookRuntime, PluginOfRuntime
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import detect
@@ -74,7 +75,7 @@ def played(
 ) -> HookProcess:
     async def play() -> HookProcess:
         file = StateFile(folder / "nri.json")
-        async with asyncio.timeout(30), FakeHookRuntime(folder) as runtime:
+        async with asyncio.timeout(patience(30)), FakeHookRuntime(folder) as runtime:
             process = HookProcess(runtime.socket, "50", made, cpu_version, lambda: None, file)
             made.connected = process.connected
             running = asyncio.create_task(process.run())

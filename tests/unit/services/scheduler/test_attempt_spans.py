@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.fake_api import FakeApi
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.cli.traces import showing
 from cotenant.drivers.http.address import Address
@@ -147,7 +147,7 @@ def test_spans_beyond_the_queue_and_of_no_receiver_are_counted_as_dropped() -> N
         exporter.add([span] * MOST_WAITING)
         exporter.add([span])
         running = asyncio.create_task(exporter.run())
-        await asyncio.wait_for(enough.wait(), 30.0)
+        await asyncio.wait_for(enough.wait(), patience(30.0))
         running.cancel()
         await asyncio.wait((running,))
         assert slept[:4] == [1.0, 1.0, 2.0, 4.0]

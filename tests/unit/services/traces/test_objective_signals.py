@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.server import HttpServer
@@ -72,7 +73,7 @@ async def serving(world: World) -> AsyncIterator[str]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patience(20)):
         while not holds():
             await asyncio.sleep(0.005)
 

@@ -18,7 +18,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from tests.fakes.servers.jaeger_datagrams import SERVER_SPAN
 from tests.fakes.servers.spans import EPOCH_S, Given, request_of
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import eventually, patience
 
 from cotenant.cli.main import main
 from cotenant.drivers.otlp.grpc_server import METHOD
@@ -59,7 +59,7 @@ class Running:
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        assert self._ready.wait(120)
+        assert self._ready.wait(patience(120))
         if self._failure is not None:
             raise self._failure
         return self
@@ -75,7 +75,7 @@ class Running:
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes, dict[str, str]]:
-        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=20)
+        connection = HTTPConnection(urlsplit(self.url).netloc, timeout=patience(20))
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         found = answer.status, answer.read(), {key.lower(): value for key, value in answer.getheaders()}
@@ -148,13 +148,13 @@ def test_http_answers_say_whether_to_send_again(running: Running, monkeypatch: p
 def test_grpc_takes_spans_and_answers_with_its_own_codes(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     with grpc.insecure_channel(running.grpc_address) as channel:
         export = channel.unary_unary(METHOD)
-        assert export(shop(), timeout=20) == b""
+        assert export(shop(), timeout=patience(20)) == b""
         with pytest.raises(grpc.RpcError) as raised:
-            export(b"\x0a\xff", timeout=20)
+            export(b"\x0a\xff", timeout=patience(20))
         assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         monkeypatch.setattr("cotenant.engine.traces.trace_engine.TraceEngine.open_spans", 10**9)
         with pytest.raises(grpc.RpcError) as raised:
-            export(shop(), timeout=20)
+            export(shop(), timeout=patience(20))
         assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
     metrics = running.ask("GET", "/metrics")[1].decode()
     assert 'cotenant_traces_answers_total{status="OK",transport="grpc"} 1.0' in metrics
@@ -272,9 +272,9 @@ def test_a_token_is_needed_for_everything_but_health(tmp_path: Path, monkeypatch
         with grpc.insecure_channel(one.grpc_address) as channel:
             export = channel.unary_unary(METHOD)
             with pytest.raises(grpc.RpcError) as raised:
-                export(shop(), timeout=20)
+                export(shop(), timeout=patience(20))
             assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
-            assert export(shop(2), timeout=20, metadata=(("authorization", bearer["Authorization"]),)) == b""
+            assert export(shop(2), timeout=patience(20), metadata=(("authorization", bearer["Authorization"]),)) == b""
 
 
 @pytest.mark.parametrize(

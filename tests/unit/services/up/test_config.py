@@ -50,8 +50,11 @@ def test_lending_needs_a_manager_and_a_known_policy(lend: str, manager: bool, tm
         UpConfig(tmp_path, has_manager=manager, lend=lend)
 
 
-@pytest.mark.parametrize(("speed", "seconds"), [(1.0, 10.0), (60.0, 10.0), (200.0, 3.0), (3600.0, 1.0)])
-def test_simulated_nodes_measure_every_ten_simulated_minutes_within_one_to_ten_seconds(
-    speed: float, seconds: float
+@pytest.mark.parametrize(
+    ("speed", "nodes", "seconds"),
+    [(1.0, 10, 10.0), (60.0, 10, 2.0), (3600.0, 10, 1.0), (3600.0, 120, 2.0), (60.0, 240, 4.0), (60.0, 5000, 10.0)],
+)
+def test_simulated_nodes_measure_every_two_simulated_minutes_within_one_to_ten_seconds(
+    speed: float, nodes: int, seconds: float
 ) -> None:
-    assert period_s(speed) == seconds
+    assert period_s(speed, nodes) == seconds

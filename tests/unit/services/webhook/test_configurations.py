@@ -18,7 +18,8 @@ DEPLOY = Path(__file__).parents[4] / "deploy/webhook"
 
 def test_the_manifests_are_what_the_webhook_makes() -> None:
     client = {"service": {"namespace": "cotenant-system", "name": "cotenant-webhook", "port": 443}}
-    rules = Rules(exempt=frozenset({"kube-system", "cotenant-system", "cotenant-node"}))
+    agents = "system:serviceaccount:cotenant-node:cotenant-node"
+    rules = Rules(exempt=frozenset({"kube-system", "cotenant-system", "cotenant-node"}), agents=agents)
     made = [configuration for _, configuration in configurations(rules, client, "")]
     assert list(yaml.safe_load_all((DEPLOY / "configuration.yaml").read_text())) == made
 

@@ -17,7 +17,7 @@ from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import Quota
-from cotenant.services.webhook.facts import PROVISIONAL_S, Facts
+from cotenant.services.webhook.facts import PROVISIONAL_S, Facts, KnownQuota
 from cotenant.services.webhook.review import read_review, write_review
 from cotenant.services.webhook.reviewer import Reviewer, Rules
 
@@ -33,10 +33,14 @@ class World:
         self.facts = Facts(lambda: self.now)
         self.facts.namespace_seen(NamespaceFacts("n", Labels.of({})))
         self.facts.class_seen(PriorityClassValue("koord-batch", 5500, "PreemptLowerPriority"))
-        self.reviewer = Reviewer(self.facts, Rules(**rules), self._has_pods, Random(1))
+        self.nodes: dict[str, str] = {}  # by pod's name
+        self.reviewer = Reviewer(self.facts, Rules(**rules), self._has_pods, Random(1), self._node_of)
 
     async def _has_pods(self, quota: Quota) -> bool:
         return quota.name in self.holding
+
+    async def _node_of(self, namespace: str, name: str) -> str | None:
+        return self.nodes.get(name)
 
     def ask(
         self,
@@ -273,3 +277,69 @@ def test_an_amount_that_is_a_map_is_refused_with_its_field() -> None:
     response = world.ask("/mutate-pod", given)
     assert response["status"]["code"] == 400
     assert "spec.containers[0].resources.requests.cpu" in response["status"]["message"]
+
+
+AGENTS = "system:serviceaccount:cotenant-node:cotenant-node"
+
+
+@pytest.mark.parametrize(
+    ("user", "pod", "nodes", "allowed"),
+    [
+        (AGENTS, "here", ["n1"], True),
+        (AGENTS, "there", ["n1"], False),
+        (AGENTS, "there", [], False),
+        (AGENTS, "waiting", ["n1"], False),
+        (AGENTS, "gone", ["n1"], True),  # 404 is the API server's to say
+        ("alice", "there", [], True),
+    ],
+)
+@pytest.mark.parametrize("namespace", ["n", "kube-system"])
+def test_an_agent_evicts_pods_of_its_own_node(
+    user: str, pod: str, nodes: list[str], allowed: bool, namespace: str
+) -> None:
+    w = World(agents=AGENTS)
+    w.nodes = {"here": "n1", "there": "n2", "waiting": ""}
+    info = {"username": user, "extra": {"authentication.kubernetes.io/node-name": nodes} if nodes else {}}
+    eviction = {"metadata": {"name": pod, "namespace": namespace}}
+    more = {"subResource": "eviction", "name": pod, "namespace": namespace, "userInfo": info}
+    assert w.ask("/validate-eviction", eviction, **more)["allowed"] is allowed
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["scheduling.koordinator.sh/resource-status", "scheduling.koordinator.sh/device-allocated", "cotenant.io/seal"],
+)
+def test_what_a_pod_holds_is_the_schedulers_to_write(name: str) -> None:
+    w = World(holders=frozenset({"scheduler"}))
+    plain, noted, other = ({"metadata": {"annotations": each}} for each in ({}, {name: "{}"}, {name: "x"}))
+
+    def allowed(obj: Any, old: Any = None, user: str = "alice", *groups: str) -> bool:
+        operation = "CREATE" if old is None else "UPDATE"
+        answer = w.ask("/validate-pod", obj, operation, old, userInfo={"username": user, "groups": list(groups)})
+        return bool(answer["allowed"])
+
+    assert [allowed(plain), allowed(noted), allowed(plain, plain), allowed(noted, noted)] == [True, False, True, True]
+    assert [allowed(noted, plain), allowed(other, noted), allowed(plain, noted)] == [False] * 3
+    assert allowed(noted, plain, "scheduler")
+    assert allowed(noted, None, "root", "system:masters")
+
+
+def test_a_quota_that_lists_namespaces_is_theirs_and_a_pod_that_runs_stays_in_its_own() -> None:
+    w = World()
+    w.facts.quota_seen(KnownQuota("home/closed", Quota("closed", is_parent=True, namespaces=("m",))))
+    w.facts.quota_seen(KnownQuota("home/below", Quota("below", parent="closed")))
+    w.facts.quota_seen(KnownQuota("home/open", Quota("open")))
+
+    def allowed(label: str, namespace: str, old: str = "", node: str = "") -> bool:
+        def pod(name: str) -> Any:
+            return {"metadata": {"labels": {f"{PREFIX}name": name} if name else {}}, "spec": {"nodeName": node}}
+
+        operation = "UPDATE" if old else "CREATE"
+        return bool(
+            w.ask("/validate-pod", pod(label), operation, pod(old) if old else None, namespace=namespace)["allowed"]
+        )
+
+    assert [allowed("below", each) for each in ("m", "home", "n")] == [True, True, False]
+    assert allowed("open", "n")
+    assert [allowed("open", "m", "below", node) for node in ("", "a")] == [True, False]
+    assert [allowed("below", "n", "open", node) for node in ("", "a")] == [False, False]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.waiting import patience
 from tests.unit.services.zones.test_runner import MemoryBackend, MemoryKeeper
 
 from cotenant.drivers.cgroup.layout import Layout, LayoutKind
@@ -63,7 +64,7 @@ def make(folder: Path, quota: ZoneQuota | None = None) -> ZoneHost:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patience(20)):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -202,7 +203,7 @@ def test_a_zone_for_as_long_as_a_command_runs_is_the_keepers(tmp_path: Path) -> 
                 stop.set()
 
         async def run(text: str = SHOP, states: Path = folder, seconds: float | None = None) -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(patience(60)):
                 await follow(stop, client, "shop", text, "shop.yaml", None, states, seconds, show)
 
         await run()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.node.fake_node import FakeKeeper
+from tests.fakes.waiting import patience
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
@@ -163,7 +164,7 @@ def test_late_dispatches_change_rows_before_the_period_is_over() -> None:
         await asyncio.sleep(0)
         waiting.append(True)
         os.write(arriving.ends[1], b"1" * 90)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patience(60)):
             assert await running
         assert kernel.rows["web"].weight == 1600
         await runner._report()
@@ -192,7 +193,7 @@ def test_a_scheduler_that_was_unloaded_is_not_looked_at_again() -> None:
         loop = asyncio.get_running_loop()
         loop.add_reader(arriving.fileno(), runner._came, Unloaded(), arriving.fileno(), asyncio.Event())
         os.write(arriving.ends[1], b"1")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patience(60)):
             while not looks:
                 await asyncio.sleep(0)
         for _ in range(20):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from cotenant.model.groups.quota import DEFAULT_QUOTA, NO_LIMIT, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
 from cotenant.policy.quota.forest import DEFAULT_TREE, OUTSIDE, Forest
+from cotenant.policy.quota.pods import closed_to
 from cotenant.policy.quota.usable import defaulted, select_usable, tolerated
 
 
@@ -58,11 +59,15 @@ class Sorted:
         for violation in tolerated(kept):
             self._note(named[violation.quota], f"it is used, but {violation.text}")
         self.used = {name: named[name] for name in names}
+        self._by_name = {quota.name: quota for quota in kept}
         self._totals()
         self.problems = {key: tuple(dict.fromkeys(texts)) for key, texts in self._found.items()}
 
     def place(self, forest: Forest, namespace: str, label: str) -> Place:
         """The place of a pod with this namespace and quota label."""
+        foreign = closed_to(namespace, label, self._by_name, self._home_of) if label else ""
+        if foreign:
+            return Place(DEFAULT_QUOTA, f"the pod's label names {label}, which it may not use", f"Q{foreign[1:]}")
         belongs = forest.membership(namespace, label)
         wanted = label
         if not label and belongs.quota in OUTSIDE:
@@ -71,6 +76,9 @@ class Sorted:
         if not why:
             return Place(belongs.quota, belongs.because)
         return Place(DEFAULT_QUOTA, belongs.because, f"Quota {wanted} is not used: {why}")
+
+    def _home_of(self, name: str) -> str:
+        return self.used[name].key.partition("/")[0]
 
     def refused(self, name: str) -> str:
         """Why the quota is not used; empty if it is used or does not exist."""

@@ -46,8 +46,13 @@ class OwnCpusMemory:
 def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tuple[Verdict, OwnCpusMemory]:
     """The desired CPU sets of services' groups."""
     owners = [entry.pod for entry in state.pods if entry.pod.own_cpus and not entry.pod.best_effort]
+    doubts = tuple(
+        Reason(_RULE, f"{entry.pod.key} shares CPUs: {entry.pod.unbelieved}")
+        for entry in state.pods
+        if entry.pod.unbelieved
+    )
     if not owners:
-        return Verdict((Reason(_RULE, "no pod has own CPUs"),)), OwnCpusMemory()
+        return Verdict((*doubts, Reason(_RULE, "no pod has own CPUs"))), OwnCpusMemory()
     if state.kubelet.is_static:
         text = (
             f"the kubelet's static CPU manager gives CPUs on this node: {len(owners)} pods with own CPUs are left to it"
@@ -59,7 +64,7 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
     online = frozenset(cpu.cpu for cpu in state.cpus)
     contested = _contested(owners)
     ours = {knob.target.group: knob.value for knob in memory.wanted}
-    reasons: list[Reason] = []
+    reasons = [*doubts]
     desired: list[SetKnob] = []
     taken = frozenset(cpu for pod in owners for cpu in pod.own_cpus)
     for pod in owners:

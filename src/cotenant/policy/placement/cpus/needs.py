@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.entitlement import gets_own_cpus
 from cotenant.model.cluster.pod import Pod
-from cotenant.model.cluster.qos import PriorityClass, QoSClass, effective_class
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.spec import BindPolicy, NumaTopologySpec, ResourceSpec, TopologyPolicy
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 
@@ -52,10 +53,7 @@ def cpu_need(pod: Pod, demands: Demands, default: BindPolicy = BindPolicy.FULL_C
         return None
     spec, numa = demands.cpus or _USUAL, demands.numa or _ANYWHERE
     cpu_m = pod.requests.get(CPU_NAME)
-    bind = spec.required or (default if spec.preferred is BindPolicy.DEFAULT else spec.preferred)
-    entitled = pod.qos in _OWNERS and effective_class(pod.priority_class, pod.qos) is PriorityClass.PROD
-    requires = spec.required is not None and pod.qos is not QoSClass.BE
-    own = cpu_m > 0 and bind is not BindPolicy.CONSTRAINED_BURST and (entitled or requires)
+    own = cpu_m > 0 and gets_own_cpus(pod.qos, pod.priority_class, spec, default)
     if not own and numa.policy is TopologyPolicy.NONE:
         return None
     return CpuNeed(cpu_m, pod.requests.get(MEMORY_NAME), own, spec, numa, own and pod.has_whole_cpus)

@@ -272,6 +272,9 @@ class AgentConfig:
     state_dir: Path = Path("/var/lib/cotenant")  # the leases' file, in one process; incidents that wait to be reported
     pressure: Triggers = Triggers()
     probe: Probe = Probe()
+    seal_certificate: Path | None = (
+        None  # of the scheduler: by it alone it is believed what pods say that they hold; a file that is not there counts as none
+    )
     runtime_hook: RuntimeHook = USUAL_HOOK  # of `cotenant nri`, which reads the same file
 
     def __post_init__(self) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.node import NODES, allocatable_of, kubelet_version
-from cotenant.drivers.kube.kinds.pod.on_node import NODE_PODS, declared
-from cotenant.drivers.kubelet.declared import join
+from cotenant.drivers.kube.kinds.pod.on_node import NODE_PODS, declared_pods
+from cotenant.drivers.kubelet.declared import NO_SEAL, Belief, join
 from cotenant.engine.node.interfaces import Discovery
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import Allocatable
@@ -23,9 +23,12 @@ from cotenant.services.kube_process.watches import Watches
 class ClusterPods:
     """Meets `Discovery` (engine/node/interfaces.py) over another one that finds cgroups. Start `run` as a task."""
 
-    def __init__(self, client: Client, node: str, groups: Discovery, changed: Callable[[], None]) -> None:
-        """`changed` is called after each delivery of the watch."""
+    def __init__(
+        self, client: Client, node: str, groups: Discovery, changed: Callable[[], None], belief: Belief = NO_SEAL
+    ) -> None:
+        """`changed` is called after each delivery of the watch. `belief`: in what pods say that they hold."""
         self._groups = groups
+        self._belief = belief
         self._watches = Watches(client, delivered=changed)
         self._pods = self._watches.keep(NODE_PODS, field_selector=f"spec.nodeName={node}")
 
@@ -36,7 +39,7 @@ class ClusterPods:
     async def pods(self) -> tuple[NodePod, ...]:
         """The cgroups that exist, with what their pods declare. Raises as the other discovery does."""
         found = await self._groups.pods()
-        return join(found, [declared(obj) for obj in self._pods.cache])
+        return join(found, declared_pods(self._pods.cache), self._belief)
 
 
 class ClusterNode:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from cotenant.engine.node.interfaces import Discovery
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.node_pod import NodePod
+from cotenant.services.agent.discovery.claims import Claims
 
 WITHIN_S = 20.0
 _log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Sources:
 
     monotonic: Callable[[], float]
     sources: list[Source] = field(default_factory=list)
+    _claims: Claims = field(default_factory=Claims)
 
     async def pods(self) -> tuple[NodePod, ...]:
         """The union, each pod once, after all sources have answered."""
@@ -66,7 +68,7 @@ class Sources:
                 if pod.uid not in found and pod.group not in groups:
                     found[pod.uid] = pod
                     groups.add(pod.group)
-        return tuple(found.values())
+        return self._claims.settled(found.values())
 
     async def _query(self, source: Source) -> None:
         try:

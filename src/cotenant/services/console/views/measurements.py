@@ -85,13 +85,9 @@ class Measurements:
         self._old.discard(metric.node)
         measured = metric.pods or {}
         pods = {key: each.use for key, each in measured.items()}
-        latencies = {
-            key: each.signals.latency_p99_ms
-            for key, each in measured.items()
-            if each.signals.latency_p99_ms is not None
-        }
+        latencies = {key: each.signals.latency_p99_ms for key, each in measured.items()}
         self._fleet.measured({metric.node: metric.use}, pods, latencies)
-        self._latencies(latencies)
+        self._latencies({key: each for key, each in latencies.items() if each is not None})
         if not self._old:
             self._sources.ok(USE)
 

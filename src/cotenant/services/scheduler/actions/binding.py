@@ -30,9 +30,12 @@ from cotenant.drivers.kube.client.errors import Conflict, NotFound, Throttled, U
 from cotenant.drivers.kube.kinds.pod.demands import written_holdings
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.seals.seals import Sealer
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.annotations import DECISION
+from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.seal import SEAL
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
@@ -83,6 +86,7 @@ class Binder:
         may_bind: Callable[[], bool],
         changed: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sealer: Sealer | None = None,
     ) -> None:
         """`may_bind`: whether this replica leads; `changed` is called when the engine should be asked again."""
         self._client = client
@@ -94,6 +98,7 @@ class Binder:
         self._now = now
         self._in_flight = in_flight
         self._may_bind = may_bind
+        self._sealer = sealer
         self._changed = changed
         self._sleep = sleep
         self._waiting: deque[Bind] = deque()
@@ -179,8 +184,10 @@ class Binder:
         namespace, _, name = bind.key.partition("/")
         annotations = {
             DECISION: written(bind.record, bind.waited_s, bind.attempts),
-            **written_holdings(bind.holds, bind.has),
+            **written_holdings(bind.holds, bind.written),
         }
+        if self._sealer is not None and bind.holds != NO_HOLDINGS:
+            annotations[SEAL] = self._sealer.seal(bind.uid, bind.node, annotations)
         pause_s = _PAUSE_S
         while True:
             begun_s = now()

@@ -18,8 +18,12 @@ from cotenant.drivers.kube.client.errors import Conflict, NotFound, Unavailable
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
 from cotenant.drivers.kube.kinds.custom.reservation_writing import holdings_patch, written_status
 from cotenant.drivers.kube.kinds.pod.schema import PODS
+from cotenant.drivers.seals.seals import Sealer
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.plugins.reservations.instructions import DeleteReservation, ReservationStatus, Reserve
+from cotenant.model.cluster.seal import SEAL
+from cotenant.model.cpus.spec import RESOURCE_STATUS
+from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.groups.reservation import CurrentOwner
 from cotenant.model.groups.reservation_notes import ALLOCATED, Allocated
@@ -54,6 +58,7 @@ class Reserver:
         *,
         may_write: Callable[[], bool],
         changed: Callable[[], None],
+        sealer: Sealer | None = None,
     ) -> None:
         """`may_write`: whether this replica leads; `changed` is called when the engine should be asked again."""
         self._client = client
@@ -61,6 +66,7 @@ class Reserver:
         self._reader = ReservationReader()
         self._now = now
         self._may_write = may_write
+        self._sealer = sealer
         self._changed = changed
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -109,7 +115,10 @@ class Reserver:
 
     async def _take(self, reserve: Reserve, pod: CurrentOwner) -> None:
         """Name the reservation on a running pod that becomes its owner. Raises as `Client.patch`: then the reservation is tried again."""
-        note = {ALLOCATED: Allocated(reserve.key, reserve.uid).format()}
+        note: dict[str, str | None] = {ALLOCATED: Allocated(reserve.key, reserve.uid).format()}
+        if self._sealer is not None:  # only pods that hold nothing else are taken: what else is written is not ours
+            seal = self._sealer.seal(pod.uid, reserve.node, {ALLOCATED: note[ALLOCATED] or ""})
+            note |= {SEAL: seal, RESOURCE_STATUS: None, DEVICE_ALLOCATED: None}
         patch = {"metadata": {"uid": pod.uid, "annotations": note}}
         # the status subresource of a pod takes annotations too, so the role needs no right to patch pods
         await self._client.patch_status(PODS, pod.namespace, pod.name, patch)

@@ -575,3 +575,14 @@ def test_who_met_a_promise_to_another_may_preempt_when_it_is_kept() -> None:
     assert len(evicted(given)) == 2
     world.evict(given)
     assert bound(world.go(20.0)) == ["x"]
+
+
+def test_a_quota_that_lists_namespaces_is_not_another_tenants_to_name() -> None:
+    world = World(node("n", 100))
+    most, owed = Amounts.of({"cpu": 10_000}), Amounts.of({"cpu": 5_000})
+    world.write(QuotaObject("home/theirs", "u-theirs", Quota("theirs", most, owed, namespaces=("team",))))
+    world.create(*(pod(name, 1, "theirs", namespace=name) for name in ("elsewhere", "team", "home")))
+    given = world.go()
+    assert {each.partition("/")[0] for each in bound(given)} == {"team", "home"}
+    (said,) = (text for key, text in told(given).items() if "elsewhere" in key)
+    assert "Quota theirs is of the namespaces that it lists (team), and not of elsewhere" in said

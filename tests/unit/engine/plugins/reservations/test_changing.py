@@ -54,9 +54,9 @@ def test_a_pod_that_does_not_draw_loses_its_copied_note_with_the_bind() -> None:
     w = World(node("a"))
     w.see(reservation(cpu=2000))
     w.go()
-    w.see(replace(pod("stranger", 2000), holds=drew("r")))
+    w.see(replace(pod("stranger", 2000), holds=drew("r"), written=("note",)))
     (bind,) = (each for each in w.go() if isinstance(each, Bind))
-    assert (bind.holds, bind.has) == (NO_HOLDINGS, drew("r"))
+    assert (bind.holds, bind.written) == (NO_HOLDINGS, ("note",))
     assert (w.on("stranger"), left(w), w.held["uid-r"].phase) == ("a", size(2000), Phase.AVAILABLE)
 
 

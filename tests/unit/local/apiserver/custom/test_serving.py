@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.local.apiserver import patching
 from cotenant.local.apiserver.assembly import built_in
@@ -43,7 +44,7 @@ def run(case: Callable[[Api, CustomKinds], Awaitable[None]]) -> None:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patience(30)):
         while not await holds():
             await asyncio.sleep(0)
 

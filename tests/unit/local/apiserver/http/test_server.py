@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
@@ -32,7 +33,7 @@ def run(case: Callable[[ApiServer, Client], Awaitable[None]], limits: ServerLimi
             reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
             writer.write(raw)
             try:
-                return await asyncio.wait_for(reader.read(), 20)
+                return await asyncio.wait_for(reader.read(), patience(20))
             finally:
                 writer.close()
 
@@ -125,7 +126,7 @@ def test_stopping_ends_watches() -> None:
         writer.write(request("GET /api/v1/pods?watch=true"))
         assert b"200" in await reader.readline()
         await server.stop()
-        rest = await asyncio.wait_for(reader.read(), 10)
+        rest = await asyncio.wait_for(reader.read(), patience(10))
         assert rest.endswith(b"0\r\n\r\n")
         writer.close()
         await api.close()

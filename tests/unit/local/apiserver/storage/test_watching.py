@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes.waiting import patience
 
 from cotenant.local.apiserver.contract import ApiError, ListOptions
 from cotenant.local.apiserver.storage.history import Bounds, History, HistoryEvent
@@ -22,7 +23,7 @@ def config(name: str, **labels: str) -> dict[str, Any]:
 async def take(watch: Watch, count: int) -> list[tuple[str, str]]:
     found = []
     for _ in range(count):
-        event = msgspec.json.decode(await asyncio.wait_for(anext(watch), 5))
+        event = msgspec.json.decode(await asyncio.wait_for(anext(watch), patience(5)))
         found.append((event["type"], event["object"]["metadata"].get("name", "")))
     return found
 
@@ -115,7 +116,7 @@ def test_initial_events_need_the_right_match(serve: Any) -> None:
 def test_bookmarks_are_sent_on_idle_watches(serve: Any) -> None:
     async def case(server: Any) -> None:
         watch = server.api.watch(server.at("configmaps"), ListOptions(bookmarks=True))
-        mark = msgspec.json.decode(await asyncio.wait_for(anext(watch), 5))
+        mark = msgspec.json.decode(await asyncio.wait_for(anext(watch), patience(5)))
         assert mark["type"] == "BOOKMARK"
         assert mark["object"]["metadata"]["resourceVersion"] == str(server.api.store.revision)
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
+from tests.fakes.waiting import patience
+
 from cotenant.model.errors import CotenantError, Transient, Unsupported
 from cotenant.model.machine.knob import Vanished
 from cotenant.model.machine.run_queue import LateWait, NoCulprit
@@ -76,7 +78,7 @@ def with_bell(scenario: Callable[[PressureTriggers, Triggers, Heard], Awaitable[
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patience(30)):
         while not holds():
             await asyncio.sleep(0)
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import pytest
+from tests.fakes.seal_keys import keys
 from tests.fakes.servers.scripted_server import CUT, SILENT, Reply, ScriptedServer, refusal
+from tests.fakes.waiting import patience
 
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.kinds.pod.schema import PodObject
+from cotenant.drivers.seals.seals import Sealer
 from cotenant.engine.framework.instructions import Bind
+from cotenant.model.cluster.demands import Holdings
 from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.seal import SEAL
+from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.decisions.record import DecisionRecord
+from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.services.scheduler.actions.binding import Binder
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 
@@ -104,6 +113,7 @@ def carried_out(
     leads: Callable[[int], bool] = lambda asked: True,
     url: str = "",
     timeout_s: float = 30.0,
+    sealer: Sealer | None = None,
 ) -> Outcome:
     """Carry out one bind against a server that answers by the script; `leads` is given how many requests have come."""
 
@@ -130,11 +140,12 @@ def carried_out(
                     may_bind=lambda: leads(len(server.asked)),
                     changed=answered.set,
                     sleep=sleep,
+                    sealer=sealer,
                 )
                 binder.add(bind)
                 running = asyncio.create_task(binder.run())
                 try:
-                    async with asyncio.timeout(30.0):
+                    async with asyncio.timeout(patience(30.0)):
                         while binder.backlog and not answered.is_set():
                             await asyncio.sleep(0)
                         await answered.wait()
@@ -245,3 +256,23 @@ def test_a_replica_that_lost_leadership_while_it_waited_does_not_send_again() ->
 def test_a_pause_never_grows_beyond_five_seconds() -> None:
     outcome = carried_out([CONFLICT], [*[CUT] * 8, pod("a")])
     assert outcome.slept == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+def test_what_a_pod_was_given_is_sealed_with_the_bind_and_what_it_brought_is_emptied() -> None:
+    sealer, seals = keys()
+    given = replace(WEB, holds=Holdings(cpus=ResourceStatus((0, 1))), written=(DEVICE_ALLOCATED, SEAL))
+    (body,) = carried_out([CREATED], [], bind=given, sealer=sealer).bodies
+    notes = body["metadata"]["annotations"]
+    assert (notes[RESOURCE_STATUS], notes[DEVICE_ALLOCATED]) == ('{"cpuset":"0-1"}', "")
+    # A pod without requests could have been given nothing: what is read is read by the seal.
+    meta = {"name": "web", "namespace": "shop", "uid": "uid-web", "annotations": notes}
+    made = {"metadata": meta, "spec": {"nodeName": "a", "containers": [{"name": "c"}]}, "status": {"phase": "Running"}}
+    for reader, holds in ((PodReader(seals=seals), given.holds), (PodReader(seals=keys(2)[1]), Holdings())):
+        assert reader.pod(msgspec.convert(made, PodObject)).holds == holds
+
+
+def test_a_pod_that_was_given_nothing_keeps_nothing_that_it_brought() -> None:
+    brought = replace(WEB, written=(RESOURCE_STATUS, SEAL))
+    (body,) = carried_out([CREATED], [], bind=brought, sealer=keys()[0]).bodies
+    notes = body["metadata"]["annotations"]
+    assert (notes[RESOURCE_STATUS], notes[SEAL]) == ("", "")

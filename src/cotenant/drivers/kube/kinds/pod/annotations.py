@@ -8,14 +8,15 @@ are given by Koordinator's labels (model/cluster/labels.py). Limits: annotations
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
 
 import msgspec
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
-from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings
+from cotenant.drivers.kube.kinds.pod.demands import read_demands, read_holdings, texts_of_holdings
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
 from cotenant.model.cluster.annotations import DEADLINE, ESTIMATE, GROUP_LIMIT, LOAD_LIMIT, OBJECTIVE_P99_MS
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
@@ -40,7 +41,8 @@ class Hints:
     group_limit: int = 1
     load_limit: float = inf
     demands: Demands = NO_DEMANDS
-    holds: Holdings = NO_HOLDINGS
+    holds: Holdings = NO_HOLDINGS  # as they are written: PodReader decides what is believed
+    holding_texts: Mapping[str, str] = field(default_factory=dict)  # the annotations that say so, by name
     expected_room: ExpectedRoom | None = None
     wrong: tuple[str, ...] = ()
 
@@ -96,6 +98,7 @@ def read_hints(written: PodAnnotations | None) -> Hints:
         load_limit=inf if load_limit is None else load_limit,
         demands=read_demands(written, wrong),
         holds=read_holdings(written, wrong),
+        holding_texts=texts_of_holdings(written),
         expected_room=_read_expected_room(written.expected_room),
         wrong=tuple(wrong),
     )

@@ -9,11 +9,14 @@ Source: Koordinator, apis/extension/{coscheduling,resource,numa_aware,device_sha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cotenant.drivers.kube.kinds.attempting import AttemptText
 from cotenant.drivers.kube.kinds.pod.gang import read_gang
 from cotenant.drivers.kube.kinds.pod.reservation_affinity import read_affinity
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.seal import SEAL
 from cotenant.model.cpus.spec import RESOURCE_STATUS, NumaTopologySpec, ResourceSpec, ResourceStatus
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, format_allocations, parse_allocations
 from cotenant.model.devices.hints import parse_hints, parse_joint, parse_partition_spec
@@ -47,27 +50,36 @@ def read_holdings(written: PodAnnotations, wrong: list[str]) -> Holdings:
     """What the pod was given; sentences about what cannot be read are added to `wrong`."""
     attempt = AttemptText(wrong)
     found = Holdings(
-        cpus=attempt(ResourceStatus.parse, written.resource_status),
-        devices=attempt(parse_allocations, written.device_allocated) or (),
+        cpus=attempt(ResourceStatus.parse, written.resource_status or None),
+        devices=attempt(parse_allocations, written.device_allocated or None) or (),
         reservation=attempt(Allocated.parse, written.reservation_allocated or None),
     )
     return found if found != NO_HOLDINGS else NO_HOLDINGS
 
 
-def written_holdings(holds: Holdings, has: Holdings = NO_HOLDINGS) -> dict[str, str]:
+def texts_of_holdings(written: PodAnnotations) -> dict[str, str]:
+    """The annotations about what the pod holds, its seal among them, as they are written; without empty ones."""
+    texts = {
+        RESOURCE_STATUS: written.resource_status,
+        DEVICE_ALLOCATED: written.device_allocated,
+        ALLOCATED: written.reservation_allocated,
+        SEAL: written.seal,
+    }
+    return {name: text for name, text in texts.items() if text}
+
+
+def written_holdings(holds: Holdings, written: Iterable[str] = ()) -> dict[str, str]:
     """The annotations with what a pod was given; none for nothing.
 
-    Where it `has` the name of a reservation that it does not use, that annotation is emptied: a bind can overwrite an annotation, and not remove it.
+    Of those that are `written` on it already, the others are emptied: a bind can overwrite an annotation, and not remove it.
     """
-    annotations = {}
+    annotations = dict.fromkeys(written, "")
     if holds.cpus is not None:
         annotations[RESOURCE_STATUS] = holds.cpus.format()
     if holds.devices:
         annotations[DEVICE_ALLOCATED] = format_allocations(holds.devices)
     if holds.reservation is not None:
         annotations[ALLOCATED] = holds.reservation.format()
-    elif has.reservation is not None:
-        annotations[ALLOCATED] = ""
     return annotations
 
 

@@ -9,14 +9,17 @@ Source: Kubernetes API reference; mirror pods carry their UID on the node in `ku
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from math import nan
 
 from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
-from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, is_extended, pod_amounts
+from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, is_extended, most_at_once, pod_amounts
+from cotenant.model.cluster.annotations import MIRROR
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import InvalidInput
@@ -100,10 +103,12 @@ def declared(obj: NodePodObject) -> DeclaredPod:
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     ids = {each.name: (each.container_id or "").rpartition("//")[2] for each in statuses}
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    overhead = _container(NodeContainerSpec(resources=Resources(spec.overhead, spec.overhead)), "")
     roles = [_role(each) for each in spec.init_containers or ()] + [Role.CONTAINER] * len(spec.containers or ())
     read = tuple(_container(each, ids.get(each.name, "")) for each in containers)
+    amounts = tuple(_amounts(each, role) for each, role in zip(read, roles, strict=True))
     return DeclaredPod(
-        uid=annotations.get(CONFIG_HASH) or meta.uid or "",
+        uid=meta.uid or "",
         namespace=meta.namespace or "",
         name=meta.name or "",
         labels=Labels.of(meta.labels or {}),
@@ -114,11 +119,31 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         phase=_phase(obj),
         # in the host's network its address is the node's
         addresses=() if spec.host_network else tuple(each.ip for each in status.pod_ips or () if each.ip),
-        extended=pod_amounts(
-            (_amounts(each, role) for each, role in zip(read, roles, strict=True)),
-            _amounts(_container(NodeContainerSpec(resources=Resources(spec.overhead, spec.overhead)), "")),
-        ),
+        extended=pod_amounts(amounts, _amounts(overhead)),
+        # native CPU alone: lent CPU gives nobody CPUs of their own
+        cpu_request_m=most_at_once(roles, [0 if each.extended_cpu else each.cpu_request_m for each in amounts])
+        + (overhead.cpu_request_m or 0),
+        created_s=nan if meta.creation_timestamp is None else meta.creation_timestamp.timestamp(),
     )
+
+
+def declared_pods(objects: Iterable[NodePodObject]) -> list[DeclaredPod]:
+    """The pods of a node, static ones under the UID that they have on the node.
+
+    Anybody who may create pods can write that UID as an annotation: it counts on a mirror pod of a node only, never where it is another pod's own, and of two that name it the older one stands.
+    """
+    found, static = [], dict[str, DeclaredPod]()
+    for obj in objects:
+        one = declared(obj)
+        found.append(one)
+        named = one.annotations.get(CONFIG_HASH)
+        owners = obj.metadata.owner_references or ()
+        if named and MIRROR in (obj.metadata.annotations or {}) and any(each.kind == "Node" for each in owners):
+            other = static.get(named)
+            if other is None or one.created_s < other.created_s:
+                static[named] = replace(one, uid=named)
+    uids = {one.uid for one in found}
+    return [*found, *(one for uid, one in static.items() if uid not in uids)]
 
 
 _KUBERNETES_QOS = {qos.value: qos for qos in KubernetesQoS}

@@ -33,12 +33,15 @@ from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limit
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
+from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
-from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
+from cotenant.model.cluster.entitlement import entitled
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
+from cotenant.model.cluster.seal import Standing
 from cotenant.model.cluster.taints import Toleration
 from cotenant.model.groups.gang import NO_NOTES
 from cotenant.model.resources import Amounts
@@ -87,10 +90,18 @@ class PodReader:
     """Turns structs into the model's values. `volumes` is kept up to date by its owner."""
 
     def __init__(
-        self, volumes: VolumeIndex | None = None, *, by_scheduler: Mapping[str, PodsOfScheduler] | None = None
+        self,
+        volumes: VolumeIndex | None = None,
+        *,
+        by_scheduler: Mapping[str, PodsOfScheduler] | None = None,
+        seals: Seals = NO_SEALS,
     ) -> None:
-        """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets, ReplicationControllers and StatefulSets."""
+        """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets, ReplicationControllers and StatefulSets.
+
+        `seals`: how far what pods' annotations say that they hold is believed; without keys, what each pod is entitled to.
+        """
         self._by_scheduler = by_scheduler or {}
+        self._seals = seals
         self.volumes = volumes or VolumeIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
@@ -145,11 +156,14 @@ class PodReader:
             scored_by=own.scored_by,
             is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         )
+        created_s, holds = _unix(meta.creation_timestamp), NO_HOLDINGS
+        if hints.holding_texts and spec.node_name:  # without a node it holds nothing, whatever it says
+            holds = self._believed(meta.uid or "", spec.node_name, created_s, pod, hints)
         return ObservedPod(
             pod=pod,
             uid=meta.uid or "",
             scheduler=scheduler,
-            created_s=_unix(meta.creation_timestamp),
+            created_s=created_s,
             node=spec.node_name or "",
             phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
             ends_s=_unix(meta.deletion_timestamp),
@@ -160,10 +174,20 @@ class PodReader:
             preempts=spec.preemption_policy != "Never",
             volumes=needs,
             demands=_of_group(hints.demands, spec.scheduling_group),
-            holds=hints.holds,
+            holds=holds,
+            written=tuple(hints.holding_texts),
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             unsupported=unsupported,
         )
+
+    def _believed(self, uid: str, node: str, created_s: float, pod: Pod, hints: Hints) -> Holdings:
+        match self._seals.standing(uid, node, created_s, hints.holding_texts):
+            case Standing.SEALED:
+                return hints.holds
+            case Standing.CHECKED:
+                return entitled(pod, hints.demands, hints.holds)
+            case Standing.REFUSED:
+                return NO_HOLDINGS
 
     def _owned_by(self, written: tuple[OwnerReference, ...]) -> tuple[OwnedBy, ...]:
         return self._owned.get(written) or _remember(self._owned, written, tuple(map(_owned, written)))

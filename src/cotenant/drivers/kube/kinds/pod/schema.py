@@ -15,6 +15,7 @@ from cotenant.drivers.kube.kinds.pod.gang import GangAnnotations
 from cotenant.drivers.kube.kinds.storage.inline_disks import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk
 from cotenant.drivers.kube.kinds.taints import Toleration
 from cotenant.model.cluster import annotations as names
+from cotenant.model.cluster.seal import SEAL
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.devices.hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
@@ -43,6 +44,7 @@ class PodAnnotations(GangAnnotations, frozen=True):
     exact_match_reservation: Text = field(default=None, name=EXACT_MATCH)
     pre_allocatable_priority: Text = field(default=None, name=PRE_ALLOCATABLE_PRIORITY)
     reservation_allocated: Text = field(default=None, name=ALLOCATED)
+    seal: Text = field(default=None, name=SEAL)
 
 
 class PodMeta(ApiStruct, frozen=True):

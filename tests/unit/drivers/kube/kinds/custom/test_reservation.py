@@ -204,7 +204,7 @@ def test_what_pods_say_about_reservations() -> None:
     assert wrong == []
     holds = Holdings(reservation=Allocated("r", "u"))
     assert read_holdings(PodAnnotations(reservation_allocated=written_holdings(holds)[ALLOCATED]), wrong) == holds
-    stale = written_holdings(NO_HOLDINGS, has=holds)  # a copied note is emptied with the bind
+    stale = written_holdings(NO_HOLDINGS, (ALLOCATED,))  # a copied note is emptied with the bind
     assert read_holdings(PodAnnotations(reservation_allocated=stale[ALLOCATED]), wrong) == NO_HOLDINGS
     for text in ("[", "5", '{"tolerations": 1}'):
         read_demands(PodAnnotations(reservation_affinity=text), wrong)

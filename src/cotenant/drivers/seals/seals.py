@@ -1,0 +1,153 @@
+"""Signing and checking seals: Ed25519, with a key that only the scheduler has, and a certificate that everybody may read.
+
+Problem: every node's agent has to check what a scheduler gave, and a secret that every node has is none. Choice: a key pair: agents have the certificate. The certificate's `notBefore` says since when
+pods are sealed: pods created before it, or within `GRACE_S` after it (replicas that are being replaced bind without a seal), are checked by what they are entitled to. A pod's creation time is written by the API server.
+A file of several certificates serves a change of keys. Limits: files are read at the start; a certificate's end is not looked at; checks are kept, so that a pod is checked once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.model.cluster.seal import SEAL, SEALED, Standing, sealed_text
+from cotenant.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+GRACE_S = 600.0
+KEY_FILE, CERTIFICATE_FILE = "tls.key", "tls.crt"
+MOST_KEPT = 16384
+_EXPECTED = "a certificate of an Ed25519 key, as PEM"
+
+
+class Sealer:
+    """Signs what the scheduler gives."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @classmethod
+    def of_file(cls, path: Path) -> Sealer:
+        """Read the key. Raises `InvalidInput`."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            key = load_pem_private_key(_read(path), None)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput("seal key", str(path), "an Ed25519 key as PEM, without a password", str(error)) from None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise InvalidInput("seal key", str(path), "an Ed25519 key as PEM", "it is of another kind")
+        return cls(key)
+
+    def seal(self, uid: str, node: str, annotations: Mapping[str, str]) -> str:
+        """The value of `SEAL`."""
+        return self.sign(sealed_text(uid, node, annotations))
+
+    def sign(self, text: bytes) -> str:
+        """The signature over a text, as base64."""
+        return base64.b64encode(self._key.sign(text)).decode("ascii")
+
+
+class Seals:
+    """Says how far a pod's holdings are believed. Without keys everything is to be checked."""
+
+    def __init__(self, keys: tuple[Ed25519PublicKey, ...] = (), since_s: float = 0.0) -> None:
+        """`since_s`: Unix time since when pods are sealed."""
+        self._keys = keys
+        self._since_s = since_s
+        self._known: dict[bytes, bool] = {}  # by digest: what is refused may be long
+
+    @classmethod
+    def of_file(cls, path: Path) -> Seals:
+        """Read the certificates. Raises `InvalidInput`."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.x509 import load_pem_x509_certificates
+
+        try:
+            found = load_pem_x509_certificates(_read(path))
+            keys = tuple(each.public_key() for each in found)
+        except ValueError as error:
+            raise InvalidInput("seal certificate", str(path), _EXPECTED, str(error)) from None
+        of_kind = tuple(key for key in keys if isinstance(key, Ed25519PublicKey))
+        if not of_kind or len(of_kind) < len(keys):
+            raise InvalidInput("seal certificate", str(path), _EXPECTED, "its key is of another kind")
+        return cls(of_kind, min(each.not_valid_before_utc.timestamp() for each in found) + GRACE_S)
+
+    @property
+    def checks(self) -> bool:
+        """Whether there is a certificate."""
+        return bool(self._keys)
+
+    def standing(self, uid: str, node: str, created_s: float, annotations: Mapping[str, str]) -> Standing:
+        """How far what the annotations say that the pod holds is believed. `created_s` NaN: not known, which counts as new."""
+        if not self._keys:
+            return Standing.CHECKED
+        if not any(annotations.get(name) for name in SEALED):
+            return Standing.CHECKED  # it claims nothing
+        seal = annotations.get(SEAL) or ""
+        if seal and self.is_right(sealed_text(uid, node, annotations), seal):
+            return Standing.SEALED
+        return Standing.CHECKED if created_s < self._since_s else Standing.REFUSED
+
+    def is_right(self, text: bytes, seal: str) -> bool:
+        """Whether the scheduler signed this text."""
+        digest = hashlib.sha256(seal.encode() + b"\n" + text).digest()
+        known = self._known.get(digest)
+        if known is None:
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            known = self._known[digest] = self._verified(text, seal)
+        return known
+
+    def _verified(self, text: bytes, seal: str) -> bool:
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            signature = base64.b64decode(seal, validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        for key in self._keys:
+            try:
+                key.verify(signature, text)
+            except InvalidSignature:
+                continue
+            return True
+        return False
+
+
+NO_SEALS = Seals()
+
+
+def read_seals(path: Path | None) -> Seals:
+    """The certificates of a file. No keys for no file, or one that is not there: an optional ConfigMap. Raises `InvalidInput`."""
+    return NO_SEALS if path is None or not path.exists() else Seals.of_file(path)
+
+
+def read_seal(folder: Path | None) -> tuple[Sealer | None, Seals]:
+    """Key and certificate of a folder, as a Secret of type `kubernetes.io/tls` is mounted. Nothing for no folder, or one without the two: an optional Secret that is not there.
+
+    Raises `InvalidInput` for files that do not belong together.
+    """
+    if folder is None or not any((folder / name).exists() for name in (KEY_FILE, CERTIFICATE_FILE)):
+        return None, NO_SEALS
+    sealer, seals = Sealer.of_file(folder / KEY_FILE), Seals.of_file(folder / CERTIFICATE_FILE)
+    trial = sealed_text("", "", {})
+    if not seals.is_right(trial, sealer.sign(trial)):
+        raise InvalidInput(
+            "seal", str(folder), "a certificate of the key beside it", f"make {CERTIFICATE_FILE} of {KEY_FILE}"
+        )
+    return sealer, seals
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput("seal file", str(path), "a file that can be read", error.strerror or "") from None

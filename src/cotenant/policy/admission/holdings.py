@@ -1,0 +1,27 @@
+"""Admission of what a pod says that it holds: the scheduler writes it, and nobody else.
+
+Problem: a pod's owner can write the annotations that say which CPUs, devices and reservation a pod was given. Choice: a write by anybody else that adds or changes one is refused; the caller knows who writes.
+Limits: a Binding's annotations and writes of the status do not pass here: the admission policy of the chart covers those, and the seal (model/cluster/seal.py) stands without either.
+"""
+
+from __future__ import annotations
+
+from cotenant.model.cluster.annotations import DECISION
+from cotenant.model.cluster.seal import SEAL, SEALED
+from cotenant.policy.admission.documents import Document, Refusal, annotations_of
+
+HOLDINGS = (*SEALED, SEAL, DECISION)
+
+
+def check_holdings(pod: Document, old: Document | None) -> list[Refusal]:
+    """What a writer who is not the scheduler changes of it. `old`: before an update."""
+    after, before = annotations_of(pod), {} if old is None else annotations_of(old)
+    return [
+        Refusal(
+            "holdings",
+            f"the annotation {name} is the scheduler's to write: leave it out",
+            f"metadata.annotations.{name}",
+        )
+        for name in HOLDINGS
+        if (after.get(name) or "") != (before.get(name) or "")
+    ]

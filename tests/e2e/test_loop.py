@@ -1,0 +1,38 @@
+"""`cotenant up --workload colocation`: requests are counted, a neighbour hurts a service, its node's agent acts, and the recovery is proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.e2e.running import Up, eventually, run
+
+pytestmark = pytest.mark.slow
+SERVICE = "shop/checkout"
+
+
+def test_a_service_burns_its_culprit_is_named_and_the_recovery_is_proven(tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry.proto", reason="the extra `traces` is not installed")
+    with Up(tmp_path / "up", "--nodes", 8, "--workload", "colocation", "--ephemeral") as up:
+        api = up.ready()
+        traces = (up.directory / "traces-url").read_text().strip()
+        objectives = "/apis/slo.cotenant.io/v1alpha1/namespaces/shop/serviceobjectives"
+        found = lambda: sum(each.get("status", {}).get("requests", 0) for each in api.items(objectives))  # noqa: E731
+        eventually("requests count", found, 90.0)
+        assert {each["metadata"]["name"] for each in api.items("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas")} == {
+            "colocation",
+            "research",
+            "shop",
+        }  # fmt: skip
+
+        def told() -> str:
+            found = run("explain", "service", SERVICE, "--traces", traces)
+            return found.stdout if "helped" in found.stdout else ""
+
+        story = eventually("an action is proven", told, 240.0)
+        assert "research/reindex-" in story
+        assert "caused by research/reindex-1" in " ".join(story.split())
+        pods = api.items("/api/v1/namespaces/shop/pods")
+        late = eventually("a line says it", lambda: [each for each in pods if f"{each['metadata']['name']} went from" in up.said], 30.0)  # fmt: skip
+        assert len(late) >= 1
+    assert not (tmp_path / "up" / "agents").exists()

@@ -1,0 +1,83 @@
+"""Seals: what is right, what is wrong, and what is only checked."""
+
+from __future__ import annotations
+
+from math import nan
+from pathlib import Path
+
+import pytest
+from tests.fakes.seal_keys import SINCE, keys, write_pair
+
+from cotenant.drivers.seals.seals import CERTIFICATE_FILE, GRACE_S, KEY_FILE, NO_SEALS, Seals, read_seal, read_seals
+from cotenant.model.cluster.seal import SEAL, Standing
+from cotenant.model.cpus.spec import RESOURCE_STATUS
+from cotenant.model.devices.allocation import DEVICE_ALLOCATED
+from cotenant.model.errors import InvalidInput
+
+GIVEN = {RESOURCE_STATUS: '{"cpuset":"0-1"}'}
+
+
+def sealed(uid: str = "u", node: str = "a") -> dict[str, str]:
+    return {**GIVEN, SEAL: keys()[0].seal(uid, node, GIVEN)}
+
+
+def test_a_seal_is_of_one_pod_on_one_node_with_these_texts() -> None:
+    seals, notes = keys()[1], sealed()
+    assert seals.standing("u", "a", nan, notes) is Standing.SEALED
+    assert seals.standing("u", "a", nan, {**notes, DEVICE_ALLOCATED: "", "other": "x"}) is Standing.SEALED
+    wrong = [
+        ("v", "a", notes),  # copied to another pod
+        ("u", "b", notes),
+        ("u", "a", {**notes, RESOURCE_STATUS: '{"cpuset":"0-2"}'}),
+        ("u", "a", {**notes, DEVICE_ALLOCATED: "{}"}),
+        ("u", "a", GIVEN),
+        ("u", "a", {**GIVEN, SEAL: "no base64!"}),
+        ("u", "a", {**GIVEN, SEAL: "AAAA"}),
+        ("u", "a", {**GIVEN, SEAL: keys(2)[0].seal("u", "a", GIVEN)}),
+    ]
+    assert [seals.standing(uid, node, nan, each) for uid, node, each in wrong] == [Standing.REFUSED] * len(wrong)
+
+
+def test_without_a_key_and_without_a_claim_there_is_nothing_to_refuse() -> None:
+    assert NO_SEALS.standing("u", "a", nan, GIVEN) is Standing.CHECKED
+    assert keys()[1].standing("u", "a", nan, {"other": "x", SEAL: "x"}) is Standing.CHECKED
+
+
+def test_pods_from_before_the_key_are_checked(tmp_path: Path) -> None:
+    write_pair(tmp_path)
+    sealer, seals = read_seal(tmp_path)
+    assert sealer is not None
+    began_s = SINCE.timestamp()
+    assert seals.standing("u", "a", began_s + GRACE_S - 1, GIVEN) is Standing.CHECKED
+    assert seals.standing("u", "a", began_s + GRACE_S, GIVEN) is Standing.REFUSED
+    assert seals.standing("u", "a", nan, GIVEN) is Standing.REFUSED
+    assert seals.standing("u", "a", 0.0, {**GIVEN, SEAL: sealer.seal("u", "a", GIVEN)}) is Standing.SEALED
+
+
+def test_a_change_of_keys_is_a_file_of_both_certificates(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / str(seed)).mkdir()
+        write_pair(tmp_path / str(seed), seed)
+    both = tmp_path / "both.crt"
+    both.write_bytes(b"".join((tmp_path / each / CERTIFICATE_FILE).read_bytes() for each in "12"))
+    seals = read_seals(both)
+    for seed in (1, 2):
+        assert seals.standing("u", "a", nan, {**GIVEN, SEAL: keys(seed)[0].seal("u", "a", GIVEN)}) is Standing.SEALED
+
+
+def test_files_that_are_absent_count_as_none_and_wrong_ones_are_named(tmp_path: Path) -> None:
+    assert read_seal(None) == read_seal(tmp_path) == (None, NO_SEALS)
+    assert read_seals(None) is read_seals(tmp_path / "nothing") is NO_SEALS
+    write_pair(tmp_path, 1)
+    other = tmp_path / "other"
+    other.mkdir()
+    write_pair(other, 2)
+    (tmp_path / KEY_FILE).write_bytes((other / KEY_FILE).read_bytes())
+    with pytest.raises(InvalidInput, match="a certificate of the key beside it"):
+        read_seal(tmp_path)
+    (tmp_path / KEY_FILE).unlink()
+    with pytest.raises(InvalidInput, match="a file that can be read"):
+        read_seal(tmp_path)
+    (tmp_path / CERTIFICATE_FILE).write_text("-----BEGIN CERTIFICATE-----\n")
+    with pytest.raises(InvalidInput, match="a certificate of an Ed25519 key"):
+        Seals.of_file(tmp_path / CERTIFICATE_FILE)

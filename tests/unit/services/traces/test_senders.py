@@ -1,0 +1,229 @@
+"""Whose spans count: another tenant's neither burn nor dilute an objective, and without a proof of the sender's namespace nothing is done for it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import grpc
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fakes.servers.scripted_server import Reply, ScriptedServer
+from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
+
+from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.server import HttpServer
+from cotenant.drivers.http.tokens import BearerToken
+from cotenant.drivers.kube.client.access import Access
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
+from cotenant.drivers.otlp.grpc_server import METHOD, OtlpGrpcServer
+from cotenant.drivers.otlp.resources import span_tags
+from cotenant.engine.traces.trace_engine import TraceEngine
+from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.replica_signal import MaxAction
+from cotenant.model.traces.objective import Indicator, ServiceObjective
+from cotenant.model.traces.spans import EVERYBODY, SpanKind, SpanSource
+from cotenant.services.reporting.identity import TokenReviews
+from cotenant.services.reporting.signals import SubscribedPod, Subscription
+from cotenant.services.traces.app import EXPORT, Application
+from cotenant.services.traces.metrics import TraceMetrics
+from cotenant.services.traces.objective_board import ObjectiveBoard
+from cotenant.services.traces.process import TraceSettings, check
+from cotenant.services.traces.senders import ACCOUNT, AUDIENCE, NamespaceTokens, Senders, namespace_of
+from cotenant.services.traces.signal_streams import SignalStreams, replica_signal
+
+NOW_S = float(EPOCH_S + 10)
+CART = ServiceObjective("shop/cart", "shop", "cart", threshold_us=80_000, max_action=MaxAction.EVICT)
+OWN = SpanSource("cart", "shop", "cart-1", "u1", "n1", "shop", "shop")
+
+
+def world(*, trusts_all: bool = False) -> TraceEngine:
+    engine = TraceEngine(NOW_S, span_tags)
+    engine.objectives.trusts_all = trusts_all
+    engine.objectives.set(CART, NOW_S)
+    return engine
+
+
+def send(engine: TraceEngine, source: SpanSource, *ms: float) -> None:
+    spans = [Given(n + 1, 0, "POST", SpanKind.SERVER, 0, each, "cart", trace=n + 1) for n, each in enumerate(ms)]
+    batch = batch_of(*spans)
+    columns = batch.columns._replace(source=np.zeros(len(batch), np.int32))
+    engine.add(replace(batch, columns=columns, sources=(source,)), NOW_S)
+
+
+def counted(engine: TraceEngine) -> tuple[int, int, bool]:
+    tracked = engine.objectives.get(CART.key)
+    assert tracked is not None
+    sums = engine.objectives.counted(tracked, 3600, NOW_S)
+    return sums.requests, sums.bad, engine.objectives.may_act(tracked)
+
+
+def condition(engine: TraceEngine) -> tuple[str, str, str]:
+    (view,) = ObjectiveBoard(engine.objectives, lambda: NOW_S).views()
+    (found,) = [each for each in view.conditions if each.type == "Authenticated"]
+    return found.status, found.message, view.max_action
+
+
+def test_spans_that_nobody_vouches_for_are_observed_only() -> None:
+    engine = world()
+    send(engine, replace(OWN, sender=""), 500, 1)
+    assert counted(engine) == (2, 1, False)
+    assert condition(engine) == ("False", "unauthenticated spans: observe only; no sender has proven to be of namespace shop", "observe")  # fmt: skip
+    tracked = engine.objectives.get(CART.key)
+    assert tracked is not None
+    signal = replica_signal(engine.objectives, tracked, replace(OWN, sender=""), NOW_S)
+    assert signal is not None
+    assert (signal.guard, signal.max_action) == (False, MaxAction.OBSERVE)
+
+
+STRANGERS = st.builds(
+    SpanSource,
+    st.just("cart"),
+    st.just("shop"),
+    st.sampled_from(["cart-1", "other", ""]),
+    st.sampled_from(["u1", "u2", ""]),
+    st.sampled_from(["n1", ""]),
+    st.sampled_from(["shop", "evil", ""]),
+    st.sampled_from(["evil", "", "shopping"]),
+)
+
+
+@given(st.lists(st.tuples(STRANGERS, st.lists(st.sampled_from([1.0, 500.0]), min_size=1, max_size=5)), max_size=6), st.integers(0, 6))  # fmt: skip
+def test_another_tenants_spans_neither_burn_nor_dilute(sent: list[tuple[SpanSource, list[float]]], at: int) -> None:
+    engine = world()
+    for number in range(max(len(sent), at) + 1):
+        if number == at:
+            send(engine, OWN, 500, 1, 1)
+        if number < len(sent):
+            send(engine, sent[number][0], *sent[number][1])
+    assert counted(engine) == (3, 1, True)
+    assert condition(engine)[::2] == ("True", "evict")
+    assert {source.sender for _, source in engine.objectives.replicas.all()} == {"shop"}
+
+
+def test_a_sender_speaks_for_its_own_namespaces_pods_and_a_collector_for_all() -> None:
+    engine = world()
+    send(engine, replace(OWN, pod_namespace="pay"), 500)
+    assert counted(engine) == (1, 1, False)  # it is of shop, and says that the pod is not
+    send(engine, replace(OWN, sender=EVERYBODY), 1)
+    assert counted(engine) == (1, 0, True)
+    streams = SignalStreams(engine.objectives, lambda: NOW_S)
+    stream = streams._subscribe(Subscription("n1", (SubscribedPod("pay/db-1", "u9"), SubscribedPod("shop/cart-1", "u1"))))  # fmt: skip
+    assert stream.pod_of(OWN) == ("shop/cart-1", "u1")
+    assert stream.pod_of(replace(OWN, pod_uid="u9")) is None  # another namespace's pod by its uid
+    assert stream.pod_of(replace(OWN, pod_uid="u9", sender=EVERYBODY)) == ("pay/db-1", "u9")
+
+
+def test_where_everybody_is_trusted_all_counts_and_nothing_is_said() -> None:
+    engine = world(trusts_all=True)
+    send(engine, replace(OWN, sender=""), 500)
+    assert counted(engine) == (1, 1, True)
+    (view,) = ObjectiveBoard(engine.objectives, lambda: NOW_S).views()
+    assert "Authenticated" not in [each.type for each in view.conditions]
+
+
+def test_reports_of_services_on_themselves_are_senders_too() -> None:
+    engine = TraceEngine(NOW_S, span_tags)
+    engine.objectives.trusts_all = False
+    engine.objectives.set(replace(CART, indicator=Indicator.SELF_REPORTED), NOW_S)
+    for sender, wanted in (("", (10, 5, False)), ("shop", (10, 5, True)), ("evil", (10, 5, True))):
+        engine.objectives.reported("shop/cart", 10, 5, NOW_S, sender)
+        assert counted(engine) == wanted
+
+
+def write(folder: Path, **tokens: str) -> None:
+    folder.mkdir(exist_ok=True)
+    for name, token in tokens.items():
+        (folder / name).write_text(token + "\n")
+
+
+def review(username: str) -> Reply:
+    status = {"authenticated": bool(username), "audiences": [AUDIENCE], "user": {"username": username}}
+    return Reply(201, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "status": status})
+
+
+def test_tokens_of_senders_and_of_askers_are_apart(tmp_path: Path) -> None:
+    write(tmp_path, ask="the-token-of-those-who-ask", send="the-token-that-senders-share")
+    write(tmp_path / "by-namespace", shop="the-token-of-the-shop-00", pay="the-token-of-the-pay-000")
+    ask, shared = (BearerToken(tmp_path / each, "token") for each in ("ask", "send"))
+    senders = Senders(lambda: 0.0, ask)
+
+    async def of(token: str) -> str | None:
+        return await senders.of(f"Bearer {token}".encode())
+
+    async def scenario() -> None:
+        assert [await of("the-token-of-those-who-ask"), await of("x")] == ["", None]  # one token for both
+        senders.shared, senders.by_namespace = shared, NamespaceTokens(tmp_path / "by-namespace")
+        told = [await of(f"the-token-{each}") for each in ("of-those-who-ask", "that-senders-share", "of-the-shop-00", "of-the-pay-000")]  # fmt: skip
+        assert told == [None, "", "shop", "pay"]
+        (tmp_path / "by-namespace" / "pay").write_text("another-token-of-pay")
+        senders.now = lambda: 60.0
+        assert [await of("the-token-of-the-pay-000"), await of("another-token-of-pay")] == [None, "pay"]
+        collectors = frozenset({f"{ACCOUNT}telemetry:collector"})
+        users = [f"{ACCOUNT}shop:cart", f"{ACCOUNT}telemetry:collector", f"{ACCOUNT}telemetry:other", "alice", ""]
+        async with ScriptedServer({"POST": [review(each) for each in users]}) as api:
+            access = Access(api.url, FixedCredential(Credential("")))
+            async with Client(access, qps=1000, burst=1000, in_flight=4) as client:
+                senders.reviews = TokenReviews(
+                    client, AUDIENCE, lambda user: namespace_of(user.username, collectors), lambda: 0.0
+                )
+                found = [await of(f"reviewed-{number}") for number in range(len(users))]
+        assert found == ["shop", EVERYBODY, "telemetry", None, None]
+
+    asyncio.run(scenario())
+
+
+def test_both_protocols_take_a_senders_token_and_questions_do_not(tmp_path: Path) -> None:
+    write(tmp_path, ask="the-token-of-those-who-ask")
+    write(tmp_path / "by-namespace", shop="the-token-of-the-shop-00")
+
+    async def scenario() -> None:
+        engine = world()
+        app = Application(engine, TraceMetrics(engine), lambda: NOW_S, BearerToken(tmp_path / "ask", "token"))
+        app.senders.by_namespace = NamespaceTokens(tmp_path / "by-namespace")
+        server = HttpServer(app, Address.parse("--http", "127.0.0.1:0"))
+        rpc = OtlpGrpcServer(app.export, Address.parse("--grpc", "127.0.0.1:0"), door=app.exporting)
+        await server.start()
+        await rpc.start()
+        try:
+            async with aiohttp.ClientSession() as session, grpc.aio.insecure_channel(str(rpc.address)) as channel:
+                for token, send, ask in (("the-token-of-the-shop-00", 200, 401), ("the-token-of-those-who-ask", 401, 200)):  # fmt: skip
+                    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+                    async with session.post(server.url + EXPORT, data=b'{"resourceSpans": []}', headers=headers) as got:
+                        assert got.status == send
+                    async with session.get(server.url + "/api/v1/services", headers=headers) as got:
+                        assert got.status == ask
+                    call = channel.unary_unary(METHOD)(b"", metadata=(("authorization", headers["Authorization"]),))
+                    assert (await call.code() is grpc.StatusCode.OK) is (send == 200)
+        finally:
+            await rpc.stop()
+            await server.stop()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_trusted_by_the_settings(tmp_path: Path) -> None:
+    write(tmp_path, token="0123456789abcdef")
+    write(tmp_path / "by-namespace", shop="the-token-of-the-shop-00")
+    beyond = TraceSettings(http="0.0.0.0:0", grpc="", token_file=tmp_path / "token")
+    cases = {
+        TraceSettings(): True,  # of one machine
+        TraceSettings(sender_tokens=tmp_path / "by-namespace"): False,
+        beyond: False,
+        replace(beyond, trust_senders=True): True,
+        TraceSettings(http="127.0.0.1:0", grpc="0.0.0.0:0", insecure=True): False,
+    }
+    assert {each: check(each).trusts_senders for each in cases} == cases
+    for wrong in (
+        TraceSettings(review_senders=True),
+        TraceSettings(collectors=("a/b",)),
+        TraceSettings(cluster=True, review_senders=True, collectors=("nobody",)),
+        TraceSettings(sender_tokens=tmp_path / "absent"),
+    ):
+        with pytest.raises(InvalidInput):
+            check(wrong)

@@ -1,0 +1,104 @@
+"""The mutation tool: its changes are programs that differ, and the tests that it would run are those that reach them."""
+
+from __future__ import annotations
+
+import ast
+import sqlite3
+from pathlib import Path
+
+import pytest
+from coverage.numbits import nums_to_numbits
+from tools.mutation.operators import changes
+from tools.mutation.reach import nearest, read
+from tools.mutation.trials import Mutant, try_one
+
+SOURCE = '''"""Doc 1."""
+import os
+
+LIMIT = 3
+
+
+@cache(maxsize=1)
+def smallest(values: list[int], strict: bool = False) -> int:
+    """é 2."""
+    log.info("seen %d", 4)
+    if not values and strict or os.name == "é":
+        raise ValueError(f"{len(values) + 1} values")
+    total = min(values) + 10  # é
+    total -= 1
+    values.clear()
+    return total
+'''
+
+
+def made() -> dict[str, list[str]]:
+    """The text that each kind replaces, with its replacement."""
+    found: dict[str, list[str]] = {}
+    for change in changes(SOURCE):
+        before = SOURCE[change.begin : change.end]
+        found.setdefault(change.kind, []).append(f"{before} -> {change.replacement}")
+    return found
+
+
+def test_each_kind_of_mistake_is_made_where_a_person_could_make_it_and_nowhere_else() -> None:
+    assert made() == {
+        "constant": ["3 -> 4", "False -> True", "10 -> 11", "1 -> 2"],
+        "condition true": ['not values and strict or os.name == "é" -> True'],
+        "condition false": ['not values and strict or os.name == "é" -> False'],
+        "and/or": [" and  ->  or ", " or  ->  and "],
+        "not": ["not values -> (values)"],
+        "comparison": [" ==  ->  != "],
+        "arithmetic": [" +  ->  - "],
+        "call": ["min -> max"],
+        "update left out": ["total -= 1 -> pass"],
+        "call left out": ["values.clear() -> pass"],
+        "None returned": ["total -> None"],
+    }
+
+
+def test_every_change_of_a_real_file_is_a_program_that_differs() -> None:
+    source = Path(ast.__file__).read_text()[:60_000].rpartition("\ndef ")[0]
+    plain = ast.dump(ast.parse(source))
+    for change in changes(source)[::7]:
+        assert ast.dump(ast.parse(change.apply(source))) != plain, change
+
+
+def test_a_line_is_tried_by_the_tests_that_reach_it_and_else_by_those_of_its_file(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "coverage") as connection:
+        connection.executescript(
+            "CREATE TABLE file (id, path); CREATE TABLE context (id, context); CREATE TABLE line_bits (file_id, context_id, numbits);"
+        )
+        connection.execute("INSERT INTO file VALUES (1, ?)", (f"{tmp_path}/src/cotenant/a.py",))
+        connection.executemany("INSERT INTO context VALUES (?, ?)", [(1, ""), (2, "t.py::x|run"), (3, "t.py::y|setup")])
+        rows = [(1, 1, nums_to_numbits([1, 2, 9])), (1, 2, nums_to_numbits([2, 3])), (1, 3, nums_to_numbits([3]))]
+        connection.executemany("INSERT INTO line_bits VALUES (?, ?, ?)", rows)
+    reach = read(tmp_path / "coverage", tmp_path)
+    assert reach.tests("cotenant/a.py", 2) == {"t.py::x"}
+    assert reach.tests("cotenant/a.py", 3) == {"t.py::x", "t.py::y"}
+    assert reach.tests("cotenant/a.py", 9) == {"t.py::x", "t.py::y"}  # only at import, or compiled
+    assert reach.tests("cotenant/b.py", 1) == frozenset()
+
+
+def test_the_nearest_tests_are_run_first() -> None:
+    tests = [
+        "tests/unit/services/test_x.py::a",
+        "tests/unit/engine/cycle/test_gang.py::a",
+        "tests/unit/engine/cycle/test_other.py::a",
+    ]
+    assert nearest("cotenant/engine/cycle/gang.py", tests, 2) == [tests[1], tests[2]]
+
+
+@pytest.mark.slow
+def test_a_change_that_a_test_notices_is_dead_and_the_file_is_as_before(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    module, source = tmp_path / "src/lone_module.py", "def double(x):\n    unused = 5\n    return x * 2\n"
+    module.write_text(source)
+    test = "import sys\n\ndef test_it():\n    sys.path.insert(0, 'src')\n    import lone_module\n    assert lone_module.double(3) == 6\n"
+    (tmp_path / "test_it.py").write_text(test)
+    outcomes = {
+        change.kind: try_one(tmp_path, Mutant("lone_module.py", change), ["test_it.py::test_it"], 60.0)
+        for change in changes(source)
+        if change.line == 2 or change.kind == "arithmetic"
+    }
+    assert {kind: outcome.dead for kind, outcome in outcomes.items()} == {"constant": False, "arithmetic": True}
+    assert module.read_text() == source
