@@ -4,7 +4,7 @@ Problem: a pod's owner may write ten thousand terms, ports or constraints, each 
 `LARGE` elements is *large*. Large pods wait in a lane of their own, which gets at most a `SHARE` of the time, one pod after the other, and each judgement has a limit of CPU
 time: the loops over its terms call `check`, which raises `OverBudget`. A pod that exceeds the limit is set aside with a reason and tried again later, with a longer limit each time, up to
 `MOST_S`. An ordinary pod is never timed: its cost is bounded by its size. A gang is large if one of its pods is, and its limit grows with its members. Nothing is interrupted once a node was
-chosen. Limits: between two checks lies a pass over all nodes and kinds of pods. Without a clock (lab, simulations) no pod is large.
+chosen. Limits: between two looks at the clock lie eight passes over all nodes. Without a clock (lab, simulations) no pod is large.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ LARGE = 256  # elements
 USUAL_S, MOST_S = 0.05, 0.2  # of CPU for one judgement: the first, and any
 MEMBER_S = 0.002  # more for each pod of a gang beyond the first
 SHARE = 0.05  # of the time, for all large pods together
+_CHECKS = 8  # per look at the clock, which costs as much as one of them
 ASIDE = Backoff(10.0, 300.0)
 FILTER = "JudgementBudget"  # stands for the filter that refused the pod
 TOO_EXPENSIVE = f"its judgement costs more than {1e3 * USUAL_S:.0f} ms of CPU"
@@ -39,6 +40,7 @@ class Budget:
     def __init__(self, cpu_s: CpuClock | None) -> None:
         self._cpu_s = cpu_s
         self._until_s = inf
+        self._checks = 0
         self.is_exceeded = False  # whether the last limit was
 
     @property
@@ -53,7 +55,7 @@ class Budget:
     @contextmanager
     def within(self, limit_s: float) -> Iterator[None]:
         """In this context, `check` raises `OverBudget` after this many seconds of CPU."""
-        self.is_exceeded, self._until_s = False, self.now() + limit_s
+        self.is_exceeded, self._checks, self._until_s = False, 0, self.now() + limit_s
         try:
             yield
         finally:
@@ -61,7 +63,10 @@ class Budget:
 
     def check(self) -> None:
         """Call once for each term, before a node is chosen. Raises `OverBudget`."""
-        if self._until_s < inf and (self.is_exceeded or self.now() > self._until_s):
+        if self._until_s == inf:
+            return
+        self._checks += 1
+        if self.is_exceeded or (self._checks % _CHECKS == 0 and self.now() > self._until_s):
             self.is_exceeded = True
             raise OverBudget
 
@@ -79,7 +84,7 @@ def elements(seen: ObservedPod) -> int:
             *(required.terms if required is not None else ()),
             *(each.term for each in pod.node_affinity.preferred),
         ]
-        found += sum(1 + len(term.expressions) for term in terms)
+        found += sum(1 + len(each.values) for term in terms for each in (*term.expressions, *term.fields))
     return found
 
 
@@ -94,7 +99,7 @@ def rule_elements(pod: Pod) -> int:
 
 
 def _size(selector: LabelSelector | None) -> int:
-    return sum(len(each.values) for each in selector.requirements) if selector is not None else 0
+    return sum(1 + len(each.values) for each in selector.requirements) if selector is not None else 0
 
 
 def of_what(pod: Pod) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.affinity import PodTerm
-from cotenant.model.cluster.labels import Operator, Requirement
 from cotenant.model.cluster.pod import HostPort, Pod
 
 if TYPE_CHECKING:
@@ -129,21 +128,6 @@ def term_queries(pod: Pod) -> Iterator[PodsWithTerm]:
     for term in pod.affinity:
         required = term.weight is None
         yield PodsWithTerm(term, pod.namespace, TermType.REQUIRED_AFFINITY if required else TermType.PREFERRED_AFFINITY)
-
-
-def lookup_key(term: PodTerm) -> Requirement | None:
-    """The requirement of a term by which it is looked up: pods that it selects have this label, with one of these values if there are any; None = there is none.
-
-    A term without a selector selects no pod; it is None as well.
-    """
-    requirements = term.selector.requirements if term.selector is not None else ()
-    found: Requirement | None = None
-    for each in requirements:
-        if (
-            each.operator is Operator.IN and (found is None or not found.values or len(each.values) < len(found.values))
-        ) or (each.operator is Operator.EXISTS and found is None):
-            found = each
-    return found
 
 
 def skips_terminating(query: Query) -> bool:

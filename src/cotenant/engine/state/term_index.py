@@ -1,7 +1,7 @@
 """Residents' terms, looked up by the labels of a pod; and the terms of a pod that has very many of them.
 
 Problem: every new kind of pods must know which residents' terms select it, a cluster has thousands of terms, and one pod may have ten thousand. Choice: a term is filed under
-a label that the pods which it selects must have (`lookup_key`), so that a kind evaluates only the terms filed under its own labels, and those that require none. A pod with very
+a label that the pods which it selects must have (`PodTerm.needed_label`), so that a kind evaluates only the terms filed under its own labels, and those that require none. A pod with very
 many terms has one count instead of one for each, and for each kind that asks it keeps the sum of what its terms say. Limits: a term with several such requirements is filed under
 the one with the fewest values.
 """
@@ -9,18 +9,15 @@ the one with the fewest values.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from cotenant.engine.state.count_queries import Count, PodsWithTerm, TermType, lookup_key
+from cotenant.engine.state.count_queries import Count, PodsWithTerm, TermType
 from cotenant.model.cluster.affinity import PodTerm
-from cotenant.model.cluster.labels import Labels, LabelSelector
+from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.pod import Pod
 from cotenant.policy.placement.topology.pod_affinity import HARD_WEIGHT
 
-_MOST_KEYS = 256  # of one pod
-_MOST_WIDE = 1024  # of one pod: terms without a label to look them up by
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 
@@ -76,31 +73,17 @@ class TermIndex(Generic[_T]):
 class ManyTerms:
     """The terms of one kind of pods, evaluated together.
 
-    A term without a label to look it up by is evaluated for every kind of pods. From the 1,025th on, one that is required counts as one against all pods of its namespaces, which
-    is never less strict and hardly stricter; one that only changes scores counts for nothing. Topology keys from the 257th on count for nothing: nodes have a few dozen labels.
+    A term without a label to look it up by is evaluated for every kind of pods, and each topology key costs a pass over all nodes: readers limit both.
     """
 
     def __init__(self, times: Mapping[PodsWithTerm, int]) -> None:
-        self._times: dict[PodsWithTerm, int] = {}
+        self._times = times
         self._index: TermIndex[PodsWithTerm] = TermIndex()
         self._known: WeakKeyDictionary[object, tuple[Labels, tuple[tuple[TermType, str, int], ...]]] = (
             WeakKeyDictionary()
         )
-        wide, keys = 0, set[str]()
-        for query, each in times.items():
-            if query.term.topology_key not in keys:
-                if len(keys) == _MOST_KEYS:
-                    continue
-                keys.add(query.term.topology_key)
-            if lookup_key(query.term) is None:
-                wide += 1
-                if wide > _MOST_WIDE:
-                    if query.type is not TermType.REQUIRED_ANTI_AFFINITY or query.term.selector is None:
-                        continue
-                    query = replace(query, term=replace(query.term, selector=LabelSelector()))
-            if query not in self._times:
-                self._index.add(query.term, query)
-            self._times[query] = self._times.get(query, 0) + each
+        for query in times:
+            self._index.add(query.term, query)
 
     def selecting(self, kind: object, pod: Pod, namespace_labels: Labels) -> tuple[tuple[TermType, str, int], ...]:
         """Of the terms that select pods of a kind: type, topology key and summed weight, each pair of the first two once."""
@@ -130,7 +113,7 @@ def take_out(index: dict[_K, dict[_T, None]], key: _K, value: _T) -> None:
 
 
 def _places(term: PodTerm) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    by = lookup_key(term)
+    by = term.needed_label()
     if by is None:
         return (), ()
     return (tuple((by.key, value) for value in dict.fromkeys(by.values)), ()) if by.values else ((), (by.key,))

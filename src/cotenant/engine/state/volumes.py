@@ -178,13 +178,17 @@ class Volumes:
                     freed[i] = self.limits.freed(total.driver, held, self._rows[pod], wanted.__contains__)
             yield total, freed
 
-    def rules(self, number: int) -> Iterator[Rule]:
-        """The rules of the pod's claims and disks, in kube-scheduler's order of plugins."""
+    def rules(self, number: int, check: Callable[[], None] = lambda: None) -> Iterator[Rule]:
+        """The rules of the pod's claims and disks, in kube-scheduler's order of plugins. `check` is called for each disk, and raises where this costs too much."""
         needs = self._needs.get(number, ())
         size = self._regions.size()
         if any(self.users_elsewhere(number)):
             yield Rule("VolumeRestrictions", REASON_EXCLUSIVE, np.zeros(size, dtype=np.bool_), True)
-        taken = [row for conflicts in self.disk_conflicts(number) for _, row in conflicts]
+        taken: list[int] = []
+        for need in needs:
+            if need.disk is not None:
+                check()
+                taken += (row for _, row in self._disks.conflicts(number, need.disk))
         if taken:
             free = np.ones(size, dtype=np.bool_)
             free[taken] = False

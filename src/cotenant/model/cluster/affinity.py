@@ -116,6 +116,20 @@ class PodTerm:
             return namespace in self._among if self.namespaces else namespace == own_namespace
         return namespace in self._among or self.namespace_selector.matches(namespace_labels)
 
+    def needed_label(self) -> Requirement | None:
+        """A label that every selected pod has, with one of these values if there are any (the fewest that the selector offers); None = there is none.
+
+        A term without a selector selects no pod; it is None as well.
+        """
+        found: Requirement | None = None
+        for each in self.selector.requirements if self.selector is not None else ():
+            if each.operator is Operator.IN:
+                if found is None or not found.values or len(each.values) < len(found.values):
+                    found = each
+            elif each.operator is Operator.EXISTS and found is None:
+                found = each
+        return found
+
     def selects(self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS) -> bool:
         """Whether the term of a pod of `own_namespace` selects a pod of `namespace` with these labels."""
         if self.selector is None or not self.about_namespace(own_namespace, namespace, namespace_labels):

@@ -10,7 +10,7 @@ Source: Kubernetes API reference (Affinity, TopologySpreadConstraint).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import field
 
@@ -29,7 +29,9 @@ from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
 from cotenant.model.errors import InvalidInput
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-MOST_PREFERRED = 256  # terms of preferred node affinity; more are not scheduled
+MOST_PREFERRED = 256  # terms of preferred node affinity; a pod with more is not scheduled
+MOST_KEYS = 256  # topology keys of a pod's affinity, or of its anti-affinity: nodes have a few dozen labels
+MOST_WIDE = 1024  # terms of either that name no label which the selected pods have
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -128,7 +130,23 @@ def read_pod_terms(written: PodAffinity, labels: Mapping[str, str], field: str) 
         if preference.pod_affinity_term is None:
             raise InvalidInput(f"{where}.podAffinityTerm", "", "a term")
         terms.append(_pod_term(preference.pod_affinity_term, preference.weight, labels, f"{where}.podAffinityTerm"))
+    if len(terms) > MOST_KEYS:
+        _refuse_costly(terms, field)
     return tuple(terms)
+
+
+def _refuse_costly(terms: Sequence[model.PodTerm], field: str) -> None:
+    keys = len({each.topology_key for each in terms})
+    if keys > MOST_KEYS:
+        raise InvalidInput(field, f"{keys} topology keys", f"at most {MOST_KEYS}", "each is looked at on every node")
+    wide = sum(each.needed_label() is None for each in terms)
+    if wide > MOST_WIDE:
+        raise InvalidInput(
+            field,
+            f"{wide} terms that name no label",
+            f"at most {MOST_WIDE}",
+            "each is compared with every pod; matchLabels, In and Exists name a label",
+        )
 
 
 def _pod_term(written: PodAffinityTerm, weight: int | None, labels: Mapping[str, str], field: str) -> model.PodTerm:

@@ -33,8 +33,12 @@ def read_requests(
     def amounts(written: Quantities, field: str) -> Amounts:
         found: list[tuple[str, int]] = []
         if written is not None and len(written) > MOST_RESOURCES:  # reading them all would take a second
-            attempt(NOTHING, lambda: _too_many(field, len(written)))
+            names = len(written)
+            attempt(NOTHING, lambda: _too_many(field, names))
             written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
+        if written and PODS_NAME not in written:
+            with suppress(InvalidInput):  # name by name below, so that the others count
+                return Amounts.parse(written, field)
         for name, text in (written or {}).items():
             if name != PODS_NAME:
                 found += attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
@@ -115,6 +119,10 @@ def has_whole_cpus(spec: PodSpec) -> bool:
         is_sidecar = written.restart_policy == "Always"
         return ContainerAmounts(_readable(resources.requests), _readable(resources.limits), is_sidecar)
 
+    for each in (*(spec.containers or ()), *(spec.init_containers or ())):
+        limits = (each.resources.limits if each.resources is not None else None) or {}
+        if CPU_NAME not in limits or MEMORY_NAME not in limits:
+            return False  # most pods end here, unread
     containers = [amounts(each) for each in spec.containers or ()]
     first = [amounts(each) for each in spec.init_containers or ()]
     if kubernetes_qos([*containers, *first]) is not KubernetesQoS.GUARANTEED:
@@ -127,6 +135,9 @@ def _readable(written: Quantities) -> Amounts:
     found: list[tuple[str, int]] = []
     if written is not None and len(written) > MOST_RESOURCES:
         written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
+    if written and PODS_NAME not in written:
+        with suppress(InvalidInput):
+            return Amounts.parse(written)
     for name, text in (written or {}).items():
         if name != PODS_NAME:
             with suppress(InvalidInput):
