@@ -128,8 +128,11 @@ class Judging:
         begun_s, limit_s = budget.now(), USUAL_S
         if is_idle:  # longer only where nobody waits for it
             limit_s = min(MOST_S, USUAL_S * 2**group.overruns)
-        with budget.within(limit_s + MEMBER_S * (len(taken) - 1)):
-            self._judge_all(taken, now_s)
+        try:
+            with budget.within(limit_s + MEMBER_S * (len(taken) - 1)):
+                self._judge_all(taken, now_s)
+        except OverBudget:  # by a question of a plugin, before a node was chosen
+            self._components.queue.settle(taken)
         self._components.assignments.narrowing.terms.release_large()
         spent_s = budget.now() - begun_s
         self._components.queue.rest(now_s + spent_s * (1.0 - SHARE) / SHARE)

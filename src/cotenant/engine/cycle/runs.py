@@ -8,7 +8,6 @@ that are allowed at that point; the order of the queue is kept. Limits: one pod 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -67,31 +66,29 @@ class _Queue:
     def place(self) -> Int:
         """Place all pods."""
         start = 0
-        if not self._is_unconstrained():
+        try:
+            is_constrained = not self._narrowing.is_unconstrained(self._numbers)
+        except OverBudget:
+            is_constrained = True
+        if is_constrained:
             for position in range(len(self._numbers)):
                 if position >= start:
                     start = self._place_apart(start, position)
         self._run(np.arange(start, len(self._numbers)), EVERYWHERE, self._compiled)
         return self._rows
 
-    def _is_unconstrained(self) -> bool:
-        try:
-            return self._narrowing.is_unconstrained(self._numbers)
-        except OverBudget:
-            return False
-
     def _place_apart(self, start: int, position: int) -> int:
         """If this pod cannot be part of the run from `start`, place that run and the pod. Returns the start of the next run."""
         narrowing, number = self._narrowing, self._numbers[position]
-        run = self._run_length(position) if self._repeating is not None else 0
-        if self._repeating is not None and run:
-            self._run(np.arange(start, position), EVERYWHERE, self._compiled)
-            node_rules = narrowing.repeating_rules(number) or ()
-            times = np.minimum.reduce([each.times(number) for each in node_rules])
-            if times.any():
-                self._run(np.arange(position, position + run), times, self._repeating)
-            return position + run
         try:
+            run = self._run_length(position) if self._repeating is not None else 0
+            if self._repeating is not None and run:
+                self._run(np.arange(start, position), EVERYWHERE, self._compiled)
+                node_rules = narrowing.repeating_rules(number) or ()
+                times = np.minimum.reduce([each.times(number) for each in node_rules])
+                if times.any():
+                    self._run(np.arange(position, position + run), times, self._repeating)
+                return position + run
             preferences = self._preferring is not None and narrowing.has_preferences(number)
             if not (preferences or narrowing.has_expected or narrowing.is_narrowed(number)):
                 return start
@@ -99,12 +96,14 @@ class _Queue:
             self._run(np.arange(start, position), EVERYWHERE, self._compiled)
             return position + 1
         self._run(np.arange(start, position), EVERYWHERE, self._compiled)
-        with suppress(OverBudget):  # raised before a node is chosen
-            self._place_one(position, preferences)
+        try:
+            self._place_one(position, number, preferences)
+        except OverBudget:
+            self._rows[position] = -1  # raised before a node is chosen
         return position + 1
 
-    def _place_one(self, position: int, preferences: bool) -> None:
-        narrowing, number = self._narrowing, self._numbers[position]
+    def _place_one(self, position: int, number: int, preferences: bool) -> None:
+        narrowing = self._narrowing
         allowed = narrowing.allowed_with_expected(number)
         if len(allowed) and not allowed.any():
             return

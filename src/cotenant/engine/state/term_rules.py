@@ -128,8 +128,7 @@ class TermRules:
         size = self._regions.size()
         if rules.pinned is not None:
             yield Rule("NodeAffinity", node_affinity.REASON, self._regions.only(rules.pinned), False)
-        taken = [count.rows(size) for count in rules.ports if count.total]
-        if taken:
+        if rules.ports and (taken := [count.rows(size) for count in rules.ports if count.total]):
             yield Rule("NodePorts", REASON_PORTS, np.add.reduce(taken) == 0, True)
 
     def domain_rules(self, kind: PodKind, k: int) -> Iterator[Rule]:
@@ -144,19 +143,18 @@ class TermRules:
             domains = [self._domains(key) for key in rules.affinity_keys]
             left = affinity_pods.mask(domains, rules.affinity.rows(size), self.selects_itself(kind))
             yield Rule("InterPodAffinity", affinity_pods.REASON, left, False)
-        for key, rows in self.against(kind):
+        for key, rows in _by_key(rules.anti, size) if rules.anti else ():
             self.check()
             anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
             yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
         self.check()
-        for key, rows in _by_key(self.forbidding_terms(kind), size):
+        forbidding = [
+            (each.topology_key, each.residents) for each in self._terms_selecting(kind) if _is_forbidding(each)
+        ]
+        for key, rows in _by_key(forbidding, size) if forbidding else ():
             anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
             left = antiaffinity_pods.mask(anti, every)
             yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
-
-    def against(self, kind: PodKind) -> Iterator[tuple[str, Int]]:
-        """For each topology key of the kind's required anti-affinity: residents per row that its terms select, a resident once for each term."""
-        return _by_key(self.of(kind).anti, self._regions.size())
 
     def forbidding_terms(self, kind: PodKind) -> Iterator[tuple[str, Count]]:
         """Residents' required anti-affinity terms that select the kind: topology key and count."""

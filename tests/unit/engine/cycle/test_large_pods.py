@@ -13,7 +13,7 @@ from bench.fuzz.giants import LISTS, List, giant, small_pod
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.framework.instructions import Bind, Instruction, Unschedulable
+from cotenant.engine.framework.instructions import Bind, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.settings import Settings
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels
 from cotenant.model.cluster.node import Node
@@ -127,6 +127,55 @@ def test_a_gang_with_an_expensive_member_is_set_aside_as_a_whole() -> None:
     cluster.validate()
     clock.look_s = 0.0
     assert sorted(_bound(cluster.decide(10.0))) == ["m0", "m1", "m2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_wherever_a_judgement_is_given_up_the_books_are_right(seed: int) -> None:
+    """Full nodes, pods that preempt and are nominated, gangs; some large, and now and then a look at the clock shows that the limit is exceeded."""
+    rng, chance, cpu_s = np.random.default_rng(seed), 0.0, 0.0
+
+    def clock() -> float:
+        nonlocal cpu_s
+        cpu_s += 1.0 if rng.random() < chance else 1e-9
+        return cpu_s
+
+    cluster = _cluster(clock)
+    gang = {"gang.scheduling.koordinator.sh/name": "g", "gang.scheduling.koordinator.sh/min-available": "2"}
+    there: dict[str, dict[str, Any]] = {}
+    set_aside = 0
+    for step in range(40):
+        now_s = 40.0 * step
+        chance = float(rng.choice([0.0, 0.0, 1e-3, 5e-3, 2e-2, 1e-1]))
+        is_large = bool(rng.random() < 0.6)
+        list_ = _BY_NAME[
+            str(rng.choice(["spread", "anti-affinity", "anti-affinity to all", "host ports", "node terms of none"]))
+        ]
+        name = f"p{step}"
+        document = giant(name, (list_,), most=300) if is_large else small_pod(name)
+        document["spec"]["priority"] = int(rng.choice([0, 1000, 2000]))
+        document["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(rng.choice(["20", "40", "60"]))
+        if rng.random() < 0.3:
+            document["metadata"]["annotations"] = gang
+        there[document["metadata"]["uid"]] = document
+        _see(cluster, document, now_s)
+        for each in cluster.decide(now_s):
+            if isinstance(each, Bind):
+                cluster.sending(each.uid, now_s)
+                cluster.bound(each.uid, now_s)
+            elif isinstance(each, Preempt):
+                for victim in each.victims:
+                    if rng.random() < 0.7:
+                        there.pop(victim.uid, None)
+                        cluster.pod_gone(victim.uid, now_s)
+            elif isinstance(each, Unschedulable):
+                set_aside += each.message.startswith("set aside")
+        cluster.validate()
+    assert set_aside
+    for uid in there:
+        cluster.pod_gone(uid, 1e4)
+    cluster.decide(1e4)
+    cluster.validate()
 
 
 def test_an_ordinary_pod_is_never_timed() -> None:

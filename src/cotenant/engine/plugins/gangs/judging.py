@@ -308,15 +308,15 @@ class GangJudging:
             assignments.release(entry, freed=False)
         lifted = [entry for entry in assignments.reserved.values() if entry.seen.pod.priority < lowest]
         assignments.suspend(lifted)
-        if any(assignments.narrowing.is_narrowed(entry.number) for entry in entries):
-            assignments.narrowing.expect(
-                tuple(
-                    (entry.number, entry.row)
-                    for entry in assignments.reserved.values()
-                    if entry.seen.pod.priority >= lowest
-                )
-            )
         try:
+            if any(assignments.narrowing.is_narrowed(entry.number) for entry in entries):
+                assignments.narrowing.expect(
+                    tuple(
+                        (entry.number, entry.row)
+                        for entry in assignments.reserved.values()
+                        if entry.seen.pod.priority >= lowest
+                    )
+                )
             yield
         finally:
             assignments.narrowing.expect(())
