@@ -8,7 +8,7 @@ over all nodes for each rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -275,8 +275,12 @@ def _is_forbidding(term: SelectingTerm) -> bool:
     return term.type is TermType.REQUIRED_ANTI_AFFINITY
 
 
-def _by_key(terms: Iterable[tuple[str, Count]], size: int) -> Iterator[tuple[str, Int]]:
+def _by_key(terms: Sequence[tuple[str, Count]], size: int) -> Iterator[tuple[str, Int]]:
     """The sum of the counts of each topology key, per row; a key without residents is left out."""
+    if len(terms) == 1:  # as of most pods
+        if terms[0][1].total:
+            yield terms[0][0], terms[0][1].rows(size)
+        return
     found: dict[str, list[Int]] = {}
     for key, count in terms:
         if count.total:
