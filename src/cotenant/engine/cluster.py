@@ -490,6 +490,7 @@ class Cluster:
                 entry.shape,
                 rank(entry.seen, self.profile, entry.advance_s),
                 "Rebuild",
+                self._pods.is_large(entry),
             )
         self._components.queue.incoming = queue.incoming
         self._outbox.count("rebuilt")

@@ -233,18 +233,25 @@ def pod_requests(
     The running phase is the sum of all containers and sidecars. An init container runs beside the sidecars that started before it, so the init
     phase is the largest such sum. Pod-level amounts replace the sum over the containers.
     """
-    running = NOTHING
+    running: dict[str, int] = {}  # of containers and sidecars; a pod may have ten thousand of them
     for container in containers:
-        running = running + container.effective()
-    sidecars = NOTHING
-    init_peak = NOTHING
+        _add(running, container.effective())
+    sidecars: dict[str, int] = {}
+    init_peak: dict[str, int] = {}  # of what the init containers themselves request
     for container in init_containers:
+        asked = container.effective()
         if container.is_sidecar:
-            sidecars = sidecars + container.effective()
-            init_peak = init_peak.maximum(sidecars)
-        else:
-            init_peak = init_peak.maximum(sidecars + container.effective())
-    return (running + sidecars).maximum(init_peak).replaced(pod_level) + overhead
+            _add(sidecars, asked)
+            _add(running, asked)
+            continue
+        for name, amount in asked:
+            init_peak[name] = max(init_peak.get(name, 0), sidecars.get(name, 0) + amount)
+    return Amounts.of(running).maximum(Amounts.of(init_peak)).replaced(pod_level) + overhead
+
+
+def _add(total: dict[str, int], amounts: Amounts) -> None:
+    for name, amount in amounts:
+        total[name] = total.get(name, 0) + amount
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
 
 from cotenant.engine.cycle.runs import place_in_runs
+from cotenant.engine.encoding import label_rows
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.state import pod_counts, term_rules, topology
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.model.arrays import Int, Mask
+from cotenant.model.cluster import labels as label_values
 from cotenant.model.cluster.affinity import (
     PodTerm,
     SpreadConstraint,
+    WhenUnsatisfiable,
 )
-from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector
+from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, LabelSelector, Operator, Requirement
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.cluster.pod import HostPort, Pod
@@ -101,15 +106,21 @@ class World:
             assert len(set(expected)) <= 1
 
 
-def run(rng: np.random.Generator, steps: int, check: bool) -> World:
-    """Pods with rules are added, assigned, terminated, unassigned and removed; namespaces change their labels."""
+def _usual_pod(rng: np.random.Generator) -> Pod:
+    return rule_worlds.a_pod(rng, "p", float(rng.choice([0.1, 0.3])))
+
+
+def run(
+    rng: np.random.Generator, steps: int, check: bool, a_pod: Callable[[np.random.Generator], Pod] = _usual_pod
+) -> World:
+    """Pods with rules are added, assigned, terminated, unassigned and removed; namespaces change their labels; rounds end."""
     world = World([rule_worlds.a_node(rng, i) for i in range(int(rng.integers(1, 7)))])
     for _ in range(steps):
         assigned = sorted(world.assigned)
         what = rng.choice(["pod", "pod", "pod", "pod", "unassign", "terminate", "remove", "label"])
         if what == "pod":
             needs = rule_worlds.claims(rng) if rng.random() < 0.3 else ()
-            number = world.add(rule_worlds.a_pod(rng, "p", float(rng.choice([0.1, 0.3]))), needs)
+            number = world.add(a_pod(rng), needs)
             if check:
                 world.check_preferences(number, np.flatnonzero(world.check(number)))
             rows = [row for row, yes in enumerate(world.expected(number)) if yes]
@@ -126,7 +137,54 @@ def run(rng: np.random.Generator, steps: int, check: bool) -> World:
                 world.unassign(number)
             else:
                 world.remove(number)
+        if rng.random() < 0.3:
+            world.narrowing.terms.release_large()
     return world
+
+
+_WIDER_SELECTORS = (
+    *rule_worlds.SELECTORS,
+    LabelSelector((Requirement("app", Operator.IN, ("x", "y")),)),
+    LabelSelector((Requirement("app", Operator.EXISTS),)),
+    LabelSelector((Requirement("app", Operator.EXISTS), Requirement("app", Operator.IN, ("z", "y")))),
+    LabelSelector((Requirement("other", Operator.DOES_NOT_EXIST),)),
+)
+
+
+def _large_pod(rng: np.random.Generator) -> Pod:
+    """Sometimes an ordinary pod, sometimes one with many terms, constraints and ports, of which some are equal."""
+    pod = _usual_pod(rng)
+    if rng.random() < 0.4:
+        return pod
+
+    def terms(most: int, *weights: int | None) -> tuple[PodTerm, ...]:
+        return tuple(
+            PodTerm(
+                rule_worlds.pick(rng, [HOSTNAME, ZONE, ZONE, "disk", "nowhere"]),
+                rule_worlds.pick(rng, _WIDER_SELECTORS),
+                rule_worlds.pick(rng, [(), (), ("ns0",), ("ns1", "ns0", "ns0"), ("ns9",)]),
+                rule_worlds.pick(rng, weights),
+                rule_worlds.pick(rng, [None, None, None, LabelSelector(), LabelSelector.of({"team": "red"})]),
+            )
+            for _ in range(int(rng.integers(0, most)))
+        )
+
+    narrow = rng.random() < 0.3  # a few required terms already forbid every node
+    return replace(
+        pod,
+        labels=Labels.of({"app": rule_worlds.pick(rng, ["x", "y", "z"])} | ({"other": "o"} if rng.random() < 0.3 else {})),
+        affinity=terms(3 if narrow else 1, None) + terms(12, 1, 7, 100),
+        anti_affinity=terms(4 if narrow else 2, None) + terms(12, 1, 7, 100),
+        spread=tuple(
+            rule_worlds.a_constraint(rng, when)
+            for _ in range(int(rng.integers(0, 8)))
+            for when in ((WhenUnsatisfiable.SCHEDULE_ANYWAY,) * 3 + ((WhenUnsatisfiable.DO_NOT_SCHEDULE,) if narrow else ()))
+        ),
+        host_ports=tuple(
+            HostPort(int(port), rule_worlds.pick(rng, ["TCP", "UDP"]), rule_worlds.pick(rng, ["", "10.0.0.1"]))
+            for port in rng.integers(80, 84, int(rng.integers(0, 9)))
+        ),
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -139,17 +197,52 @@ def test_allowed_rows_and_preferences_are_those_of_the_rules(seed: int) -> None:
             world.check_preferences(number, np.flatnonzero(world.check(number)))
 
 
+@pytest.fixture
+def everything_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is done apart for very many elements is done for a few."""
+    for module, name, few in (
+        (pod_counts, "_FEW_TERMS", 6),
+        (pod_counts, "_MANY_NAMESPACES", 1),
+        (term_rules, "LARGE", 3),
+        (topology, "_MANY_KEYS", 0),
+        (label_rows, "_MANY_KEYS", 0),
+        (label_rows, "_MOST_BOUNDS", 1),
+        (label_values, "_FEW", 0),
+    ):
+        assert isinstance(getattr(module, name), int)
+        monkeypatch.setattr(module, name, few)
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_same_for_pods_with_long_lists(everything_is_many: None, seed: int) -> None:
+    world = run(np.random.default_rng(seed), 25, True, _large_pod)
+    for number in world.pods:
+        if number not in world.assigned:
+            world.check_preferences(number, np.flatnonzero(world.check(number)))
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_removing_pods_with_long_lists_leaves_no_state(everything_is_many: None, seed: int) -> None:
+    _remove_all(run(np.random.default_rng(seed), 15, False, _large_pod))
+
+
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=50)
 def test_removing_all_pods_leaves_no_state(seed: int) -> None:
-    world = run(np.random.default_rng(seed), 15, check=False)
+    _remove_all(run(np.random.default_rng(seed), 15, check=False))
+
+
+def _remove_all(world: World) -> None:
     for number in world.pods:
         world.narrowing.is_narrowed(number)  # rules are read when a pod is first evaluated
     for number in list(world.pods):
         world.remove(number)
-    pod_counts = world.narrowing.pod_counts
-    assert (pod_counts.kinds, pod_counts.counts) == (0, 0)
+    assert (world.narrowing.pod_counts.kinds, world.narrowing.pod_counts.counts) == (0, 0)
     newcomer = world.add(Pod("new", host_ports=(HostPort(80),)))
     assert world.check(newcomer).all()
 

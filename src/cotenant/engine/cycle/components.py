@@ -17,6 +17,7 @@ from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.cycle.round_placing import RoundPlacing, of_round_policy
 from cotenant.engine.cycle.score_parts import ScoreListener
+from cotenant.engine.framework.budget import Budget
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
@@ -56,6 +57,7 @@ class Components:
         self._rng = rng
         self._settings = settings
         self._budgets = budgets
+        self.budget = Budget(settings.cpu_s)
         self.profiles = ProfileStore() if self.profile.learns_interference else None
         self.start_empty()
 
@@ -69,6 +71,7 @@ class Components:
             self.plugins,
             self.profiles,
         )
+        self.assignments.narrowing.terms.check = self.budget.check
         self.queue = SchedulingQueue(self._settings.backoff, self._settings.flush_s)
         self.nominations = Nominations(self.assignments)
         if self._round_policy is None:

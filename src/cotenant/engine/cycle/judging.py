@@ -18,6 +18,17 @@ from cotenant.engine.cycle.ordering import in_order, rank
 from cotenant.engine.cycle.placing import CLOSED, ROW_LOCAL, Judgement
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.cycle.waiting_pods import WaitingPods
+from cotenant.engine.framework.budget import (
+    FILTER,
+    MEMBER_S,
+    MOST_S,
+    SHARE,
+    TOO_EXPENSIVE,
+    USUAL_S,
+    OverBudget,
+    elements,
+    of_what,
+)
 from cotenant.engine.framework.events import EVERYTHING, Event, helping
 from cotenant.engine.framework.instructions import Bind, ClaimChoice, Preempt
 from cotenant.engine.framework.outbox import Outbox
@@ -27,6 +38,7 @@ from cotenant.engine.framework.queueing import Group, Verdict, Whole
 from cotenant.model.decisions.record import DecisionRecord
 
 _PREEMPTIONS_A_ROUND = 4
+_SET_ASIDE = "judgement set aside: too expensive"
 _MANY_GROUPS = 256
 _WAKE_EVERY_S = 0.25
 _EVERYTHING = frozenset({EVERYTHING})
@@ -96,22 +108,63 @@ class Judging:
         queue.release(now_s)
         taken = queue.take(most_pods)
         if taken:
-            self.judged += len(taken)
-            if self._corrects:
-                shapes = {self._pods.by_uid[uid].shape for uid, _ in taken}
-                self._components.assignments.correct_waiting(
-                    shapes, now_s, self._profile.weighs_slack, self._profile.measures_use
-                )
-            refused = self._judge(taken, now_s)
-            self._refuse(refused, now_s)
-            for plugin in self._with["after_judging"]:
-                plugin.after_judging(now_s)
-            queue.settle(taken)
-            if self._placed:
-                self._components.assignments.estimates.started(self._placed, now_s)
-                self._placed.clear()
+            self._judge_all(taken, now_s)
+        large = queue.take_large(now_s)
+        if large:
+            self._judge_large(large, not taken, now_s)
         for plugin in self._with["after_round"]:
             plugin.after_round(now_s)
+        self._components.assignments.narrowing.terms.release_large()
+
+    def _judge_all(self, taken: list[tuple[str, Group]], now_s: float) -> None:
+        """Judge pods that were taken from the queue, and settle them."""
+        self.judged += len(taken)
+        if self._corrects:
+            shapes = {self._pods.by_uid[uid].shape for uid, _ in taken}
+            self._components.assignments.correct_waiting(
+                shapes, now_s, self._profile.weighs_slack, self._profile.measures_use
+            )
+        refused = self._judge(taken, now_s)
+        self._refuse(refused, now_s)
+        for plugin in self._with["after_judging"]:
+            plugin.after_judging(now_s)
+        self._components.queue.settle(taken)
+        if self._placed:
+            self._components.assignments.estimates.started(self._placed, now_s)
+            self._placed.clear()
+
+    def _judge_large(self, taken: list[tuple[str, Group]], is_idle: bool, now_s: float) -> None:
+        """Judge one large pod, or one large group, within its limit of CPU time; one that exceeds it is set aside."""
+        budget, group = self._components.budget, taken[0][1]
+        entries = [self._pods.by_uid[uid] for uid, _ in taken]
+        first, largest = entries[0], max(entries, key=lambda each: elements(each.seen))
+        begun_s, limit_s = budget.now(), USUAL_S
+        if is_idle:  # longer only where nobody waits for it
+            limit_s = min(MOST_S, USUAL_S * 2**group.overruns)
+        try:
+            with budget.within(limit_s + MEMBER_S * (len(taken) - 1)):
+                self._judge_all(taken, now_s)
+        except OverBudget:  # by a question of a plugin, before a node was chosen
+            self._components.queue.settle(taken)
+        self._components.assignments.narrowing.terms.release_large()
+        spent_s = budget.now() - begun_s
+        self._components.queue.rest(now_s + spent_s * (1.0 - SHARE) / SHARE)
+        if not budget.is_exceeded or not group.pods:
+            return
+        self._outbox.count(_SET_ASIDE)
+        words = (
+            f"{len(taken)} members, among them one of {of_what(largest.seen.pod)}"
+            if group.whole
+            else of_what(first.seen.pod)
+        )
+        message = f"set aside: {TOO_EXPENSIVE}, for {words}; large pods are judged apart from the others, and it is tried again later"
+        self._components.queue.set_aside(
+            group, Verdict(self._pods.record(first, message, now_s), message, frozenset({FILTER})), now_s
+        )
+        for uid in group.pods:
+            self._outbox.waits(
+                self._pods.by_uid[uid], message, self._pods.record(self._pods.by_uid[uid], message, now_s)
+            )
 
     def next_s(self) -> float:
         """When `round` must be called next; -inf = at once, inf = never."""
@@ -152,7 +205,10 @@ class Judging:
                 if filters & ROW_LOCAL or not filters:
                     by_row.append(group)
                 if rows and group.verdict is not None and group.verdict.record.rejections:
-                    preempting.append(group)
+                    if group.is_large:  # the question costs as much as the judgement, which has a limit
+                        self._components.queue.wake(group, now_s, event.value)
+                    else:
+                        preempting.append(group)
             if by_row and rows:
                 asked = [(group, shape) for group in by_row for shape in group.shapes or (group.shape,)]
                 helped = self._components.placing.helped([shape for _, shape in asked], sorted(rows))
@@ -317,6 +373,8 @@ class Judging:
                 self._not_admitted(first, group, why, now_s)
                 continue
             verdict = self._components.placing.verdict(first, now_s, judgement)
+            if FILTER in verdict.filters:
+                continue  # its group is set aside
             words, done = "", False
             for uid in list(group.pods):
                 entry = self._pods.by_uid[uid]
@@ -327,7 +385,10 @@ class Judging:
                 if allowance == 0:
                     break
                 allowance -= 1
-                attempt = self._components.preempting.attempt(entry, now_s)
+                try:
+                    attempt = self._components.preempting.attempt(entry, now_s)
+                except OverBudget:
+                    break  # its group is set aside
                 if attempt.preempt is None or self._waits_there(entry, attempt.preempt):
                     words, done = attempt.words, True
                     break
@@ -391,6 +452,7 @@ class Judging:
             entry.shape,
             rank(entry.seen, self._profile, entry.advance_s),
             "Preempted",
+            self._pods.is_large(entry),
         )
         if before is not None and not victims:
             group.refusals = before.refusals  # a repeated failure increases its back-off

@@ -151,34 +151,36 @@ class Nominations:
         run: list[tuple[PodInfo, Group]] = []
         priority: int | None = None
         suspended: list[PodInfo] = []
-        for pod in pods:
-            entry = pod[0]
-            own = entry.seen.uid in self._of
-            closed = self.closed_to([entry])
-            narrowed = bool(closed) or self._assignments.narrowing.is_narrowed(entry.number)
-            if run and (own or narrowed or entry.seen.pod.priority != priority):
+        try:
+            for pod in pods:
+                entry = pod[0]
+                own = entry.seen.uid in self._of
+                closed = self.closed_to([entry])
+                narrowed = bool(closed) or self._assignments.narrowing.is_narrowed(entry.number)
+                if run and (own or narrowed or entry.seen.pod.priority != priority):
+                    yield Segment(run, EVERYWHERE, True)
+                    run = []
+                if own or entry.seen.pod.priority != priority:
+                    self._resume(suspended)
+                    priority = entry.seen.pod.priority
+                    suspended = [
+                        other
+                        for uid, other in self._assignments.reserved.items()
+                        if other.seen.pod.priority < priority and uid != entry.seen.uid
+                    ]
+                    self._assignments.suspend(suspended)
+                if own:
+                    yield from self._own(pod)
+                    self._resume(suspended)
+                    priority = None
+                elif narrowed:
+                    yield Segment([pod], self.without(self._allowed_with_nominated(entry), closed), True)
+                else:
+                    run.append(pod)
+            if run:
                 yield Segment(run, EVERYWHERE, True)
-                run = []
-            if own or entry.seen.pod.priority != priority:
-                self._resume(suspended)
-                priority = entry.seen.pod.priority
-                suspended = [
-                    other
-                    for uid, other in self._assignments.reserved.items()
-                    if other.seen.pod.priority < priority and uid != entry.seen.uid
-                ]
-                self._assignments.suspend(suspended)
-            if own:
-                yield from self._own(pod)
-                self._resume(suspended)
-                priority = None
-            elif narrowed:
-                yield Segment([pod], self.without(self._allowed_with_nominated(entry), closed), True)
-            else:
-                run.append(pod)
-        if run:
-            yield Segment(run, EVERYWHERE, True)
-        self._resume(suspended)
+        finally:  # also where the judgement of a large pod is given up
+            self._resume(suspended)
 
     def closed_to(self, entries: Sequence[PodInfo]) -> list[int]:
         """Rows on which pods that are placed together are not placed where one of them asks for devices: a rebalancer frees devices there, one by one, for another pod that is not less important."""
@@ -218,17 +220,19 @@ class Nominations:
         entry, uid = pod[0], pod[0].seen.uid
         node = self._of[uid].node
         row = self._assignments.encoder.node_rows.get(node)
-        if row is not None:
-            if uid in self._assignments.reserved:
-                self._assignments.release(entry, freed=False)
-            allowed = self._allowed_with_nominated(entry)
-            only = np.zeros(len(self._assignments.names), dtype=np.bool_)
-            only[row] = len(allowed) == 0 or allowed[row]
-            yield Segment([pod], only, False)
-        if not entry.node:
-            yield Segment([pod], self._allowed_with_nominated(entry), True)
-        if uid in self._of and not entry.node:
-            self._assignments.reserve(entry, node)
+        if row is not None and uid in self._assignments.reserved:
+            self._assignments.release(entry, freed=False)
+        try:
+            if row is not None:
+                allowed = self._allowed_with_nominated(entry)
+                only = np.zeros(len(self._assignments.names), dtype=np.bool_)
+                only[row] = len(allowed) == 0 or allowed[row]
+                yield Segment([pod], only, False)
+            if not entry.node:
+                yield Segment([pod], self._allowed_with_nominated(entry), True)
+        finally:  # also where the judgement of a large pod is given up
+            if uid in self._of and not entry.node:
+                self._assignments.reserve(entry, node)
 
     def _resume(self, suspended: list[PodInfo]) -> None:
         self._assignments.resume(entry for entry in suspended if entry.seen.uid in self._assignments.reserved)

@@ -17,6 +17,7 @@ import numpy as np
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.cycle.runs import place_in_runs
 from cotenant.engine.cycle.score_parts import ScoreListener, Seen
+from cotenant.engine.framework.budget import FILTER, TOO_EXPENSIVE, OverBudget
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.state.assignments import Assignments
@@ -346,9 +347,13 @@ class Placing:
         """
         if not self._detailed and judgement.allowed < 0 and judgement.evaluation.counts[judgement.at, 0] >= 0:
             return self._brief_verdict(entry, judgement.evaluation.counts[judgement.at], now_s)
-        explanation = self._rejector.explain(
-            entry.number, (self._calls, int(self._assignments.verdict_cache.version.sum()))
-        )
+        state = self._calls, int(self._assignments.verdict_cache.version.sum())
+        try:
+            explanation = self._rejector.explain(entry.number, state)
+        except OverBudget:
+            there = len(self._assignments.encoder.node_rows)
+            waits = DecisionRecord(entry.seen.pod.key, now_s, there, None, waiting_because=TOO_EXPENSIVE)
+            return Verdict(waits, TOO_EXPENSIVE, frozenset({FILTER}))
         nearest = explanation.nearest
         record = DecisionRecord(
             pod=entry.seen.pod.key,

@@ -12,6 +12,7 @@ from math import inf
 
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import obstacle, rank
+from cotenant.engine.framework.budget import LARGE, elements
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
@@ -239,6 +240,7 @@ class Pods:
             entry.shape,
             rank(entry.seen, self._profile, entry.advance_s),
             event,
+            self.is_large(entry),
         )
         if group.whole:
             self._components.queue.wake(group, now_s, event)  # it may be the missing member
@@ -246,6 +248,10 @@ class Pods:
             self._outbox.waits(
                 entry, group.verdict.message, group.verdict.record, group.verdict.missing
             )  # the group's verdict is valid for all
+
+    def is_large(self, entry: PodInfo) -> bool:
+        """Whether the pod is judged apart, within a limit of CPU time."""
+        return self._components.budget.is_on and elements(entry.seen) > LARGE
 
     def _surcharge(self, seen: ObservedPod) -> float:
         return max((each.violation_surcharge(seen) for each in self._scoring), default=0.0)

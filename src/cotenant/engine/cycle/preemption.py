@@ -10,6 +10,7 @@ priority is not cleared; anti-affinity and spread of nominated pods are not coun
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -234,8 +235,9 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
     rules = narrowing.terms.of(kind)
     size = narrowing.regions.size()
     weights = _Weights(narrowing, pods)
-    for count in rules.ports:
-        yield Column(REASON_PORTS, count.rows(size), np.zeros(size, dtype=np.int64), weights.of(count))
+    if rules.ports:
+        held = np.add.reduce([count.rows(size) for count in rules.ports])
+        yield Column(REASON_PORTS, held, np.zeros(size, dtype=np.int64), weights.sum(rules.ports))
     for users in narrowing.volumes.users_elsewhere(number):
         user_rows = np.array([narrowing.row_of(user) for user in users], dtype=np.int64)
         held = np.bincount(user_rows, minlength=size)
@@ -255,10 +257,16 @@ def _rule_columns(narrowing: Narrowing, number: int, k: int, pods: Int, rows: In
         yield _affinity_column(
             domains, rules.affinity, narrowing.terms.selects_itself(kind), weights.of(rules.affinity), rows
         )
-    for key, count in rules.anti:
-        yield _anti_column(antiaffinity_pods.REASON, narrowing.regions.domains(key), count, weights.of(count))
-    for key, count in narrowing.terms.forbidding_terms(kind):
-        yield _anti_column(antiaffinity_pods.REASON_RESIDENTS, narrowing.regions.domains(key), count, weights.of(count))
+    for reason, terms in (
+        (antiaffinity_pods.REASON, rules.anti),
+        (antiaffinity_pods.REASON_RESIDENTS, narrowing.terms.forbidding_terms(kind)),
+    ):
+        by_key: dict[str, list[Count]] = {}
+        for key, count in terms:
+            by_key.setdefault(key, []).append(count)
+        for key, counts in by_key.items():
+            held = np.add.reduce([count.rows(size) for count in counts])
+            yield _anti_column(reason, narrowing.regions.domains(key), held, weights.sum(counts))
     for each, known_as in narrowing.applying(number):
         if isinstance(each, Clearing):
             yield from each.columns(known_as, pods, rows)
@@ -311,10 +319,20 @@ class _Weights:
         """`int64[V]`."""
         return np.array([kind.counted.get(count, 0) for kind in self._kinds], dtype=np.int64)[self._where]
 
+    def sum(self, counts: Sequence[Count]) -> Int:
+        """`int64[V]`: how often each candidate enters any of these."""
+        wanted = Counter(counts)
+        found = [
+            sum(times * wanted[count] for count, times in kind.counted.items() if count in wanted)
+            if len(kind.counted) < len(wanted)
+            else sum(kind.counted.get(count, 0) * times for count, times in wanted.items())
+            for kind in self._kinds
+        ]
+        return np.array(found, dtype=np.int64)[self._where]
 
-def _anti_column(reason: str, domains: Domains, count: Count, weight: Int) -> Column:
+
+def _anti_column(reason: str, domains: Domains, held: Int, weight: Int) -> Column:
     """No matching pod may remain in the domain, neither on the node nor elsewhere."""
-    held = count.rows(len(domains.of_node))
     elsewhere = domains.spread_out(domains.total(held)) - held
     return Column(reason, held, np.where(domains.of_node >= 0, -elsewhere, UNLIMITED), weight)
 

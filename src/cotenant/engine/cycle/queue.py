@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from cotenant.engine.framework.backoff import Backoff
+from cotenant.engine.framework.budget import ASIDE
 from cotenant.engine.framework.queueing import Group, Rank, Standing, Verdict
 from cotenant.model.errors import Permanent
 
@@ -32,6 +33,8 @@ class SchedulingQueue:
         self._of: dict[str, Group] = {}  # uid -> its group
         self._active: list[tuple[tuple[float, ...], int, Group]] = []
         self._backing_off: list[tuple[float, int, Group]] = []
+        self._large: list[tuple[tuple[float, ...], int, Group]] = []  # active groups of large pods
+        self._large_from_s = float("-inf")  # the next of them is judged then
         self._waiting: dict[Hashable, Group] = {}  # unschedulable groups, the longest waiting first
         self._stamps = count()
         self._judging = False  # between `take` and `settle`
@@ -52,8 +55,13 @@ class SchedulingQueue:
         """The pod's group."""
         return self._of.get(uid)
 
-    def add(self, uid: str, key: Hashable, priority: int, shape: int, rank: Rank, event: str) -> Group:
-        """Add a pod. Raises `Permanent` if it is queued already. If its group has a verdict, it is valid for this pod too."""
+    def add(
+        self, uid: str, key: Hashable, priority: int, shape: int, rank: Rank, event: str, is_large: bool = False
+    ) -> Group:
+        """Add a pod. Raises `Permanent` if it is queued already. If its group has a verdict, it is valid for this pod too.
+
+        `is_large`: it is judged apart from the others (`take_large`), with the whole of its group.
+        """
         if uid in self._of:
             raise Permanent(f"pod {uid} is queued already")
         group = self._groups.get(key)
@@ -64,7 +72,10 @@ class SchedulingQueue:
         lower = priority < group.priority
         if lower:  # a whole group has the lowest priority of its pods
             group.priority = priority
-        if group.standing is Standing.ACTIVE and (len(group.pods) == 1 or (lower and not self._judging)):
+        grown = is_large and not group.is_large
+        if grown:
+            group.is_large = True
+        if group.standing is Standing.ACTIVE and (len(group.pods) == 1 or ((lower or grown) and not self._judging)):
             self._push(group)
         self._count(event, group.standing, 1)
         return group
@@ -115,6 +126,29 @@ class SchedulingQueue:
                     break
         return taken
 
+    def take_large(self, now_s: float) -> list[tuple[str, Group]]:
+        """The next large pod, or all pods of a large whole group; none before the time that `rest` has set. `settle` must follow."""
+        if now_s < self._large_from_s:
+            return []
+        while self._large:
+            _, stamp, group = heappop(self._large)
+            if stamp == group.stamp:
+                self._judging = True
+                return [(uid, group) for uid in (group.pods if group.whole else [next(iter(group.pods))])]
+        return []
+
+    def rest(self, until_s: float) -> None:
+        """Take no large pod before then."""
+        self._large_from_s = until_s
+
+    def set_aside(self, group: Group, verdict: Verdict, now_s: float) -> None:
+        """The judgement of a large group cost too much: it is tried again after a longer back-off, whatever happens."""
+        self.refuse(group, verdict, now_s)
+        if group.pods:
+            group.overruns += 1
+            group.until_s = now_s + ASIDE.rest_s(group.overruns)
+            self.wake(group, now_s, "JudgementTooExpensive")
+
     def settle(self, taken: list[tuple[str, Group]]) -> None:
         """Re-queue the groups of `take` that are still active and still have pods."""
         self._judging = False
@@ -124,7 +158,7 @@ class SchedulingQueue:
 
     def placed(self, group: Group) -> None:
         """A pod of the group found a node: reset its refusals."""
-        group.refusals = 0
+        group.refusals = group.overruns = 0
         group.verdict = None
 
     def refuse(self, group: Group, verdict: Verdict, now_s: float) -> None:
@@ -186,9 +220,13 @@ class SchedulingQueue:
             heappop(self._active)
         if self._active:
             return float("-inf")
+        while self._large and self._large[0][1] != self._large[0][2].stamp:
+            heappop(self._large)
         while self._backing_off and self._backing_off[0][1] != self._backing_off[0][2].stamp:
             heappop(self._backing_off)
         soonest = self._backing_off[0][0] if self._backing_off else float("inf")
+        if self._large:
+            soonest = min(soonest, self._large_from_s)
         if self._waiting:
             soonest = min(soonest, next(iter(self._waiting.values())).since_s + self._flush_s)
         return soonest
@@ -209,7 +247,8 @@ class SchedulingQueue:
         members = [uid for group in self._groups.values() for uid in group.pods]
         if sorted(members) != sorted(self._of):
             raise Permanent("the queue's groups and its pods disagree")
-        live = {stamp for _, stamp, group in self._active if stamp == group.stamp and group.standing is Standing.ACTIVE}
+        active = (*self._active, *self._large)
+        live = {stamp for _, stamp, group in active if stamp == group.stamp and group.standing is Standing.ACTIVE}
         backing_off = {stamp for _, stamp, group in self._backing_off if stamp == group.stamp}
         for group in self._groups.values():
             here = {
@@ -222,6 +261,12 @@ class SchedulingQueue:
 
     def _push(self, group: Group) -> None:
         group.stamp = next(self._stamps)
+        if group.is_large:
+            heappush(self._large, (group.rank(), group.stamp, group))
+            if len(self._large) > 2 * len(self._groups) + _SLACK:
+                self._large = [each for each in self._large if each[1] == each[2].stamp]
+                heapify(self._large)
+            return
         heappush(self._active, (group.rank(), group.stamp, group))
         if len(self._active) > 2 * len(self._groups) + _SLACK:  # most entries are outdated
             self._active = [each for each in self._active if each[1] == each[2].stamp]

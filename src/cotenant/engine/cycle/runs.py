@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from cotenant.engine.framework.budget import OverBudget
 from cotenant.engine.framework.node_rules import Repeating
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.model.arrays import Float, Int, Mask
@@ -65,7 +66,11 @@ class _Queue:
     def place(self) -> Int:
         """Place all pods."""
         start = 0
-        if not self._narrowing.is_unconstrained(self._numbers):
+        try:
+            is_constrained = not self._narrowing.is_unconstrained(self._numbers)
+        except OverBudget:
+            is_constrained = True
+        if is_constrained:
             for position in range(len(self._numbers)):
                 if position >= start:
                     start = self._place_apart(start, position)
@@ -75,21 +80,33 @@ class _Queue:
     def _place_apart(self, start: int, position: int) -> int:
         """If this pod cannot be part of the run from `start`, place that run and the pod. Returns the start of the next run."""
         narrowing, number = self._narrowing, self._numbers[position]
-        run = self._run_length(position) if self._repeating is not None else 0
-        if self._repeating is not None and run:
+        try:
+            run = self._run_length(position) if self._repeating is not None else 0
+            if self._repeating is not None and run:
+                self._run(np.arange(start, position), EVERYWHERE, self._compiled)
+                node_rules = narrowing.repeating_rules(number) or ()
+                times = np.minimum.reduce([each.times(number) for each in node_rules])
+                if times.any():
+                    self._run(np.arange(position, position + run), times, self._repeating)
+                return position + run
+            preferences = self._preferring is not None and narrowing.has_preferences(number)
+            if not (preferences or narrowing.has_expected or narrowing.is_narrowed(number)):
+                return start
+        except OverBudget:
             self._run(np.arange(start, position), EVERYWHERE, self._compiled)
-            node_rules = narrowing.repeating_rules(number) or ()
-            times = np.minimum.reduce([each.times(number) for each in node_rules])
-            if times.any():
-                self._run(np.arange(position, position + run), times, self._repeating)
-            return position + run
-        preferences = self._preferring is not None and narrowing.has_preferences(number)
-        if not (preferences or narrowing.has_expected or narrowing.is_narrowed(number)):
-            return start
+            return position + 1
         self._run(np.arange(start, position), EVERYWHERE, self._compiled)
+        try:
+            self._place_one(position, number, preferences)
+        except OverBudget:
+            self._rows[position] = -1  # raised before a node is chosen
+        return position + 1
+
+    def _place_one(self, position: int, number: int, preferences: bool) -> None:
+        narrowing = self._narrowing
         allowed = narrowing.allowed_with_expected(number)
         if len(allowed) and not allowed.any():
-            return position + 1
+            return
         if self._preferring is not None and preferences:
             row = self._rows[position] = self._preferring(
                 position, allowed, partial(narrowing.preference_score, number)
@@ -98,7 +115,6 @@ class _Queue:
                 narrowing.place(number, int(row))
         else:
             self._run(np.array([position]), allowed, self._compiled)
-        return position + 1
 
     def _run_length(self, position: int) -> int:
         """The number of equal pods from here on that need only a number of pods per row; 0 if this pod is not of that kind."""

@@ -2,7 +2,8 @@
 
 Problem: compiled filters compare words, while pods state selectors and affinity expressions of any size. Choice: each distinct *whole* demand (a
 nodeSelector, a required affinity, a preferred term) has one bit, set on the nodes for which the plain evaluation holds, so a check of any size is one
-operation per word. Limits: a new demand is evaluated on every node in plain Python (about 4 us each).
+operation per word. A new selector is evaluated by the rows of label values (engine/encoding/label_rows.py), a new or changed node on every demand in plain Python.
+Limits: a demand has its bit for all nodes, so ten thousand of one pod would be paid for by all: readers limit preferred terms.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from cotenant.engine.encoding.columns import EncodedArrays, wider
 from cotenant.engine.encoding.interning import Bits
+from cotenant.engine.encoding.label_rows import LabelRows
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
@@ -50,6 +52,7 @@ class DemandBits:
         self._overflowing = overflowing
         self._bits: Bits[Demand] = Bits()
         self._of_shapes: list[list[Demand]] = []  # by shape's row
+        self._label_rows = LabelRows(arrays.row_nodes)
 
     def add_shape(self) -> None:
         """Extend by one shape row, without demands."""
@@ -104,10 +107,17 @@ class DemandBits:
             arrays.nodes = arrays.nodes._replace(labels=wider(arrays.nodes.labels, words))
             arrays.shapes = arrays.shapes._replace(selector=wider(arrays.shapes.selector, words))
         mark = np.uint64(1 << bit % WORD_BITS)
+        if isinstance(demand, Labels | NodeSelector | NodeSelectorTerm):
+            arrays.nodes.labels[self._label_rows.satisfying(demand), bit // WORD_BITS] |= mark
+            return bit
         for row, node in enumerate(arrays.row_nodes):
             if node is not None and self._satisfies(node, demand):
                 arrays.nodes.labels[row, bit // WORD_BITS] |= mark
         return bit
+
+    def labels_changed(self) -> None:
+        """A node was added or removed, or its labels changed."""
+        self._label_rows.changed()
 
     def drop(self, demand: Demand) -> None:
         """Remove a use of a demand; the bit of one without uses is cleared on all nodes."""

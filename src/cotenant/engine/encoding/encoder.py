@@ -156,6 +156,7 @@ class Encoder:
         self.labels_revision += 1
         arrays.nodes.report[row] = np.nan
         self._write_node(row, node)
+        self._demands.labels_changed()
         self._taints.write_node(row, (), node)
         self._demands.write_node(row, node)
         return row
@@ -165,6 +166,8 @@ class Encoder:
         row = self._row_of(node.name)
         before = self.node(row)
         self._write_node(row, node)
+        if node.labels != before.labels:
+            self._demands.labels_changed()
         if node.effective_taints != before.effective_taints:
             self._taints.write_node(row, before.effective_taints, node)
         elif node.labels == before.labels:
@@ -185,6 +188,7 @@ class Encoder:
         del self.node_rows[name]
         self._taints.clear_node(row, self.node(row))
         self._arrays.row_nodes[row] = None
+        self._demands.labels_changed()
         nodes.ready[row] = False
         nodes.labels[row] = 0
         self._free_rows.append(row)

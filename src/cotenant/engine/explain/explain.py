@@ -31,6 +31,7 @@ from cotenant.engine.explain.remedies import proposals
 from cotenant.engine.explain.retry import retry
 from cotenant.engine.explain.trial import Change
 from cotenant.engine.explain.what_if import View, apply, viewed
+from cotenant.engine.framework.budget import TOO_EXPENSIVE, USUAL_S, OverBudget
 from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
@@ -99,11 +100,42 @@ class Explain:
         return question.answer() if question is not None else None
 
     def ask(self, key: str, now_s: float, what_if: WhatIf = NO_WHAT_IF) -> Question | None:
-        """The first step of `pod`: what is left to do reads nothing of this engine, so it may be done in another thread. Raises as `pod` does."""
+        """The first step of `pod`: what is left to do reads nothing of this engine, so it may be done in another thread. Raises as `pod` does.
+
+        Where the evaluation of a large pod costs too much, the answer is what the pod was last told.
+        """
         entry = self._pods.by_uid.get(self._pods.by_key.get(key, ""))
         if entry is None:
             gone = self._gone(key, now_s)
             return Question(gone) if gone is not None else None
+        if not self._pods.is_large(entry):
+            return self._evaluated(entry, now_s, what_if)
+        try:
+            with self._components.budget.within(USUAL_S):
+                return self._evaluated(entry, now_s, what_if)
+        except OverBudget:
+            return Question(self._unevaluated(entry, what_if, now_s))
+        finally:
+            self._components.assignments.narrowing.terms.release_large()
+
+    def _unevaluated(self, entry: PodInfo, what_if: WhatIf, now_s: float) -> PodAnswer:
+        """What a large pod was last told."""
+        draft = self._placed_answer(entry, what_if, now_s)
+        waiting: Waiting | None = None
+        if entry.state not in ASSIGNED:
+            group = self._components.queue.group_of(entry.seen.uid)
+            because = obstacle(entry.seen) or entry.last_message or TOO_EXPENSIVE
+            promised = bool(self._components.nominations.node_of(entry.seen.uid))
+            waiting = Waiting(
+                because,
+                len(self._components.assignments.encoder.node_rows),
+                held=True,
+                retry=retry(entry, group, promised, self._settings, now_s),
+            )
+        headline = _headline(entry, waiting, what_if, self._settings.schedulers)
+        return replace(draft, headline=headline, waiting=waiting)
+
+    def _evaluated(self, entry: PodInfo, now_s: float, what_if: WhatIf) -> Question:
         assignments = self._components.assignments
         if what_if.node and what_if.node not in assignments.encoder.node_rows:
             raise InvalidInput("--if node", what_if.node, "a node that this scheduler knows", "see kubectl get nodes")

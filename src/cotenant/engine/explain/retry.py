@@ -46,6 +46,8 @@ def retry(entry: PodInfo, group: Group | None, nominated: bool, settings: Settin
         return Retry(standing, "it does not wait in the queue")
     if group.standing is Standing.ACTIVE:
         return Retry(group.standing.value, "in the next scheduling round", now_s)
+    if group.overruns and group.standing is Standing.BACKOFF:
+        return Retry("set aside", "apart from the others, with a longer limit where no other pod waits", group.until_s)
     if group.standing is Standing.BACKOFF:
         return Retry(group.standing.value, "after its back-off: something has happened that may help", group.until_s)
     flush_s = group.since_s + settings.flush_s

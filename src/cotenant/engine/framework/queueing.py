@@ -58,6 +58,8 @@ class Group:
     since_s: float = 0.0  # unschedulable since
     verdict: Verdict | None = None
     stamp: int = -1  # of its live entry in a heap
+    is_large: bool = False  # judged apart, within a limit of CPU time (engine/framework/budget.py)
+    overruns: int = 0  # of that limit, in a row
     shapes: tuple[int, ...] = ()  # of a refused whole group: free resources for any of them may help
 
     def rank(self) -> tuple[float, ...]:

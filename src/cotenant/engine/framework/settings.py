@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cotenant.engine.framework.backoff import Backoff
+from cotenant.engine.framework.budget import CpuClock
 from cotenant.policy.placement.profiles import PlacementProfile
 
 UNANSWERED_S = 300.0  # a bind without a response for this long is undone
@@ -25,6 +26,7 @@ class Settings:
     backoff: Backoff = field(default_factory=Backoff)
     unanswered_s: float = UNANSWERED_S
     flush_s: float = 300.0
+    cpu_s: CpuClock | None = None  # None = the cost of a judgement is not limited
     also_scored_by: tuple[
         PlacementProfile, ...
     ] = ()  # profiles that pods may name (`Pod.scored_by`) besides the engine's own

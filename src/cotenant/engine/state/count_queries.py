@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cotenant.model.arrays import Int
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.pod import HostPort, Pod
+
+if TYPE_CHECKING:
+    from cotenant.engine.state.pod_counts import PodKind
 
 
 class TermType(Enum):
@@ -59,32 +63,59 @@ class PortConflicts:
     port: HostPort
 
 
-Query = SelectedPods | Replicas | PodsWithTerm | PortConflicts
+@dataclass(frozen=True, slots=True)
+class PodsOfManyTerms:
+    """Residents of one kind of pods (engine/state/pod_counts.py) that has very many terms."""
+
+    kind: PodKind
+
+
+Query = SelectedPods | Replicas | PodsWithTerm | PodsOfManyTerms | PortConflicts
 
 
 class Count:
-    """The number of residents that match a query: `per_row`, and in `total`. `uses` counts the rules that read it."""
+    """The number of residents that match a query, per row and in `total`. `uses` counts the rules that read it.
 
-    __slots__ = ("per_row", "query", "total", "uses")
+    A dictionary until its rows are first read: a pod may have ten thousand terms, and nobody reads most of them.
+    """
+
+    __slots__ = ("_dense", "_sparse", "query", "total", "uses")
 
     def __init__(self, query: Query) -> None:
         self.query = query
-        self.per_row: Int = np.zeros(64, dtype=np.int64)
+        self._sparse: dict[int, int] = {}
+        self._dense: Int | None = None
         self.total = 0
         self.uses = 0
 
     def add(self, row: int, change: int) -> None:
         """Change the number of matching residents on a row."""
-        if row >= len(self.per_row):
-            self.per_row = np.concatenate([self.per_row, np.zeros(max(row + 1, len(self.per_row)), dtype=np.int64)])
-        self.per_row[row] += change
         self.total += change
+        dense = self._dense
+        if dense is None:
+            self._sparse[row] = self._sparse.get(row, 0) + change
+            return
+        if row >= len(dense):
+            dense = self._dense = longer_to(dense, max(row + 1, 2 * len(dense)))
+        dense[row] += change
 
     def rows(self, size: int) -> Int:
         """`int64[size]`, one per row."""
-        if size > len(self.per_row):
-            self.per_row = np.concatenate([self.per_row, np.zeros(size - len(self.per_row), dtype=np.int64)])
-        return self.per_row[:size]
+        dense = self._dense
+        if dense is None:
+            dense = np.zeros(max(size, 64, 1 + max(self._sparse, default=0)), dtype=np.int64)
+            for row, count in self._sparse.items():
+                dense[row] = count
+            self._sparse = {}
+            self._dense = dense
+        elif size > len(dense):
+            dense = self._dense = longer_to(dense, size)
+        return dense[:size]
+
+
+def longer_to(column: Int, size: int) -> Int:
+    """The column with zeros up to this size."""
+    return np.concatenate([column, np.zeros(size - len(column), dtype=np.int64)])
 
 
 def term_queries(pod: Pod) -> Iterator[PodsWithTerm]:

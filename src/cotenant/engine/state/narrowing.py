@@ -348,7 +348,9 @@ class Narrowing:
         kind, k = self._pods[number]
         yield from self.terms.node_rules(kind)
         if number in self.volumes:
-            yield from self.volumes.rules(number)
+            for rule in self.volumes.rules(number, self.terms.check):
+                self.terms.check()
+                yield rule
         yield from self.terms.domain_rules(kind, k)
         for each, known_as in self.applying(number):
             yield from each.rules(known_as)

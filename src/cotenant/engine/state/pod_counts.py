@@ -4,6 +4,7 @@ Problem: affinity between pods, spread and host ports need the number of residen
 queries and a hundred thousand pods. Choice: pods that rules cannot distinguish form one *kind* (a Deployment's replicas); a query
 (engine/state/count_queries.py) is counted once per node and kept up to date as pods are assigned and unassigned. A kind knows the counts it
 enters, so a change costs as many additions; a new query is evaluated on kinds, not on pods. Kinds and queries that are no longer used are dropped.
+One pod may have ten thousand terms or ports, so nothing here looks at every term of a kind for every other: terms, ports and kinds are looked up in indexes.
 Limits: pods with unique labels (a StatefulSet's) are one kind each.
 
 Terminating pods count for affinity and ports, but not for spread, as in kube-scheduler (PodTopologySpread skips them).
@@ -12,10 +13,12 @@ Terminating pods count for affinity and ports, but not for spread, as in kube-sc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from cotenant.engine.state.count_queries import (
     Count,
+    PodsOfManyTerms,
     PodsWithTerm,
     PortConflicts,
     Query,
@@ -24,6 +27,7 @@ from cotenant.engine.state.count_queries import (
     skips_terminating,
     term_queries,
 )
+from cotenant.engine.state.term_index import ManyTerms, SelectingTerm, TermIndex, take_out, weight_of
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.pod import HostPort, Pod
@@ -43,18 +47,26 @@ _Key = tuple[
 ]
 
 
+_FEW_TERMS, _MANY_NAMESPACES = 64, 64
+_NO_TERMS: Mapping[PodsWithTerm, int] = MappingProxyType({})
+
+
 class PodKind:
     """Pods that no rule between pods distinguishes."""
 
     __slots__ = (
+        "__weakref__",
         "counted",
         "index",
         "key",
+        "many",
         "own_terms",
         "pod",
         "pods",
+        "ports",
         "residents",
         "selecting_terms",
+        "term_times",
         "terminating",
         "terms_version",
     )
@@ -68,7 +80,14 @@ class PodKind:
         self.terminating: Counter[int] = Counter()  # row -> residents that are terminating
         self.counted: dict[Count, int] = {}  # counts that its residents enter, and how often each
         self.own_terms: list[Count] = []  # counts of its own terms, from the first assignment on
-        self.selecting_terms: tuple[Count, ...] = ()  # counts of residents' terms that select it, as of `terms_version`
+        self.term_times: Mapping[PodsWithTerm, int] = _NO_TERMS  # its own terms, and how often it has each
+        self.many: ManyTerms | None = None  # in their place where they are very many, from the first assignment on
+        if 0 < len(pod.affinity) + len(pod.anti_affinity) <= _FEW_TERMS:
+            self.term_times = Counter(term_queries(pod))
+        self.ports: dict[tuple[int, str], list[HostPort]] = {}
+        for port in pod.host_ports:
+            self.ports.setdefault((port.port, port.protocol), []).append(port)
+        self.selecting_terms: tuple[SelectingTerm, ...] = ()  # residents' terms that select it, as of `terms_version`
         self.terms_version = -1
 
 
@@ -80,11 +99,14 @@ class PodCounts:
         self._by_index: list[PodKind | None] = []
         self._free: list[int] = []
         self._kinds_in: dict[str, dict[PodKind, None]] = {}  # by namespace
+        self._kinds_with: dict[PodsWithTerm, dict[PodKind, None]] = {}  # by their own terms
+        self._kinds_at: dict[tuple[int, str], dict[PodKind, None]] = {}  # by port and protocol
         self._counts: dict[Query, Count] = {}
         self._selected_in: dict[str, dict[Count, None]] = {}  # `SelectedPods` by namespace, where that is fixed
         self._selected_anywhere: dict[Count, None] = {}
-        self._terms_in: dict[str, dict[Count, None]] = {}  # `PodsWithTerm` by the namespaces that the term selects
-        self._terms_anywhere: dict[Count, None] = {}
+        self._terms_in: dict[str, TermIndex[Count]] = {}  # `PodsWithTerm` by the namespaces that the term selects
+        self._terms_anywhere: TermIndex[Count] = TermIndex()
+        self._many: dict[PodKind, Count] = {}  # `PodsOfManyTerms`
         self._ports: dict[tuple[int, str], dict[Count, None]] = {}
         self._replicas: dict[str, Count] = {}  # by controller
         self._namespaces: dict[str, Labels] = {}
@@ -123,8 +145,12 @@ class PodCounts:
             kind = self._kinds[key] = PodKind(key, index, pod)
             self._by_index[index : index + 1] = [kind]
             self._kinds_in.setdefault(pod.namespace, {})[kind] = None
-            for count in self._candidates(pod):
-                self._include(kind, count)
+            for term in kind.term_times:
+                self._kinds_with.setdefault(term, {})[kind] = None
+            for place in kind.ports:
+                self._kinds_at.setdefault(place, {})[kind] = None
+            for count in self._candidates(kind):
+                self._include(kind, count, self._times(count.query, kind))
         kind.pods += 1
         return kind
 
@@ -162,17 +188,21 @@ class PodCounts:
         del self._kinds[kind.key]
         self._by_index[kind.index] = None
         self._free.append(kind.index)
-        in_namespace = self._kinds_in[kind.pod.namespace]
-        del in_namespace[kind]
-        if not in_namespace:
-            del self._kinds_in[kind.pod.namespace]
+        take_out(self._kinds_in, kind.pod.namespace, kind)
+        for term in kind.term_times:
+            take_out(self._kinds_with, term, kind)
+        for place in kind.ports:
+            take_out(self._kinds_at, place, kind)
         for count in kind.own_terms:
             self.release_count(count)
 
     def assign(self, kind: PodKind, row: int, change: int = 1, terminating: bool = False) -> None:
         """A pod of the kind was assigned to a row (`change` 1) or unassigned from it (-1)."""
-        if not kind.own_terms and (kind.pod.affinity or kind.pod.anti_affinity):
-            kind.own_terms = [self.acquire_count(query) for query in term_queries(kind.pod)]
+        if not kind.own_terms and kind.term_times:
+            kind.own_terms = [self.acquire_count(query) for query in kind.term_times]
+        elif not kind.own_terms and (kind.pod.affinity or kind.pod.anti_affinity):
+            kind.many = ManyTerms(Counter(term_queries(kind.pod)))
+            kind.own_terms = [self.acquire_count(PodsOfManyTerms(kind))]
         _increment(kind.residents, row, change)
         if terminating:
             _increment(kind.terminating, row, change)
@@ -204,19 +234,23 @@ class PodCounts:
 
     # ---- queries
 
-    def acquire_count(self, query: Query) -> Count:
-        """The count of a query, kept until it is released as often as acquired. A new one is computed from all kinds."""
+    def acquire_count(self, query: Query, check: Callable[[], None] = lambda: None) -> Count:
+        """The count of a query, kept until it is released as often as acquired. A new one is computed from all kinds.
+
+        `check` is called for each of these; where it raises, nothing is changed.
+        """
         count = self._counts.get(query)
         if count is None:
+            times: list[tuple[PodKind, int]] = []
+            for kind in self._kinds_for(query):
+                check()
+                times.append((kind, self._times(query, kind)))
             count = self._counts[query] = Count(query)
             if isinstance(query, Replicas):
                 self._replicas[query.controller] = count
-            for index in self._indexes(count):
-                index[count] = None
-            if isinstance(query, PodsWithTerm):
-                self._version += 1
-            for kind in self._kinds_for(query):
-                self._include(kind, count)
+            self._file(count)
+            for kind, each in times:
+                self._include(kind, count, each)
         count.uses += 1
         return count
 
@@ -228,24 +262,25 @@ class PodCounts:
         del self._counts[count.query]
         if isinstance(count.query, Replicas):
             del self._replicas[count.query.controller]
-        for index in self._indexes(count):
-            del index[count]
-        if isinstance(count.query, PodsWithTerm):
-            self._version += 1
+        self._take_out_of_files(count)
         for kind in self._kinds_for(count.query):
             kind.counted.pop(count, None)
 
-    def terms_selecting(self, kind: PodKind) -> tuple[Count, ...]:
-        """Counts of residents' terms that select pods of this kind, of any type (`PodsWithTerm`)."""
+    def terms_selecting(self, kind: PodKind) -> tuple[SelectingTerm, ...]:
+        """Residents' terms that select pods of this kind, of any type."""
         if kind.terms_version != self._version:
             pod, labels = kind.pod, self.namespace_labels(kind.pod.namespace)
-            candidates = (*self._terms_in.get(pod.namespace, ()), *self._terms_anywhere)
-            kind.selecting_terms = tuple(
-                count
-                for count in candidates
-                if isinstance(count.query, PodsWithTerm)
-                and count.query.term.selects(count.query.namespace, pod.namespace, pod.labels, labels)
-            )
+            found: list[SelectingTerm] = []
+            for index in (self._terms_in.get(pod.namespace), self._terms_anywhere):
+                for count in index.candidates(pod.labels) if index is not None else ():
+                    query = count.query
+                    assert isinstance(query, PodsWithTerm)
+                    if query.term.selects(query.namespace, pod.namespace, pod.labels, labels):
+                        found.append(SelectingTerm(query.type, query.term.topology_key, weight_of(query), count))
+            for owner, count in self._many.items():
+                assert owner.many is not None
+                found += (SelectingTerm(*each, count) for each in owner.many.selecting(kind, pod, labels))
+            kind.selecting_terms = tuple(found)
             kind.terms_version = self._version
         return kind.selecting_terms
 
@@ -272,39 +307,65 @@ class PodCounts:
         for kind in self._kinds_in.get(name, ()):
             for count in (*self._selected_in.get(name, ()), *self._selected_anywhere):
                 self._exclude(kind, count)
-                self._include(kind, count)
+                self._include(kind, count, self._times(count.query, kind))
 
     # ---- indexes
 
-    def _indexes(self, count: Count) -> Iterator[dict[Count, None]]:
-        """The indexes that contain a count."""
+    def _file(self, count: Count) -> None:
+        """Put a new count where it is looked up."""
         query = count.query
         match query:
             case PortConflicts(port):
-                yield self._ports.setdefault((port.port, port.protocol), {})
+                self._ports.setdefault((port.port, port.protocol), {})[count] = None
             case PodsWithTerm(term, namespace, _):
-                yield from self._by_namespace(self._terms_in, self._terms_anywhere, (term,), namespace)
+                self._version += 1
+                names = _fixed_namespaces((term,), namespace)
+                if names is None:
+                    self._terms_anywhere.add(term, count)
+                for name in names or ():
+                    self._terms_in.setdefault(name, TermIndex()).add(term, count)
+            case PodsOfManyTerms(kind):
+                self._version += 1
+                self._many[kind] = count
             case SelectedPods(terms, namespace, _):
-                yield from self._by_namespace(self._selected_in, self._selected_anywhere, terms, namespace)
+                names = _fixed_namespaces(terms, namespace)
+                if names is None:
+                    self._selected_anywhere[count] = None
+                for name in names or ():
+                    self._selected_in.setdefault(name, {})[count] = None
 
-    @staticmethod
-    def _by_namespace(
-        by_name: dict[str, dict[Count, None]], anywhere: dict[Count, None], terms: tuple[PodTerm, ...], namespace: str
-    ) -> Iterator[dict[Count, None]]:
-        fixed = [term for term in terms if term.namespace_selector is None]
-        if not fixed:
-            yield anywhere
-            return
-        for name in dict.fromkeys(fixed[0].namespaces or (namespace,)):
-            yield by_name.setdefault(name, {})
+    def _take_out_of_files(self, count: Count) -> None:
+        query = count.query
+        match query:
+            case PortConflicts(port):
+                take_out(self._ports, (port.port, port.protocol), count)
+            case PodsWithTerm(term, namespace, _):
+                self._version += 1
+                names = _fixed_namespaces((term,), namespace)
+                if names is None:
+                    self._terms_anywhere.remove(term, count)
+                for name in names or ():
+                    self._terms_in[name].remove(term, count)
+                    if not self._terms_in[name]:
+                        del self._terms_in[name]
+            case PodsOfManyTerms(kind):
+                self._version += 1
+                del self._many[kind]
+            case SelectedPods(terms, namespace, _):
+                names = _fixed_namespaces(terms, namespace)
+                if names is None:
+                    del self._selected_anywhere[count]
+                for name in names or ():
+                    take_out(self._selected_in, name, count)
 
-    def _candidates(self, pod: Pod) -> Iterable[Count]:
-        """Counts that a kind of such pods may enter."""
+    def _candidates(self, kind: PodKind) -> Iterable[Count]:
+        """Counts that a new kind may enter."""
+        pod = kind.pod
         yield from self._selected_in.get(pod.namespace, ())
         yield from self._selected_anywhere
-        for port in pod.host_ports:
-            yield from self._ports.get((port.port, port.protocol), ())
-        for query in term_queries(pod):
+        for place in kind.ports:
+            yield from self._ports.get(place, ())
+        for query in kind.term_times:
             if query in self._counts:
                 yield self._counts[query]
         if pod.replica_of in self._replicas:
@@ -313,20 +374,22 @@ class PodCounts:
     def _kinds_for(self, query: Query) -> Iterable[PodKind]:
         """Kinds that may enter a query's count."""
         match query:
-            case PortConflicts():
-                return tuple(self._kinds.values())
-            case PodsWithTerm(_, namespace, _) | Replicas(_, namespace):
+            case PortConflicts(port):
+                return tuple(self._kinds_at.get((port.port, port.protocol), ()))
+            case PodsWithTerm():
+                return tuple(self._kinds_with.get(query, ()))
+            case PodsOfManyTerms(kind):
+                return (kind,)
+            case Replicas(_, namespace):
                 return tuple(self._kinds_in.get(namespace, ()))
             case SelectedPods(terms, namespace, _):
-                fixed = next((term for term in terms if term.namespace_selector is None), None)
-                if fixed is None:
+                names = _fixed_namespaces(terms, namespace)
+                if names is None:
                     return tuple(self._kinds.values())
-                names = dict.fromkeys(fixed.namespaces or (namespace,))
                 return tuple(kind for name in names for kind in self._kinds_in.get(name, ()))
 
-    def _include(self, kind: PodKind, count: Count) -> None:
-        """Count a kind's residents, if the query is about them."""
-        times = self._times(count.query, kind.pod)
+    def _include(self, kind: PodKind, count: Count, times: int) -> None:
+        """Count a kind's residents, each so often."""
         if times == 0 or count in kind.counted:
             return
         kind.counted[count] = times
@@ -345,17 +408,27 @@ class PodCounts:
             if counted:
                 count.add(row, counted * times)
 
-    def _times(self, query: Query, pod: Pod) -> int:
-        """How often a resident like this pod is counted."""
+    def _times(self, query: Query, kind: PodKind) -> int:
+        """How often a resident of this kind is counted."""
         match query:
             case PortConflicts(port):
-                return sum(other.conflicts(port) for other in pod.host_ports)
+                return sum(other.conflicts(port) for other in kind.ports.get((port.port, port.protocol), ()))
             case PodsWithTerm():
-                return sum(own == query for own in term_queries(pod))
+                return kind.term_times.get(query, 0)
+            case PodsOfManyTerms(owner):
+                return int(kind is owner)
             case SelectedPods():
-                return int(self.selects(query, pod))
+                return int(self.selects(query, kind.pod))
             case Replicas(controller, namespace):
-                return int(pod.replica_of == controller and pod.namespace == namespace)
+                return int(kind.pod.replica_of == controller and kind.pod.namespace == namespace)
+
+
+def _fixed_namespaces(terms: tuple[PodTerm, ...], namespace: str) -> Iterable[str] | None:
+    """The namespaces of the pods that all these terms of a pod in `namespace` can select; None = any."""
+    fixed = next((term for term in terms if term.namespace_selector is None), None)
+    if fixed is None or len(fixed.namespaces) > _MANY_NAMESPACES:
+        return None
+    return dict.fromkeys(fixed.namespaces or (namespace,))
 
 
 def _increment(counter: Counter[int], row: int, change: int) -> None:

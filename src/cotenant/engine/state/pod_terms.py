@@ -7,9 +7,10 @@ queries share a count. Limits: none of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from cotenant.engine.state.count_queries import Count, PortConflicts, Replicas, SelectedPods
+from cotenant.engine.state.count_queries import Count, PortConflicts, Query, Replicas, SelectedPods
 from cotenant.engine.state.pod_counts import PodCounts
 from cotenant.model.cluster.affinity import PodTerm, SpreadConstraint
 from cotenant.model.cluster.pod import Pod
@@ -54,29 +55,46 @@ class PodRules:
         return (*several, *(count for count in single if count is not None))
 
 
-def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
-    """The rules of pods like this one. The caller releases their counts (`PodCounts.release_count`) when they are no longer needed."""
+def read_rules(pod_counts: PodCounts, pod: Pod, check: Callable[[], None]) -> PodRules:
+    """The rules of pods like this one. The caller releases their counts (`PodCounts.release_count`) when they are no longer needed.
 
+    `check` is called for each; where it raises, nothing is kept.
+    """
+    acquired: list[Count] = []
+
+    def acquire(query: Query) -> Count:
+        check()
+        count = pod_counts.acquire_count(query, check)
+        acquired.append(count)
+        return count
+
+    try:
+        return _read_rules(acquire, pod)
+    except BaseException:
+        for count in acquired:
+            pod_counts.release_count(count)
+        raise
+
+
+def _read_rules(acquire: Callable[[Query], Count], pod: Pod) -> PodRules:
     def selected(*terms: PodTerm) -> Count:
         bare = tuple(
             dict.fromkeys(
                 PodTerm(_ANY_KEY, term.selector, term.namespaces, None, term.namespace_selector) for term in terms
             )
         )
-        return pod_counts.acquire_count(SelectedPods(bare, pod.namespace))
+        return acquire(SelectedPods(bare, pod.namespace))
 
     def spread(constraint: SpreadConstraint) -> tuple[SpreadConstraint, Count]:
         selector = constraint.selector if constraint.selector is not None and constraint.selector.requirements else None
         term = PodTerm(_ANY_KEY, selector, (pod.namespace,))
-        return constraint, pod_counts.acquire_count(SelectedPods((term,), pod.namespace, skip_terminating=True))
+        return constraint, acquire(SelectedPods((term,), pod.namespace, skip_terminating=True))
 
     required = [term for term in pod.affinity if term.weight is None]
     return PodRules(
         spread=tuple(spread(c) for c in pod.spread if c.forbids),
         soft_spread=tuple(spread(c) for c in pod.spread if not c.forbids),
-        default_spread=pod_counts.acquire_count(Replicas(pod.replica_of, pod.namespace))
-        if pod.replica_of and not pod.spread
-        else None,
+        default_spread=acquire(Replicas(pod.replica_of, pod.namespace)) if pod.replica_of and not pod.spread else None,
         affinity_keys=tuple(dict.fromkeys(term.topology_key for term in required)),
         affinity=selected(*required) if required else None,
         anti=tuple((term.topology_key, selected(term)) for term in pod.anti_affinity if term.weight is None),
@@ -84,6 +102,6 @@ def read_rules(pod_counts: PodCounts, pod: Pod) -> PodRules:
             *((t.topology_key, selected(t), t.weight) for t in pod.affinity if t.weight is not None),
             *((t.topology_key, selected(t), -t.weight) for t in pod.anti_affinity if t.weight is not None),
         ),
-        ports=tuple(pod_counts.acquire_count(PortConflicts(port)) for port in pod.host_ports),
+        ports=tuple(acquire(PortConflicts(port)) for port in pod.host_ports),
         pinned=pod.pinned,
     )

@@ -8,19 +8,22 @@ over all nodes for each rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
+from cotenant.engine.framework.budget import LARGE, rule_elements
 from cotenant.engine.framework.node_rules import Rule
-from cotenant.engine.state.count_queries import Count, PodsWithTerm, SelectedPods, TermType
+from cotenant.engine.state.count_queries import Count, SelectedPods, TermType
 from cotenant.engine.state.images import NodeImages
 from cotenant.engine.state.pod_counts import PodCounts, PodKind
 from cotenant.engine.state.pod_terms import PodRules, read_rules
+from cotenant.engine.state.term_index import SelectingTerm
 from cotenant.engine.state.topology import Regions
 from cotenant.model.arrays import Int, Mask
-from cotenant.model.cluster.affinity import SpreadConstraint
+from cotenant.model.cluster.affinity import NodePolicy, SpreadConstraint
+from cotenant.model.cluster.topology import Domains
 from cotenant.policy.placement import preference
 from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.topology import pod_affinity as affinity_pods
@@ -38,17 +41,29 @@ class TermRules:
         self._encoder = encoder
         self._pod_counts = pod_counts
         self._regions = regions
+        self.check: Callable[[], None] = _unlimited  # called for each term; raises where judgement costs too much
         self._rules: dict[PodKind, PodRules] = {}
+        self._large: set[PodKind] = set()  # kinds with so many rules that their counts are not kept up to date
+        self._selecting: dict[PodKind, tuple[tuple[SelectingTerm, ...], int, tuple[SelectingTerm, ...]]] = {}
 
     def of(self, kind: PodKind) -> PodRules:
         """The kind's own rules with their counts."""
         rules = self._rules.get(kind)
         if rules is None:
-            rules = self._rules[kind] = read_rules(self._pod_counts, kind.pod)
+            rules = self._rules[kind] = read_rules(self._pod_counts, kind.pod, self.check)
+            if rule_elements(kind.pod) > LARGE:
+                self._large.add(kind)
         return rules
+
+    def release_large(self) -> None:
+        """Release the counts of kinds with very many rules: else every other new pod would be compared with each of them for as long as these wait or run."""
+        while self._large:
+            self.drop(self._large.pop())
 
     def drop(self, kind: PodKind) -> None:
         """Release the counts of a kind that has no pods left."""
+        self._large.discard(kind)
+        self._selecting.pop(kind, None)
         rules = self._rules.pop(kind, None)
         for count in rules.counts() if rules is not None else ():
             self._pod_counts.release_count(count)
@@ -57,13 +72,13 @@ class TermRules:
         """Whether a rule of the kind, or an anti-affinity term of a resident, may make a node infeasible."""
         if self.of(kind).has_required:
             return True
-        return any(count.total and _is_forbidding(count) for count in self._pod_counts.terms_selecting(kind))
+        return any(each.residents.total and _is_forbidding(each) for each in self._terms_selecting(kind))
 
     def has_preferred(self, kind: PodKind, k: int) -> bool:
         """Whether a soft term of the kind, of shape k, or of a resident changes the score of a node."""
         if self.of(kind).has_preferred or self._encoder.has_preferences(k) or self._has_image_scores(kind):
             return True
-        return any(count.total and not _is_forbidding(count) for count in self._pod_counts.terms_selecting(kind))
+        return any(each.residents.total and not _is_forbidding(each) for each in self._terms_selecting(kind))
 
     def is_constrained(self, kind: PodKind, k: int) -> bool:
         """Whether `has_required` or `has_preferred`, in one look."""
@@ -75,8 +90,26 @@ class TermRules:
             or self._has_image_scores(kind)
         ):
             return True
+        terms = self._terms_selecting(kind)
+        return bool(terms) and any(each.residents.total for each in terms)
+
+    def _terms_selecting(self, kind: PodKind) -> tuple[SelectingTerm, ...]:
+        """Residents' terms that select the kind, without those whose topology key no node has: they change nothing."""
         terms = self._pod_counts.terms_selecting(kind)
-        return bool(terms) and any(count.total for count in terms)
+        if not terms:
+            return terms
+        revision = self._encoder.labels_revision
+        known = self._selecting.get(kind)
+        if known is None or known[0] is not terms or known[1] != revision:
+            is_somewhere = {
+                key: bool(self._regions.domains(key).names) for key in {each.topology_key for each in terms}
+            }
+            known = self._selecting[kind] = (
+                terms,
+                revision,
+                tuple(each for each in terms if is_somewhere[each.topology_key]),
+            )
+        return known[2]
 
     def selects_itself(self, kind: PodKind) -> bool:
         """Whether a kind's required affinity terms all select pods of the kind, so the first one needs no other pod."""
@@ -95,9 +128,8 @@ class TermRules:
         size = self._regions.size()
         if rules.pinned is not None:
             yield Rule("NodeAffinity", node_affinity.REASON, self._regions.only(rules.pinned), False)
-        for count in rules.ports:
-            if count.total:
-                yield Rule("NodePorts", REASON_PORTS, count.rows(size) == 0, True)
+        if rules.ports and (taken := [count.rows(size) for count in rules.ports if count.total]):
+            yield Rule("NodePorts", REASON_PORTS, np.add.reduce(taken) == 0, True)
 
     def domain_rules(self, kind: PodKind, k: int) -> Iterator[Rule]:
         """The rules about topology domains: spread, affinity, and anti-affinity in both directions."""
@@ -108,24 +140,27 @@ class TermRules:
             yield Rule("PodTopologySpread", spread.REASON_NO_KEY, spread.has_key(rule, every), False)
             yield Rule("PodTopologySpread", spread.REASON, spread.mask(rule, every), True)
         if rules.affinity is not None:
-            domains = [self._regions.domains(key) for key in rules.affinity_keys]
+            domains = [self._domains(key) for key in rules.affinity_keys]
             left = affinity_pods.mask(domains, rules.affinity.rows(size), self.selects_itself(kind))
             yield Rule("InterPodAffinity", affinity_pods.REASON, left, False)
-        for key, count in rules.anti:
-            if count.total:
-                anti = antiaffinity_pods.count_rule(self._regions.domains(key), count.rows(size))
-                yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
-        for key, count in self.forbidding_terms(kind):
-            if count.total:
-                anti = antiaffinity_pods.count_rule(self._regions.domains(key), count.rows(size))
-                left = antiaffinity_pods.mask(anti, every)
-                yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
+        for key, rows in _by_key(rules.anti, size) if rules.anti else ():
+            self.check()
+            anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
+            yield Rule("InterPodAffinity", antiaffinity_pods.REASON, antiaffinity_pods.mask(anti, every), True)
+        self.check()
+        forbidding = [
+            (each.topology_key, each.residents) for each in self._terms_selecting(kind) if _is_forbidding(each)
+        ]
+        for key, rows in _by_key(forbidding, size) if forbidding else ():
+            anti = antiaffinity_pods.count_rule(self._regions.domains(key), rows)
+            left = antiaffinity_pods.mask(anti, every)
+            yield Rule("InterPodAffinity", antiaffinity_pods.REASON_RESIDENTS, left, True)
 
     def forbidding_terms(self, kind: PodKind) -> Iterator[tuple[str, Count]]:
         """Residents' required anti-affinity terms that select the kind: topology key and count."""
-        for count in self._pod_counts.terms_selecting(kind):
-            if isinstance(count.query, PodsWithTerm) and count.query.type is TermType.REQUIRED_ANTI_AFFINITY:
-                yield count.query.term.topology_key, count
+        for each in self._terms_selecting(kind):
+            if _is_forbidding(each):
+                yield each.topology_key, each.residents
 
     def spread_rules(
         self,
@@ -144,11 +179,35 @@ class TermRules:
         if kind.pod.pinned is not None:
             fits &= self._regions.only(kind.pod.pinned)
         tolerated = taints.mask(nodes, shapes, k, every)
-        domains = [self._regions.domains(constraint.topology_key) for constraint, _ in constraints]
-        for (constraint, count), over in zip(constraints, domains, strict=True):
-            eligible = spread.eligible_nodes(constraint, domains if needs_keys else (), fits, tolerated)
+        domains = {key: self._domains(key) for key in dict.fromkeys(each.topology_key for each, _ in constraints)}
+        needed = tuple(domains.values()) if needs_keys else ()
+        known: dict[tuple[NodePolicy, NodePolicy], Mask] = {}
+        empty: dict[tuple[str, NodePolicy, NodePolicy], spread.SpreadRule] = {}
+        for constraint, count in constraints:
+            self.check()
+            over, policies = (
+                domains[constraint.topology_key],
+                (constraint.node_affinity_policy, constraint.node_taints_policy),
+            )
+            eligible = known.get(policies)
+            if eligible is None:
+                eligible = known[policies] = spread.eligible_nodes(constraint, needed, fits, tolerated)
             itself = constraint.selects(kind.pod.labels)
-            yield spread.count_rule(constraint, over, count.rows(size), eligible, itself), eligible
+            if count.total:
+                yield spread.count_rule(constraint, over, count.rows(size), eligible, itself), eligible
+                continue
+            rule = empty.get((constraint.topology_key, *policies))
+            if rule is None:
+                rule = spread.count_rule(constraint, over, count.rows(size), eligible, itself)
+                empty[constraint.topology_key, *policies] = rule
+            yield (
+                rule._replace(max_skew=constraint.max_skew, min_domains=constraint.min_domains, counts_itself=itself),
+                eligible,
+            )
+
+    def _domains(self, key: str) -> Domains:
+        self.check()
+        return self._regions.domains(key)
 
     # ---- preferred
 
@@ -188,20 +247,43 @@ class TermRules:
         size = self._regions.size()
         total = np.zeros(len(rows), dtype=np.int64)
         has_terms = bool(rules.preferred)
+        weighed: dict[str, Int] = {}  # by topology key
+
+        def weigh(key: str, count: Count, weight: int) -> None:
+            here = weight * count.rows(size)
+            weighed[key] = here if key not in weighed else weighed[key] + here
+
         for key, count, weight in rules.preferred:
             if count.total:
-                total += affinity_pods.preference_score(self._regions.domains(key), count.rows(size), weight, rows)
-        for count in self._pod_counts.terms_selecting(kind):
-            query = count.query
-            if not (count.total and isinstance(query, PodsWithTerm)) or query.type is TermType.REQUIRED_ANTI_AFFINITY:
+                self.check()
+                weigh(key, count, weight)
+        for each in self._terms_selecting(kind):
+            if not each.residents.total or each.type is TermType.REQUIRED_ANTI_AFFINITY:
                 continue
-            weight = query.term.weight or affinity_pods.HARD_WEIGHT
-            signed = -weight if query.type is TermType.PREFERRED_ANTI_AFFINITY else weight
-            domains = self._regions.domains(query.term.topology_key)
-            total += affinity_pods.preference_score(domains, count.rows(size), signed, rows)
+            weigh(each.topology_key, each.residents, each.weight)
             has_terms = True
+        for key, matching in weighed.items():
+            total += affinity_pods.preference_score(self._regions.domains(key), matching, 1, rows)
         return total, has_terms
 
 
-def _is_forbidding(count: Count) -> bool:
-    return isinstance(count.query, PodsWithTerm) and count.query.type is TermType.REQUIRED_ANTI_AFFINITY
+def _unlimited() -> None:
+    pass
+
+
+def _is_forbidding(term: SelectingTerm) -> bool:
+    return term.type is TermType.REQUIRED_ANTI_AFFINITY
+
+
+def _by_key(terms: Sequence[tuple[str, Count]], size: int) -> Iterator[tuple[str, Int]]:
+    """The sum of the counts of each topology key, per row; a key without residents is left out."""
+    if len(terms) == 1:  # as of most pods
+        if terms[0][1].total:
+            yield terms[0][0], terms[0][1].rows(size)
+        return
+    found: dict[str, list[Int]] = {}
+    for key, count in terms:
+        if count.total:
+            found.setdefault(key, []).append(count.rows(size))
+    for key, counts in found.items():
+        yield key, counts[0] if len(counts) == 1 else np.add.reduce(counts)

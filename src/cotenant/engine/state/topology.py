@@ -17,6 +17,8 @@ from cotenant.model.cluster.labels import Operator
 from cotenant.model.cluster.observed import StorageRoom
 from cotenant.model.cluster.topology import Domains
 
+_MANY_KEYS = 32
+
 
 class Regions:
     """Domains and selector matches over the rows of one encoder."""
@@ -25,6 +27,8 @@ class Regions:
         self._encoder = encoder
         self._revision = -1
         self._domains: dict[str, Domains] = {}
+        self._nowhere: Domains | None = None  # those of a key that no node has
+        self._keys: set[str] = set()  # of all nodes' labels, once many topology keys were asked for
         self._by_value: dict[str, dict[str, list[int]]] = {}  # label key -> value -> rows
         self._matching: dict[NodeSelector | StorageRoom, Int] = {}
 
@@ -51,8 +55,19 @@ class Regions:
         self._refresh()
         found = self._domains.get(key)
         if found is None:
+            if len(self._domains) >= _MANY_KEYS and key not in self._label_keys():
+                if self._nowhere is None:
+                    self._nowhere = Domains("", (), np.full(self.size(), -1, dtype=np.int64))
+                return self._nowhere
             found = self._domains[key] = self._encoder.domains(key)
         return found
+
+    def _label_keys(self) -> set[str]:
+        """One pod may name ten thousand keys that no node has: they are neither looked for on every node nor kept."""
+        if not self._keys:
+            nodes = map(self._encoder.node, self._encoder.node_rows.values())
+            self._keys = {key for node in nodes for key, _ in node.labels}
+        return self._keys
 
     def matching(self, selector: NodeSelector | StorageRoom | None) -> Int | None:
         """Rows of the nodes that a selector matches, ascending; None = all rows, without a selector.
@@ -99,5 +114,7 @@ class Regions:
         if self._revision != self._encoder.labels_revision:
             self._revision = self._encoder.labels_revision
             self._domains.clear()
+            self._keys.clear()
+            self._nowhere = None
             self._by_value.clear()
             self._matching.clear()

@@ -113,9 +113,10 @@ class Volumes:
         choices = self.choices(number, row)
         self._rows[number] = row
         for need in needs:
-            self._users.setdefault(need.claim, set()).add(number)
             if need.disk is not None:
                 self._disks.assign(number, row, need.disk)
+            else:
+                self._users.setdefault(need.claim, set()).add(number)
         self.limits.assign(_attachments(needs), row)
         for claim, volume in choices:
             hold = self._holds.setdefault(claim, _Hold(volume, row))
@@ -132,6 +133,7 @@ class Volumes:
         for need in self._needs[number]:
             if need.disk is not None:
                 self._disks.unassign(number, need.disk)
+                continue
             users = self._users[need.claim]
             users.discard(number)
             if not users:
@@ -178,13 +180,17 @@ class Volumes:
                     freed[i] = self.limits.freed(total.driver, held, self._rows[pod], wanted.__contains__)
             yield total, freed
 
-    def rules(self, number: int) -> Iterator[Rule]:
-        """The rules of the pod's claims and disks, in kube-scheduler's order of plugins."""
+    def rules(self, number: int, check: Callable[[], None] = lambda: None) -> Iterator[Rule]:
+        """The rules of the pod's claims and disks, in kube-scheduler's order of plugins. `check` is called for each disk, and raises where this costs too much."""
         needs = self._needs.get(number, ())
         size = self._regions.size()
         if any(self.users_elsewhere(number)):
             yield Rule("VolumeRestrictions", REASON_EXCLUSIVE, np.zeros(size, dtype=np.bool_), True)
-        taken = [row for conflicts in self.disk_conflicts(number) for _, row in conflicts]
+        taken: list[int] = []
+        for need in needs:
+            if need.disk is not None:
+                check()
+                taken += (row for _, row in self._disks.conflicts(number, need.disk))
         if taken:
             free = np.ones(size, dtype=np.bool_)
             free[taken] = False
@@ -192,7 +198,8 @@ class Volumes:
         attachable = self.limits.feasible(_attachments(needs))
         if attachable is not None:
             yield Rule(attach_limits.PLUGIN, attach_limits.REASON, attachable, True)
-        for (plugin, reason), left in self._claim_rows(needs, size):
+        claims = tuple(need for need in needs if need.disk is None)
+        for (plugin, reason), left in self._claim_rows(claims, size):
             yield Rule(plugin, reason, left, False)
 
     def _claim_rows(self, needs: tuple[VolumeNeed, ...], size: int) -> Iterator[tuple[tuple[str, str], Mask]]:
@@ -202,8 +209,6 @@ class Volumes:
                 yield ("VolumeBinding", need.waits_for), np.zeros(size, dtype=np.bool_)
                 return
         for need in needs:
-            if need.disk is not None:
-                continue
             is_bound = need.binding is Binding.BOUND
             yield ("VolumeBinding", REASON_CONFLICT if is_bound else REASON_NONE), self._feasible(need, size, _reach)
             if not is_bound and any(option.room is not None for option in need.options):

@@ -8,10 +8,11 @@ Source: Kubernetes API reference (NodeAffinity, PodAffinity, PodAntiAffinity, To
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector, Operator, Requirement
+from cotenant.model.cluster.labels import NO_LABELS, Labels, LabelSelector, Operator, Requirement, lookup
 from cotenant.model.errors import InvalidInput
 
 NAME_FIELD = "metadata.name"
@@ -25,11 +26,11 @@ class NodeSelectorTerm:
     fields: tuple[Requirement, ...] = ()
 
     def __post_init__(self) -> None:
-        for field in self.fields:
-            if field.key != NAME_FIELD:
-                raise InvalidInput("matchFields", field.key, NAME_FIELD)
-            if field.operator not in (Operator.IN, Operator.NOT_IN) or len(field.values) != 1:
-                raise InvalidInput("matchFields", field.operator.value, "In or NotIn with exactly one name")
+        for each in self.fields:
+            if each.key != NAME_FIELD:
+                raise InvalidInput("matchFields", each.key, NAME_FIELD)
+            if each.operator not in (Operator.IN, Operator.NOT_IN) or len(each.values) != 1:
+                raise InvalidInput("matchFields", each.operator.value, "In or NotIn with exactly one name")
 
     def matches(self, name: str, labels: Labels) -> bool:
         """Whether a node of this name with these labels satisfies the term."""
@@ -99,8 +100,11 @@ class PodTerm:
     namespaces: tuple[str, ...] = ()
     weight: int | None = None  # None = required; 1..100 = preferred
     namespace_selector: LabelSelector | None = None  # an empty one selects every namespace
+    _among: Container[str] = field(init=False, repr=False, compare=False, default=())  # the namespaces, to be looked up
 
     def __post_init__(self) -> None:
+        if self.namespaces:
+            object.__setattr__(self, "_among", lookup(self.namespaces))
         if not self.topology_key:
             raise InvalidInput("podAffinity", "", "a topologyKey")
         if self.weight is not None and not 1 <= self.weight <= 100:
@@ -109,8 +113,22 @@ class PodTerm:
     def about_namespace(self, own_namespace: str, namespace: str, namespace_labels: Labels = NO_LABELS) -> bool:
         """Whether the term of a pod of `own_namespace` applies to pods of `namespace`, which has these labels."""
         if self.namespace_selector is None:
-            return namespace in (self.namespaces or (own_namespace,))
-        return namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+            return namespace in self._among if self.namespaces else namespace == own_namespace
+        return namespace in self._among or self.namespace_selector.matches(namespace_labels)
+
+    def needed_label(self) -> Requirement | None:
+        """A label that every selected pod has, with one of these values if there are any (the fewest that the selector offers); None = there is none.
+
+        A term without a selector selects no pod; it is None as well.
+        """
+        found: Requirement | None = None
+        for each in self.selector.requirements if self.selector is not None else ():
+            if each.operator is Operator.IN:
+                if found is None or not found.values or len(each.values) < len(found.values):
+                    found = each
+            elif each.operator is Operator.EXISTS and found is None:
+                found = each
+        return found
 
     def selects(self, own_namespace: str, namespace: str, labels: Labels, namespace_labels: Labels = NO_LABELS) -> bool:
         """Whether the term of a pod of `own_namespace` selects a pod of `namespace` with these labels."""

@@ -10,8 +10,9 @@ Sources: Kubernetes API reference (LabelSelector, NodeSelectorRequirement); labe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
@@ -26,8 +27,15 @@ ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
+_FEW = 16  # labels or values that are looked through rather than looked up
+
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT64 = range(-(2**63), 2**63)
+
+
+def lookup(values: tuple[str, ...]) -> Container[str]:
+    """The same values, to be asked whether they contain one."""
+    return values if len(values) <= _FEW else frozenset(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,9 @@ class Labels:
 
     def get(self, key: str) -> str | None:
         """The value of a key, None where it is absent."""
+        if len(self.items) > _FEW:
+            at = bisect_left(self.items, (key,))
+            return self.items[at][1] if at < len(self.items) and self.items[at][0] == key else None
         for other, value in self.items:
             if other == key:
                 return value
@@ -60,6 +71,8 @@ class Labels:
 
     def contains(self, others: Labels) -> bool:
         """Whether all pairs of `others` are among these, as a nodeSelector requires."""
+        if len(others.items) > len(self.items):
+            return False
         return set(others.items) <= set(self.items)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -90,20 +103,22 @@ class Requirement:
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+    _among: Container[str] = field(init=False, repr=False, compare=False, default=())  # the values, to be looked up
 
     def __post_init__(self) -> None:
-        field = f"expression on {self.key!r}"
+        name = f"expression on {self.key!r}"
         if not self.key:
             raise InvalidInput("expression", "", "a key")
         if not all(isinstance(value, str) for value in self.values):
-            raise InvalidInput(field, self.values, "text values", "quote numbers and true/false in YAML")
+            raise InvalidInput(name, self.values, "text values", "quote numbers and true/false in YAML")
+        object.__setattr__(self, "_among", lookup(self.values))
         match self.operator:
             case Operator.IN | Operator.NOT_IN if not self.values:
-                raise InvalidInput(field, self.operator.value, "at least one value")
+                raise InvalidInput(name, self.operator.value, "at least one value")
             case Operator.EXISTS | Operator.DOES_NOT_EXIST if self.values:
-                raise InvalidInput(field, ", ".join(self.values), f"no values with {self.operator.value}")
+                raise InvalidInput(name, ", ".join(self.values), f"no values with {self.operator.value}")
             case Operator.GT | Operator.LT if len(self.values) != 1 or _integer(self.values[0]) is None:
-                raise InvalidInput(field, ", ".join(self.values), f"exactly one integer with {self.operator.value}")
+                raise InvalidInput(name, ", ".join(self.values), f"exactly one integer with {self.operator.value}")
             case _:
                 pass
 
@@ -111,9 +126,9 @@ class Requirement:
         """Whether the expression holds for this value of the key; None = the key is absent."""
         match self.operator:
             case Operator.IN:
-                return value in self.values
+                return value in self._among
             case Operator.NOT_IN:
-                return value not in self.values
+                return value not in self._among
             case Operator.EXISTS:
                 return value is not None
             case Operator.DOES_NOT_EXIST:

@@ -306,6 +306,7 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
     settings = Settings(
         schedulers=options.schedulers,
         unanswered_s=VOLUMES_WITHIN_S + 120.0,
+        cpu_s=time.thread_time,
         also_scored_by=tuple(
             {each.name: each for each in options.profiles.values() if each.name != profile.name}.values()
         ),

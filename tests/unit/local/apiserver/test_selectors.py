@@ -76,3 +76,11 @@ def test_malformed_field_selectors_are_refused(text: str) -> None:
     with pytest.raises(ApiError) as caught:
         parse_fields(text, ["spec.nodeName"])
     assert caught.value.code == 400
+
+
+@pytest.mark.parametrize("text", ["a{}%", "a{}in", "a in{}[", "a={}%", "!{}%", "{}%"])
+def test_a_row_of_spaces_is_read_once(text: str) -> None:
+    """Trying every division of it would take half a minute."""
+    with pytest.raises(ApiError) as error:
+        parse_labels(text.format(" " * 60_000))
+    assert error.value.code == 400

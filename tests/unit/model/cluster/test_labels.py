@@ -25,6 +25,27 @@ def test_a_node_selector_asks_for_every_pair() -> None:
     assert not node.contains(Labels.of({"disk": "ssd", "zone": "b"}))
 
 
+def test_long_lists_are_looked_up_as_short_ones_are() -> None:
+    many = Labels.of({f"k{i}": f"v{i}" for i in range(100)})
+    assert [many.get(key) for key in ("k0", "k42", "k99", "k", "k100", "a", "z")] == ["v0", "v42", "v99", *[None] * 4]
+    assert many.contains(Labels.of({"k7": "v7"}))
+    assert not many.contains(Labels.of({"k7": "v8"}))
+    assert not Labels.of({"k7": "v7"}).contains(many)
+    values = tuple(f"v{i}" for i in range(100))
+    assert [Requirement("k", IN, values).holds_for(value) for value in ("v0", "v99", "w", None)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [Requirement("k", NOT_IN, values).holds_for(value) for value in ("v0", "v99", "w", None)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
 @pytest.mark.parametrize(
     ("operator", "values", "matching", "other"),
     [

@@ -21,6 +21,7 @@ import numpy as np
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.placing import Judgement
 from cotenant.engine.cycle.simulated_evictions import trial
+from cotenant.engine.framework.budget import FILTER
 from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.plugin import Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
@@ -91,12 +92,14 @@ class GangJudging:
         rejected, self._rejected = self._rejected, []
         allowance, searches = _PREEMPTIONS_A_ROUND, _SEARCHES_A_ROUND
         for group, verdict, by_nodes in ((each.group, each.verdict, each.by_nodes) for each in rejected):
-            if not group.pods:
+            if not group.pods or FILTER in verdict.filters:  # the cycle sets it aside
                 continue
             entries = [self._pods.by_uid[uid] for uid in group.pods]
             self._reconsider_nominations(entries)
             plan: Plan | None = None
-            if by_nodes and self._could_help(entries) and not self._fits_later(group, entries, now_s, False):
+            # the search for a large gang's victims is not limited
+            may_preempt = by_nodes and not group.is_large and self._could_help(entries)
+            if may_preempt and not self._fits_later(group, entries, now_s, False):
                 if not (allowance and searches):
                     continue  # the group stays active: its turn is in the next round
                 searches -= 1
@@ -351,15 +354,15 @@ class GangJudging:
             assignments.release(entry, freed=False)
         lifted = [entry for entry in assignments.reserved.values() if entry.seen.pod.priority < lowest]
         assignments.suspend(lifted)
-        if any(assignments.narrowing.is_narrowed(entry.number) for entry in entries):
-            assignments.narrowing.expect(
-                tuple(
-                    (entry.number, entry.row)
-                    for entry in assignments.reserved.values()
-                    if entry.seen.pod.priority >= lowest
-                )
-            )
         try:
+            if any(assignments.narrowing.is_narrowed(entry.number) for entry in entries):
+                assignments.narrowing.expect(
+                    tuple(
+                        (entry.number, entry.row)
+                        for entry in assignments.reserved.values()
+                        if entry.seen.pod.priority >= lowest
+                    )
+                )
             yield
         finally:
             assignments.narrowing.expect(())

@@ -10,7 +10,7 @@ Source: Kubernetes API reference (Affinity, TopologySpreadConstraint).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import field
 
@@ -29,6 +29,9 @@ from cotenant.model.cluster.labels import LabelSelector, Operator, Requirement
 from cotenant.model.errors import InvalidInput
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+MOST_PREFERRED = 256  # terms of preferred node affinity; a pod with more is not scheduled
+MOST_KEYS = 256  # topology keys of a pod's affinity, or of its anti-affinity: nodes have a few dozen labels
+MOST_WIDE = 1024  # terms of either that name no label which the selected pods have
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -101,6 +104,13 @@ class SpreadConstraint(ApiStruct, frozen=True):
 def read_node_affinity(written: NodeAffinity, field: str) -> model.NodeAffinity | None:
     """Requirements and preferences; a preference without any expression has no effect, as the API says, and is left out."""
     required = None if written.required is None else read_node_selector(written.required, f"{field}.{_REQUIRED}")
+    if len(written.preferred or ()) > MOST_PREFERRED:
+        raise InvalidInput(
+            f"{field}.{_PREFERRED}",
+            f"{len(written.preferred or ())} terms",
+            f"at most {MOST_PREFERRED}",
+            "each is a bit of every node",
+        )
     preferred = []
     for i, preference in enumerate(written.preferred or ()):
         where = f"{field}.{_PREFERRED}[{i}]"
@@ -120,7 +130,23 @@ def read_pod_terms(written: PodAffinity, labels: Mapping[str, str], field: str) 
         if preference.pod_affinity_term is None:
             raise InvalidInput(f"{where}.podAffinityTerm", "", "a term")
         terms.append(_pod_term(preference.pod_affinity_term, preference.weight, labels, f"{where}.podAffinityTerm"))
+    if len(terms) > MOST_KEYS:
+        _refuse_costly(terms, field)
     return tuple(terms)
+
+
+def _refuse_costly(terms: Sequence[model.PodTerm], field: str) -> None:
+    keys = len({each.topology_key for each in terms})
+    if keys > MOST_KEYS:
+        raise InvalidInput(field, f"{keys} topology keys", f"at most {MOST_KEYS}", "each is looked at on every node")
+    wide = sum(each.needed_label() is None for each in terms)
+    if wide > MOST_WIDE:
+        raise InvalidInput(
+            field,
+            f"{wide} terms that name no label",
+            f"at most {MOST_WIDE}",
+            "each is compared with every pod; matchLabels, In and Exists name a label",
+        )
 
 
 def _pod_term(written: PodAffinityTerm, weight: int | None, labels: Mapping[str, str], field: str) -> model.PodTerm:
@@ -175,4 +201,5 @@ def _with_keys(
     if selector is None or not keys:
         return selector
     more = tuple(Requirement(key, operator, (labels[key],)) for key in keys if key in labels)
-    return LabelSelector((*selector.requirements, *(r for r in more if r not in selector.requirements)))
+    here = frozenset(selector.requirements)
+    return LabelSelector((*selector.requirements, *(r for r in more if r not in here)))

@@ -15,7 +15,9 @@ from cotenant.drivers.kube.kinds.parts import Resources
 from cotenant.drivers.kube.kinds.pod.schema import Container, PodSpec, PodStatus
 from cotenant.model.cluster.qos import KubernetesQoS, kubernetes_qos
 from cotenant.model.errors import InvalidInput
-from cotenant.model.resources import CPU_NAME, NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, PODS_NAME, Amounts, ContainerAmounts, pod_requests
+
+MOST_RESOURCES = 128  # of a pod: more are not scheduled, since each would be a column of every node for good
 
 
 def read_requests(
@@ -29,11 +31,18 @@ def read_requests(
     on_node = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
 
     def amounts(written: Quantities, field: str) -> Amounts:
-        total = NOTHING
+        found: list[tuple[str, int]] = []
+        if written is not None and len(written) > MOST_RESOURCES:  # reading them all would take a second
+            names = len(written)
+            attempt(NOTHING, lambda: _too_many(field, names))
+            written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
+        if written and PODS_NAME not in written:
+            with suppress(InvalidInput):  # name by name below, so that the others count
+                return Amounts.parse(written, field)
         for name, text in (written or {}).items():
             if name != PODS_NAME:
-                total = total + attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
-        return total
+                found += attempt(NOTHING, lambda name=name, text=text: Amounts.parse({name: text}, field))  # type: ignore[misc]
+        return Amounts.of(found) if found else NOTHING
 
     def container(written: Container, field: str) -> ContainerAmounts:
         resources = written.resources or Resources()
@@ -60,7 +69,7 @@ def read_requests(
         amounts(whole.requests, "spec.resources.requests"), amounts(whole.limits, "spec.resources.limits")
     )
     # Sums of amounts that are each allowed may still exceed what any machine has.
-    return attempt(
+    total = attempt(
         NOTHING,
         lambda: pod_requests(
             containers(spec.containers, "spec.containers"),
@@ -69,6 +78,14 @@ def read_requests(
             pod_level.effective(),
         ),
     )
+    if len(total.items) <= MOST_RESOURCES:
+        return total
+    attempt(NOTHING, lambda: _too_many("resources", len(total.items)))
+    return Amounts.of(sorted(total, key=lambda each: each[0] not in (CPU_NAME, MEMORY_NAME))[:MOST_RESOURCES])
+
+
+def _too_many(field: str, names: int) -> Amounts:
+    raise InvalidInput(field, f"{names} names", f"at most {MOST_RESOURCES}", "each is a column of every node")
 
 
 def read_limits(spec: PodSpec) -> Amounts:
@@ -102,6 +119,10 @@ def has_whole_cpus(spec: PodSpec) -> bool:
         is_sidecar = written.restart_policy == "Always"
         return ContainerAmounts(_readable(resources.requests), _readable(resources.limits), is_sidecar)
 
+    for each in (*(spec.containers or ()), *(spec.init_containers or ())):
+        limits = (each.resources.limits if each.resources is not None else None) or {}
+        if CPU_NAME not in limits or MEMORY_NAME not in limits:
+            return False  # most pods end here, unread
     containers = [amounts(each) for each in spec.containers or ()]
     first = [amounts(each) for each in spec.init_containers or ()]
     if kubernetes_qos([*containers, *first]) is not KubernetesQoS.GUARANTEED:
@@ -111,12 +132,17 @@ def has_whole_cpus(spec: PodSpec) -> bool:
 
 
 def _readable(written: Quantities) -> Amounts:
-    found = NOTHING
+    found: list[tuple[str, int]] = []
+    if written is not None and len(written) > MOST_RESOURCES:
+        written = {name: written[name] for name in (CPU_NAME, MEMORY_NAME) if name in written}
+    if written and PODS_NAME not in written:
+        with suppress(InvalidInput):
+            return Amounts.parse(written)
     for name, text in (written or {}).items():
         if name != PODS_NAME:
             with suppress(InvalidInput):
-                found = found + Amounts.parse({name: text})
-    return found
+                found += Amounts.parse({name: text})
+    return Amounts.of(found) if found else NOTHING
 
 
 def resized(status: PodStatus) -> object:
