@@ -47,7 +47,7 @@ def hold(conditions: tuple[Condition, ...], review: Manifest) -> bool:
     """Whether all conditions hold for an AdmissionReview. Raises `ConditionFailed` where none is false and one has no value."""
     if not conditions:
         return True
-    from celpy import json_to_cel
+    from celpy.adapter import json_to_cel
 
     request = review["request"]
     given = {
@@ -70,8 +70,8 @@ def hold(conditions: tuple[Condition, ...], review: Manifest) -> bool:
 
 
 def _evaluated(condition: Condition, given: dict[str, Any]) -> bool:
-    from celpy import CELEvalError
     from celpy.celtypes import BoolType
+    from celpy.evaluation import CELEvalError
 
     try:
         value = _program(condition.expression)(given)
@@ -85,7 +85,8 @@ def _evaluated(condition: Condition, given: dict[str, Any]) -> bool:
 @lru_cache(512)
 def _program(expression: str) -> Callable[[dict[str, Any]], Any]:
     """Raises `ConditionFailed` for what is no CEL."""
-    from celpy import CELParseError, Environment
+    from celpy import Environment
+    from celpy.celparser import CELParseError
 
     environment = Environment()
     try:
