@@ -31,7 +31,12 @@ TOGETHER = (
     "tests/unit/policy/baselines",
 )
 # What `make test` leaves to `make test-all`: emulated machines, whole experiments and benchmarks take half of the time for one case in a hundred.
-LONG = ("tests/node/guest/", "tests/node/test_experiments.py", "tests/unit/test_bench.py")
+LONG = (
+    "tests/node/guest/",
+    "tests/node/kubelet/test_installed_loop.py",
+    "tests/node/test_experiments.py",
+    "tests/unit/test_bench.py",
+)
 # Units that take more than five seconds, the longest first.
 LONGEST = (
     "tests/node/guest/systemd",

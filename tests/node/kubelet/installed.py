@@ -26,7 +26,6 @@ from cotenant.services.traces.client import TraceClient
 
 NODE, NAMESPACE = "node1", "shop"
 CART = Path(__file__).parents[2] / "fakes" / "node" / "kubelet" / "cart.py"
-GIB = 1 << 30
 SPINS = ("sh", "-c", "while :; do :; done")
 # What an agent with a cluster imports late: see AS_NOBODY.
 LATE = """
@@ -41,7 +40,14 @@ BATCH = {"labels": {"koordinator.sh/qosClass": "BE", "koordinator.sh/priority-cl
 class Installed:
     """The processes, and the pods that were given to the node."""
 
-    def __init__(self, node: KubeletNode, folder: Path, stack: ExitStack, policies: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        node: KubeletNode,
+        folder: Path,
+        stack: ExitStack,
+        apart: Sequence[Path],
+        policies: Mapping[str, object],
+    ) -> None:
         self.node, self.folder = node, folder
         up = Up(folder / "up", "--bare", "--ephemeral")
         stack.callback(up.kill)
@@ -77,17 +83,9 @@ class Installed:
         self.agent.start([sys.executable, "-c", LATE + AS_NOBODY, *self.agent.command[3:]])
         stack.callback(self.agent.kill)
         assert self.agent.process is not None
-        self._as_pod("parts", up.pid, self.traces.pid, keeper.process.pid, self.agent.process.pid)
-
-    def _as_pod(self, name: str, *pids: int) -> None:
-        """Processes that were started elsewhere become a pod's container: nothing of ours runs outside the pods."""
-        all_of_it = Container(
-            cpu_request_m=2000, cpu_limit_m=2000, memory_request_bytes=GIB, memory_limit_bytes=GIB
-        )  # a class of its own: the services' has the weight of their requests
-        uid = self.add(name, all_of_it, ("sleep", "1000000"))
-        for folder in self.node.groups.folders(self.node.runtime.path(uid, "main")):
-            for pid in pids:
-                (folder / "cgroup.procs").write_text(str(pid))
+        for group in apart:
+            for pid in (up.pid, self.traces.pid, keeper.process.pid, self.agent.process.pid):
+                (group / "cgroup.procs").write_text(str(pid))
 
     def add(
         self, name: str, container: Container, command: Sequence[str], metadata: Mapping[str, Any] = {}, **spec: object
@@ -193,12 +191,12 @@ class Installed:
 
 
 @contextmanager
-def installed(node: KubeletNode, **policies: object) -> Iterator[Installed]:
-    """All of it, until the end of the context."""
+def installed(node: KubeletNode, apart: Sequence[Path] = (), **policies: object) -> Iterator[Installed]:
+    """All of it, until the end of the context. `apart`: groups for its processes, as those of a control plane on machines of its own."""
     folder = Path(tempfile.mkdtemp(prefix="cotenant-test-"))
     folder.chmod(0o1777)
     try:
         with ExitStack() as stack:
-            yield Installed(node, folder, stack, policies)
+            yield Installed(node, folder, stack, apart, policies)
     finally:
         shutil.rmtree(folder)

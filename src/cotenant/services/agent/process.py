@@ -282,9 +282,10 @@ class AgentProcess:
     async def discover(self) -> None:
         """Discover the node's pods, and update the engine."""
         await self.actor.fetch_leases()  # a held value is not the pod's own limit
-        before, self.pods = self.pods, await self.sources.pods()
-        if self.components.traces is not None and {each.uid for each in before} != {each.uid for each in self.pods}:
-            self.components.traces.pods_changed()
+        pods = await self.sources.pods()
+        traced, self.pods = self._traced_pods(), pods
+        if self.components.traces is not None and set(traced) != set(self._traced_pods()):
+            self.components.traces.pods_changed()  # also where a pod whose group came first has its name now
         self.agent.allocatable_seen(self.components.allocatable())
         self.agent.kubelet_seen(self.components.kubelet())
         self.agent.pods_seen(self.pods, self.components.clocks.now_us())

@@ -72,6 +72,10 @@ class KubeletNode:
         """Whether anything from the class's group down to the pod's container bounds its CPU time."""
         return any(_quota(folder) for folder in self._above(pod))
 
+    def cores_of(self, pod: str) -> float | None:
+        """The CPU time that the smallest quota from the class's group down to the pod's container permits; None without one."""
+        return min((cores for folder in self._above(pod) if (cores := _cores(folder)) is not None), default=None)
+
     def is_idle(self, group: str) -> bool:
         """Whether a group is in the idle class, or gone."""
         return all((folder / "cpu.idle").read_text().strip() == "1" for folder in self._cpu(group))
@@ -100,10 +104,18 @@ class KubeletNode:
 
 
 def _quota(folder: Path) -> bool:
-    for name in ("cpu.max", "cpu.cfs_quota_us"):
-        if (folder / name).exists():
-            return (folder / name).read_text().split()[0] not in ("max", "-1")
-    return False
+    return _cores(folder) is not None
+
+
+def _cores(folder: Path) -> float | None:
+    """The group's own quota."""
+    if (folder / "cpu.max").exists():
+        quota, period = (folder / "cpu.max").read_text().split()
+    elif (folder / "cpu.cfs_quota_us").exists():
+        quota, period = ((folder / name).read_text().strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+    else:
+        return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
 @contextmanager
@@ -123,6 +135,22 @@ def trees_alone(top: str, folder: Path) -> Iterator[dict[str, Path]]:
             subprocess.run(["mount", "--bind", str(tree / top), str(trees[tree.name])], check=True)
             stack.callback(subprocess.run, ["umount", "--lazy", str(trees[tree.name])], check=True)
         yield trees
+
+
+@contextmanager
+def apart_on(name: str, cpu: int, shares: str) -> Iterator[list[Path]]:
+    """Groups of this machine's v1 trees for what is not on the node: on one CPU, with so much weight."""
+    machine = Path("/sys/fs/cgroup")
+    folders = [machine / tree / name for tree in ("cpu", "cpuset")]
+    for folder in folders:
+        folder.mkdir()
+    try:
+        (folders[0] / "cpu.shares").write_text(shares)
+        (folders[1] / "cpuset.mems").write_text((machine / "cpuset" / "cpuset.mems").read_text())
+        (folders[1] / "cpuset.cpus").write_text(str(cpu))
+        yield folders
+    finally:
+        remove_folders(folders)
 
 
 @contextmanager

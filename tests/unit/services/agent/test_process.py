@@ -351,6 +351,34 @@ def test_a_new_pod_group_triggers_an_early_discovery() -> None:
     assert source.asked == 2
 
 
+class Asking:
+    """A link to the trace process that counts how often it is to ask for other pods."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+    def pods_changed(self) -> None:
+        self.changes += 1
+
+
+def test_signals_are_asked_for_anew_when_a_pod_whose_group_came_first_gets_its_name() -> None:
+    w = world(groups=())
+    source = w.sources["kubelet"] = AwaySource()
+    link = Asking()
+    w.more = {"traces": link}
+    named = NodePod("u1", "shop", "cart-0", "pods/x", qos=QoSClass.LS)
+
+    async def scenario() -> list[int]:
+        process, changes = w.process(), list[int]()
+        for pods in ((replace(named, namespace="", name="u1"),), (named,), (named,)):
+            source.answer = pods
+            await process.discover()
+            changes.append(link.changes)
+        return changes
+
+    assert asyncio.run(scenario()) == [1, 2, 2]
+
+
 # ---- what a machine has
 
 

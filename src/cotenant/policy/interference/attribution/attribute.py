@@ -25,6 +25,7 @@ from cotenant.policy.interference.attribution.evidence import (
     by_blame,
     by_fit,
     mean,
+    rise_from,
     split,
     suspects,
 )
@@ -169,7 +170,11 @@ def _evidence(
             shown = by_blame(parts, settings)
         else:
             threshold = history.threshold_ppm(parts.uid, signal, settings)
-            shown = None if threshold is None else by_fit(parts, signal, threshold, settings)
+            shown = (
+                None
+                if threshold is None
+                else by_fit(parts, signal, rise_from(parts, signal, threshold, settings), settings)
+            )
         if shown is not None:
             found.append(shown)
     return found

@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import log
+from statistics import pstdev
 
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
 from cotenant.policy.interference.attribution.samples import NodeSamples, Sample, ServiceSample
-from cotenant.policy.interference.attribution.settings import AttributionSettings, Signal
+from cotenant.policy.interference.attribution.settings import FLOORS_PPM, AttributionSettings, Signal
 
 Pairs = Sequence[tuple[Sample, ServiceSample]]
+_OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
 
 
 class Own(StrEnum):
@@ -151,7 +153,7 @@ def by_fit(parts: Split, signal: Signal, threshold_ppm: int, settings: Attributi
     excess = mean([target[at] for at in bad])
     if mean([float(known[at][1].levels[signal]) for at in bad]) <= threshold_ppm or excess <= 0:
         return None
-    averaged = signal in (Signal.LATENCY, Signal.SELF_TIME)
+    averaged = signal in _OF_REQUESTS
     names = (*suspects(parts, settings), Own.LOAD, Own.OUTSIDE, "stolen")
     columns = [_from_calm(_column(name, known, parts.pairs, averaged), calm) for name in names]
     coefficients = nonnegative_fit(columns, target)
@@ -165,9 +167,18 @@ def by_fit(parts: Split, signal: Signal, threshold_ppm: int, settings: Attributi
     return Evidence(signal, {name: share * quality / total for name, share in shares.items()})
 
 
+def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: AttributionSettings) -> int:
+    """The level above which a signal has risen: the usual one, or that of the calm samples where it is lower and requests tell which are calm. A start under load spoils the usual level for long."""
+    levels = [float(service.levels[signal]) for _, service in parts.calm if signal in service.levels]
+    if signal in _OF_REQUESTS or parts.signal not in _OF_REQUESTS or len(levels) < settings.usual_samples:
+        return usual_ppm
+    calm_ppm = mean(levels) + settings.sigmas * pstdev(levels)
+    return min(usual_ppm, max(FLOORS_PPM[signal], round(calm_ppm)))
+
+
 def activity_of(parts: Split, uid: str) -> list[float]:
     """A pod's activity at each sample, milli-CPU, over the window that the deciding signal describes."""
-    averaged = parts.signal in (Signal.LATENCY, Signal.SELF_TIME)
+    averaged = parts.signal in _OF_REQUESTS
     return _column(uid, parts.pairs, parts.pairs, averaged)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.node.job_of_pods import WORKLOAD, as_job
 from tests.fakes.node.troubled_node import OBJECTIVE_US, TroubledNode
 
-from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.node_state import PPM, NodeState
 from cotenant.policy.interference.attribution.attribute import Attribution, Cause, attribute
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings
@@ -100,3 +100,25 @@ def test_who_was_absent_from_an_earlier_trouble_is_named_for_this_one() -> None:
     found = answer_to(states)
     assert found.culprit is not None
     assert found.culprit.name == "batch/b"
+
+
+@pytest.mark.parametrize(("objective", "named"), [(True, True), (False, False)])
+def test_waiting_at_the_start_hides_no_later_waiting_where_requests_tell_what_is_calm(
+    objective: bool, named: bool
+) -> None:
+    """A service that starts under load waits far more than ever after: its usual level is of no use for a minute."""
+    states = [
+        as_job(each, "b") for each in TroubledNode(Random(3), guilty="b", probe=False, latency=objective).states(36)
+    ]
+    for number, state in enumerate(states):
+        service, *others = state.pods
+        use = replace(service.use, cpi_milli=None, cpu_stall_ppm=None)
+        service = replace(service, use=use)
+        if number < 5:  # before its first requests
+            service = replace(service, use=replace(use, run_delay_ppm=PPM), health=None)
+        states[number] = replace(state, pods=(service, *others))
+    history = NodeSamples()
+    for state in states:
+        history = extended(history, state, CONFIG)
+    found = attribute(history, states[-1], states[-1].pods[0], CONFIG)
+    assert (found is not None and found.culprit is not None and found.culprit.workload == WORKLOAD) is named
