@@ -392,7 +392,7 @@ def test_a_link_leads_to_its_place_after_the_log_in(chromium: Any, world: Consol
     # A session that ends meanwhile: the page asks, is sent to the log-in, and comes back to where it was.
     context.clear_cookies()
     page.goto(f"{world.url}/#/quotas?quota=research")
-    page.reload()
+    page.wait_for_selector("#token")
     page.fill("#token", TOKEN)
     page.click("button")
     page.wait_for_selector("tr:has-text('research')")
