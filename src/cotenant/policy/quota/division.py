@@ -84,6 +84,16 @@ class Division:
             return minima
         return scaled_minima(node.columns[i].runtime, minima, [True] * len(minima))
 
+    def scaled_minimum(self, node: QuotaNode, i: int) -> int:
+        """That of one child, without a look at its siblings."""
+        parent, minimum = node.parent, node.columns[i].minimum
+        if parent is None or not self._scale:
+            return minimum
+        above = parent.columns[i]
+        if above.children_minimum <= above.runtime or not above.children_minimum:
+            return minimum
+        return max(0, above.runtime) * minimum // above.children_minimum
+
     def update_target(self, node: QuotaNode, parent: QuotaNode, i: int, limited_before: int = 0) -> None:
         """Update a quota's target, its runtime if nothing were short, and mark its parent's division as out of date for it.
 
@@ -115,6 +125,12 @@ class Division:
 
     def validate(self, node: QuotaNode, i: int, resource: str) -> None:
         """Compare one division with the plain arithmetic. Raises AssertionError."""
+        minima = self.scaled(node, i)
+        for child, minimum in zip(node.children, minima, strict=True):
+            if self.scaled_minimum(child, i) != minimum:
+                raise AssertionError(
+                    f"quota {child.quota.name}: scaled minimum of {resource} is {self.scaled_minimum(child, i)}, by its siblings {minimum}"
+                )
         members = [
             Member(
                 child.columns[i].limited,
@@ -122,7 +138,7 @@ class Division:
                 child.columns[i].weight,
                 child.lends and not self._guarantee,
             )
-            for child, minimum in zip(node.children, self.scaled(node, i), strict=True)
+            for child, minimum in zip(node.children, minima, strict=True)
         ]
         for child, runtime in zip(node.children, share(node.columns[i].runtime, members), strict=True):
             kept = child.columns[i].runtime

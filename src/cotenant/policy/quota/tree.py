@@ -103,7 +103,7 @@ class QuotaTree:
             column.limited,
             column.used,
             column.minimum,
-            self._division.scaled(node.parent, i)[node.parent.children.index(node)],
+            self._division.scaled_minimum(node, i),
             column.used_own + column.children_guaranteed if self._guarantee else 0,
             column.guaranteed,
             column.maximum if resource in node.quota.maximum else None,
