@@ -30,8 +30,9 @@ TOGETHER = (
     "tests/unit/lab/world",
     "tests/unit/policy/baselines",
 )
-# What `make test` leaves to `make test-all`: emulated machines, whole experiments and benchmarks take half of the time for one case in a hundred.
+# What `make test` leaves to `make test-all`: emulated machines, whole experiments, the loop in a whole cluster and benchmarks take half of the time for one case in a hundred.
 LONG = (
+    "tests/e2e/test_loop.py",
     "tests/node/guest/",
     "tests/node/kubelet/test_installed_loop.py",
     "tests/node/test_experiments.py",
