@@ -111,7 +111,7 @@ def test_a_job_that_burns_a_services_budget_is_named_held_and_the_recovery_prove
     capsys.readouterr()
     eventually("the trace process has the story", lambda: everything.pages.stories("shop/cart"))
     assert main(["explain", "service", "shop/cart", "--traces", everything.pages.url]) == 0
-    told = capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())  # lines end where the terminal does
     assert "caused by Job shop/hogs" in told
     assert "for Job shop/hogs helped" in told
     stays_held_through_a_restart_and_pods_that_come_and_go(everything, hogs)
