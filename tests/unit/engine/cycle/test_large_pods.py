@@ -239,3 +239,26 @@ def test_work_grows_with_the_length_of_every_list(name: str) -> None:
 @pytest.mark.parametrize("other", ["labels", "host ports", "soft affinity", "node terms of none", "tolerations"])
 def test_work_grows_with_the_length_of_two_lists(other: str) -> None:
     _assert_linear((_BY_NAME[other], _BY_NAME["anti-affinity to all"]), 300)
+
+
+def test_a_large_pod_that_waits_is_woken_by_what_it_may_evict_and_never_by_itself() -> None:
+    cluster = _cluster(CpuClock(look_s=1e-9), nodes=1)
+    full = small_pod("full")
+    full["spec"] |= {"nodeName": "n0", "priority": 100}
+    full["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "64"}}
+    _see(cluster, full)
+    big = giant("big", (_BY_NAME["spread"],), most=300)
+    big["spec"]["priority"] = 50
+    big["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    _see(cluster, big)
+    for second in range(200):  # less than the longest wait, after which everything is asked again
+        cluster.decide(float(second))
+    assert cluster.judged == 1  # nothing happened
+    now_s = 200.0
+    full["spec"]["priority"] = 10
+    _see(cluster, full, now_s)
+    given: list[Instruction] = []
+    for _ in range(5):
+        given += cluster.decide(now_s)
+        now_s += 30.0
+    assert [each.node for each in given if isinstance(each, Preempt)] == ["n0"]
