@@ -50,11 +50,15 @@ def hold(conditions: tuple[Condition, ...], review: Manifest) -> bool:
     from celpy.adapter import json_to_cel
 
     request = review["request"]
-    given = {
-        "request": json_to_cel({name: value for name, value in request.items() if name not in ("object", "oldObject")}),
-        "object": json_to_cel(request["object"]),
-        "oldObject": json_to_cel(request["oldObject"]),
-    }
+    about = {name: value for name, value in request.items() if name not in ("object", "oldObject")}
+    try:
+        given = {
+            "request": json_to_cel(about),
+            "object": json_to_cel(request["object"]),
+            "oldObject": json_to_cel(request["oldObject"]),
+        }
+    except (ValueError, RecursionError) as error:  # a whole number beyond 64 bits; nested too deep
+        raise ConditionFailed(f"matchConditions cannot read the object: {error}") from None
     failed: ConditionFailed | None = None
     for condition in conditions:
         try:
@@ -75,7 +79,7 @@ def _evaluated(condition: Condition, given: dict[str, Any]) -> bool:
 
     try:
         value = _program(condition.expression)(given)
-    except CELEvalError as error:
+    except (CELEvalError, RecursionError) as error:
         raise ConditionFailed(f"matchCondition {condition.name}: {error.args[0]}") from None
     if not isinstance(value, BoolType | bool):
         raise ConditionFailed(f"matchCondition {condition.name}: its value is no bool")
@@ -91,5 +95,5 @@ def _program(expression: str) -> Callable[[dict[str, Any]], Any]:
     environment = Environment()
     try:
         return environment.program(environment.compile(expression)).evaluate
-    except CELParseError as error:
+    except (CELParseError, RecursionError) as error:
         raise ConditionFailed(f"it cannot be read: {' '.join(str(error.args[0]).split())[:120]}") from None
