@@ -24,8 +24,8 @@ from bench.evidence.experiments import BY_NAME, Experiment
 from bench.evidence.pages import drifted, write_pages
 from bench.evidence.searches import SEARCH_BY_NAME, Search, run_search
 from bench.evidence.summaries import commit_of, summarise, write_summary
-from cotenant.lab.seeds import read_seeds
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant_lab.seeds import read_seeds
 
 ROOT = Path(__file__).parents[2]
 _KNOWN: dict[str, Experiment | Search] = {**BY_NAME, **SEARCH_BY_NAME}

@@ -23,10 +23,10 @@ from bench.evidence.tables import (
     scales,
     section,
 )
-from cotenant.lab.storage import write_atomic
-from cotenant.lab.world.config import MIXED, WorldConfig
-from cotenant.lab.world.laws import drawn
 from cotenant.model.errors import InvalidInput
+from cotenant_lab.storage import write_atomic
+from cotenant_lab.world.config import MIXED, WorldConfig
+from cotenant_lab.world.laws import drawn
 
 PAGES = (Path("README.md"), Path("README.zh-CN.md"), Path("docs/results.md"))
 _PLACE = re.compile(r"<!-- table: ([a-z0-9.-]+) -->\n(.*?)<!-- end of table -->", re.DOTALL)

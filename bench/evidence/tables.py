@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.evidence.experiments import Column
 from bench.evidence.summaries import Row, Run, Summary, Value
-from cotenant.lab.statistics import paired_difference
+from cotenant_lab.statistics import paired_difference
 
 _NONE = Value(None)
 _BEYOND = {"exact": "", "below": "at most ", "above": "at least "}  # bounds at the ends of the sweep

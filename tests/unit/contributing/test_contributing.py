@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.waiting import patience
 from tests.unit.contributing.recipes import Block, Stale, recipes
+from tools.tree import PACKAGES, python_path
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -32,8 +33,9 @@ CHECKS = {
 
 
 def copied(folder: Path, applied: Mapping[str, tuple[Block, ...]]) -> Path:
-    """A copy of src with these recipes applied."""
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    """A copy of the packages' sources with these recipes applied."""
+    for package in PACKAGES.values():
+        shutil.copytree(package, folder / package.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__"))
     for blocks in applied.values():
         for block in blocks:
             block.apply(folder)
@@ -43,7 +45,7 @@ def copied(folder: Path, applied: Mapping[str, tuple[Block, ...]]) -> Path:
 def check(tree: Path, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run one check of working.py on a tree, with a cache of compiled code of the tree's own."""
     environment = os.environ | {
-        "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{ROOT}",
+        "PYTHONPATH": f"{python_path(tree)}{os.pathsep}{ROOT}{os.pathsep}{ROOT / 'packages/cotenant'}",
         "COTENANT_CACHE": str(tree / "cache"),
         "COLUMNS": "300",
     }
@@ -53,7 +55,7 @@ def check(tree: Path, name: str, folder: Path) -> subprocess.CompletedProcess[st
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of src to which all recipes were applied, in the order of the page."""
+    """A copy of the sources to which all recipes were applied, in the order of the page."""
     return copied(tmp_path_factory.mktemp("all"), RECIPES)
 
 
@@ -69,7 +71,7 @@ def test_every_fenced_block_of_a_recipe_names_its_file() -> None:
 def test_every_path_that_the_page_names_exists() -> None:
     written = {block.path for blocks in RECIPES.values() for block in blocks}
     named = set(re.findall(r"(?<=[`(])[\w./-]+/[\w.-]*(?=[`)#])", re.sub(r"^```.*?^```$", "", PAGE, flags=re.M | re.S)))
-    roots = (ROOT, ROOT / "src", ROOT / "src/cotenant")
+    roots = (ROOT, PACKAGES["cotenant"])
     missing = {
         path for path in named if not path.startswith("../") and not any((root / path).exists() for root in roots)
     }

@@ -100,9 +100,9 @@ def score() -> None:
 
 def profile() -> None:
     """It is listed, and selectable by the scheduler and in the lab."""
-    from cotenant.lab.scenarios.competitors import competitor
     from cotenant.policy.placement.profiles import PROFILES
     from cotenant.services.scheduler.names import cluster_profile
+    from cotenant_lab.scenarios.competitors import competitor
 
     assert "memory-left" in [each.name for each in PROFILES]
     assert cluster_profile("--profile", "memory-left") == competitor("memory-left").build()
@@ -164,9 +164,9 @@ def kind() -> None:
     import yaml
 
     from cotenant.drivers.kube.kinds.custom.definitions import manifests
-    from cotenant.local.apiserver.custom.definition import check_definition, default_definition
     from cotenant.model.errors import InvalidInput
     from cotenant.services.scheduler.custom_kinds import custom_kinds
+    from cotenant_local.apiserver.custom.definition import check_definition, default_definition
 
     definition = yaml.safe_load(dict(manifests())["namespacefreezes"])
     assert definition in yaml.safe_load_all(printed("crds"))
@@ -245,9 +245,9 @@ def metric() -> None:
 
     import numpy as np
 
-    from cotenant.lab.contract import Measures
-    from cotenant.lab.metrics import METRICS
-    from cotenant.lab.scenarios.colocation import _measures
+    from cotenant_lab.contract import Measures
+    from cotenant_lab.metrics import METRICS
+    from cotenant_lab.scenarios.colocation import _measures
 
     assert [each.name for each in METRICS] == [each.name for each in fields(Measures)]
     assert "The longest seconds from ready to first start" in " ".join(printed("lab", "metrics").split())
