@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, redirect_stdout
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 FREEZE = b'{"metadata": {"name": "f", "namespace": "team-a", "uid": "u"}, "spec": {"reason": "moving to new quotas"}}'
