@@ -8,7 +8,7 @@ OBJECTS := packages/cotenant/src/cotenant/drivers/ebpf/objects
 BPF_OBJECTS := $(patsubst bpf/%.bpf.c,$(OBJECTS)/%.bpf.o,$(wildcard bpf/*.bpf.c))
 BENCHES ?= placement coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
 
-.PHONY: help setup demo compare test test-long test-all properties check lint types floors bench bpf console screenshots docs manifests clean
+.PHONY: help setup demo compare test test-long test-all properties check lint types floors bench profile bpf console screenshots docs manifests clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -65,6 +65,9 @@ floors: setup
 
 bench: setup ## speed: a JSON object a line on standard output, one for each of BENCHES
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name --json || exit 1; done
+
+profile: setup ## where the time of scheduling decisions goes; TRACE=1: the calls of one
+	$(BIN)/python -m tools.decision $(if $(TRACE),--trace)
 
 bpf: $(OBJECTS)/SHA256SUMS ## build the eBPF objects: needs clang and libbpf's headers, nothing of the running kernel
 

@@ -17,7 +17,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 WITHIN_S = 120.0
 
 
-class BpfObjects(BuildHookInterface):  # type: ignore[misc]  # hatchling is there at build time only
+class BpfObjects(BuildHookInterface[Any]):
     """Runs `make bpf` before the files are collected."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -1,13 +1,18 @@
-"""The documents agree with the source tree: the picture of the rooms is current, and every package says what belongs in it."""
+"""The documents agree with the source tree and with each other, and can be read: names, links, sections, lengths."""
 
 import ast
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
+import yaml
 from tools.imports import rooms
 from tools.owner_modes import with_table
 from tools.rooms import picture
 from tools.tree import PACKAGES, ROOT
+
+from cotenant import __version__
 
 SOURCE = PACKAGES["cotenant"]
 FLOORS = {"lab": PACKAGES["cotenant_lab"], "local": PACKAGES["cotenant_local"]}  # of the other packages
@@ -63,21 +68,67 @@ def test_a_class_on_the_architecture_page_exists(name: str) -> None:
     assert not method or any(f"def {method}(" in text for text in holders), f"docs/architecture.md names {name}"
 
 
-def test_every_link_between_documents_leads_somewhere() -> None:
-    pages = [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "examples").rglob("*.md"),
-        *(ROOT / "deploy").rglob("*.md"),
-        *ROOT.glob("packages/*/*.md"),
-    ]
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(path for folder in ("docs", "examples", "deploy", "bpf") for path in (ROOT / folder).rglob("*.md")),
+    *ROOT.glob("packages/*/*.md"),
+]
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^( {4}|```).*$", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), flags=re.M)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them; of two alike, the second has a number."""
+    found: list[str] = []
+    for head in re.findall(r"^#+ (.*)$", prose(page.read_text()), re.MULTILINE):
+        name = re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-")
+        found.append(name if name not in found else f"{name}-{found.count(name)}")
+    return set(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_page_and_a_section(page: Path) -> None:
+    broken = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page.read_text())):
+        to = page.parent / target if target else page
+        if "://" in target:
+            continue
+        if not to.exists() or (anchor and to.suffix == ".md" and anchor not in anchors(to)):
+            broken.append(f"{target}#{anchor}")
     assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_prose_have_at_most_120_columns(page: Path) -> None:
+    """Not: tables, pictures, and places that are written from code or results."""
+    text = re.sub(r"^<!-- (table|modes).*?^<!-- (end of table|/modes) -->$", "", page.read_text(), flags=re.M | re.S)
+    assert not [line for line in prose(text).splitlines() if len(line) > 120 and not line.startswith(("|", "!["))]
+
+
+def test_a_path_of_the_tour_exists() -> None:
+    text = (ROOT / "docs" / "tour.md").read_text()
+    assert len(text.encode()) <= 5_500, "an evening's reading begins with a page"
+    found = set(re.findall(r"`([\w./-]+/[\w./-]*)`", text))
+    assert len(found) > 40
+    assert not [name for name in found if not any((root / name).exists() for root in (SOURCE, ROOT))]
+
+
+def test_the_newest_release_is_the_version_of_the_package_and_the_chart() -> None:
+    dated = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    chart = yaml.safe_load((ROOT / "deploy" / "chart" / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert dated
+    assert {dated[0], __version__, project["version"], chart["version"], str(chart["appVersion"])} == {dated[0]}
+
+
+def test_the_glossary_has_few_words_of_ours() -> None:
+    ours = (ROOT / "docs" / "glossary.md").read_text().partition("## Ours")[2]
+    terms = re.findall(r"^\| ([^|]+) \|", ours, re.MULTILINE)[2:]
+    assert 0 < len(terms) < 40
+    assert terms == sorted(terms, key=lambda term: re.sub(r"[^a-z ]", "", term.lower()))
 
 
 def test_every_guide_is_listed() -> None:
