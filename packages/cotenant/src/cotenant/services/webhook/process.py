@@ -40,9 +40,9 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reviewing.facts import Facts
 from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 from cotenant.services.running import raise_descriptors, run_until_signal
 from cotenant.services.webhook.app import Application
-from cotenant.services.reviewing.rules import Rules
 from cotenant.services.webhook.arguments import NAME, WebhookSettings, check
 from cotenant.services.webhook.configurations import configurations
 from cotenant.services.webhook.injection import Injector
