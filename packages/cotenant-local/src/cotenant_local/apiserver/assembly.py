@@ -1,7 +1,8 @@
 """Assembles an API server from a store, the built-in kinds with their schemas, and patches.
 
-Problem: the verbs do not depend on schemas, patches and printer columns, so that each can be tested alone. Choice: they are combined here
-and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the `Api` by its owner.
+Problem: the verbs do not depend on schemas, patches and printer columns, so that each can be tested alone. Choice: they
+are combined here and nowhere else. Limits: what needs a running server (webhooks, custom resources) is added to the
+`Api` by its owner.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from cotenant_local.apiserver.verbs.api import Api
 
 
 def built_in() -> tuple[Resource, ...]:
-    """Every built-in resource with its schema. Raises Unsupported if the package that provides the schemas is missing."""
+    """Every built-in resource with its schema. Raises Unsupported if the package that provides the schemas is
+    missing.
+    """
     return tuple(
         replace(resource, schema=builtin_schema(resource.group, resource.version, resource.kind))
         for resource in BUILT_IN
@@ -35,5 +38,7 @@ def assemble(
     rng: random.Random | None = None,
     taints_new_nodes: bool = True,
 ) -> Api:
-    """An API server over a store, without webhooks and controllers. `taints_new_nodes`: whether a node controller will run."""
+    """An API server over a store, without webhooks and controllers. `taints_new_nodes`: whether a node controller
+    will run.
+    """
     return Api(store, Registry(built_in()), patching=patching, clock=clock, rng=rng, taints_new_nodes=taints_new_nodes)

@@ -20,7 +20,9 @@ def all_controllers(
     node_grace_s: float = GRACE_S,
     served: tuple[str, ...] = (),
 ) -> tuple[Controller, ...]:
-    """One of each. `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's scheduler; empty = it has none."""
+    """One of each. `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of
+    the cluster's scheduler; empty = it has none.
+    """
     unserved = (cluster.UnservedPods(informers, clock, served),) if served else ()
     return (
         workload.Deployments(informers, clock),

@@ -1,9 +1,9 @@
 """Kubernetes' type definitions, read from the data files of the `kubernetes-validate` package and compiled to nodes.
 
-Problem: the fields of the built-in kinds, and how they merge, fill 1.5 MB of definitions that Kubernetes publishes as OpenAPI. Choice: the
-JSON schema files of that package (730 definitions with list types, merge keys and kinds), read on first use (about 10 ms); each definition
-is compiled when first reached. Limits: one minor version of Kubernetes is served, `PREFERRED` if the package has it, else the newest it
-has; the files contain neither defaults nor rules.
+Problem: the fields of the built-in kinds, and how they merge, fill 1.5 MB of definitions that Kubernetes publishes as
+OpenAPI. Choice: the JSON schema files of that package (730 definitions with list types, merge keys and kinds), read on
+first use (about 10 ms); each definition is compiled when first reached. Limits: one minor version of Kubernetes is
+served, `PREFERRED` if the package has it, else the newest it has; the files contain neither defaults nor rules.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _REF = "#/$defs/"
 
-# Pointers to strings in the Go types, for which an empty string differs from an absent one (a claim with "" has no class).
+# Pointers to strings in the Go types, for which an empty string differs from an absent one (a claim with "" has no
+# class).
 _POINTERS = frozenset({"storageClassName", "volumeAttributesClassName", "apiGroup", "ingressClassName"})
 # Defaults of keys of associative lists, which the definitions leave out: a port without a protocol is a TCP port.
 _KEY_DEFAULTS = {"protocol": "TCP"}
@@ -215,5 +216,5 @@ def _type_of(field: Manifest) -> str:
     """The JSON type of a field; the files write `["string", "null"]` for nullable fields."""
     kind: Any = field.get("type")
     if isinstance(kind, list):
-        kind = next((each for each in kind if each != "null"), "")
+        kind = next((entry for entry in kind if entry != "null"), "")
     return kind if isinstance(kind, str) else ""

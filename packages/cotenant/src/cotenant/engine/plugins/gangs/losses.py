@@ -1,7 +1,8 @@
 """Strict gangs as jobs: members on nodes that are of use only together, and how many of them can be spared.
 
-Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/eviction/losses.py). Choice: a bundle of gangs that are placed together is one job; members that
-are leaving count neither as placed nor as spared again. Limits: a bundle can spare what the scarcest of its gangs can.
+Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/eviction/losses.py). Choice: a bundle of
+gangs that are placed together is one job; members that are leaving count neither as placed nor as spared again. Limits:
+a bundle can spare what the scarcest of its gangs can.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from cotenant.engine.plugins.gangs.members import Gang
 
 def job_of_bundle(keys: tuple[str, ...], gangs: Sequence[Gang], is_going: Callable[[PodInfo], bool]) -> Job | None:
     """The job of gangs that are placed together; None where none of them is Strict."""
-    if not any(each.is_strict() and each.spec is not None for each in gangs):
+    if not any(gang.is_strict() and gang.spec is not None for gang in gangs):
         return None
     spare: list[int] = []
     members: list[PodInfo] = []
-    for each in gangs:
-        stay = [entry for entry in map(each.members.get, each.placed) if entry is not None and not is_going(entry)]
-        spare.append(len(stay) - (each.spec.min_available if each.spec is not None else 0))
+    for gang in gangs:
+        stay = [entry for entry in map(gang.members.get, gang.placed) if entry is not None and not is_going(entry)]
+        spare.append(len(stay) - (gang.spec.min_available if gang.spec is not None else 0))
         members += stay
     return Job(keys, tuple(sorted(members, key=_least_important_first)), max(0, min(spare)))
 

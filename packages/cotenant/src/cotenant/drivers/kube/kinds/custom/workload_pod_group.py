@@ -1,8 +1,11 @@
-"""PodGroup of the upstream Workload API, scheduling.k8s.io/v1alpha2: read as a gang's definition; its condition is written.
+"""PodGroup of the upstream Workload API, scheduling.k8s.io/v1alpha2: read as a gang's definition; its condition is
+written.
 
-Problem: Kubernetes 1.36 has gangs of its own, whose pods name a PodGroup in `spec.schedulingGroup`. Choice: the group's minimum, and its topology key, in one domain of which all members
-must be, are those of a Strict gang; a group with the basic policy has a minimum of 1. The outcome is the condition `PodGroupScheduled`, merged by type. Limits: an alpha API behind
-the feature gate GenericWorkload; Workloads and templates are not read, since controllers copy them into PodGroups; v1alpha1 (`spec.workloadRef`, 1.35) is not supported.
+Problem: Kubernetes 1.36 has gangs of its own, whose pods name a PodGroup in `spec.schedulingGroup`. Choice: the group's
+minimum, and its topology key, in one domain of which all members must be, are those of a Strict gang; a group with the
+basic policy has a minimum of 1. The outcome is the condition `PodGroupScheduled`, merged by type. Limits: an alpha API
+behind the feature gate GenericWorkload; Workloads and templates are not read, since controllers copy them into
+PodGroups; v1alpha1 (`spec.workloadRef`, 1.35) is not supported.
 
 Source: Kubernetes 1.36, staging/src/k8s.io/api/scheduling/v1alpha2/types.go; KEP-4671, KEP-5732.
 """
@@ -82,11 +85,11 @@ def read_workload_pod_group(obj: WorkloadPodGroupObject) -> PodGroup:
         raise InvalidInput("PodGroup", f"{meta.namespace}/{meta.name}", "a name and a UID")
     policy = spec.scheduling_policy or SchedulingPolicy()
     constraints = spec.scheduling_constraints or SchedulingConstraints()
-    keys = [each.topology_key for each in constraints.topology_constraints or () if each.topology_key]
+    keys = [constraint.topology_key for constraint in constraints.topology_constraints or () if constraint.topology_key]
     wrong = (f"spec.schedulingConstraints: only {keys[0]} is considered",) if len(keys) > 1 else ()
     notes = GangNotes(topology=GangTopology((keys[0],), True) if keys else None, wrong=wrong)
     conditions = obj.status.conditions or () if obj.status is not None else ()
-    found = next((each.status for each in conditions if each.type == SCHEDULED), "")
+    found = next((condition.status for condition in conditions if condition.type == SCHEDULED), "")
     phase = {"True": GangPhase.SCHEDULED, "False": GangPhase.PENDING}.get(found, GangPhase.NONE)
     key = f"{meta.namespace or 'default'}/{meta.name}"
     return PodGroup(
