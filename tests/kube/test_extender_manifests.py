@@ -47,7 +47,7 @@ def test_the_deployment_matches_the_configuration_and_the_command() -> None:
     arguments = dict(entry.removeprefix("--").partition("=")[::2] for entry in containers["extender"]["args"])
     _, bound, unused, *_ = app.parse_known_args(containers["extender"]["args"])  # every flag exists
     assert not unused
-    assert bound.arguments["cluster"] is True
+    assert bound.arguments["request"].cluster is True
     port = Address.parse("urlPrefix", configuration["extenders"][0]["urlPrefix"].split("//")[1]).port
     assert Address.parse("listen", arguments["listen"]).port == port
     assert port in {entry["containerPort"] for entry in containers["extender"]["ports"]}

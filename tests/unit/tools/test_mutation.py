@@ -112,7 +112,7 @@ def test_a_place_may_be_named() -> None:
     assert {mutant.file for mutant in every} == {file.removeprefix(f"{SOURCES}/")}
     line = every[0].change.line
     assert {mutant.change.line for mutant in drawn(["services"], [f"{file}:{line}"], 10_000, 1)} == {line}
-    assert {Path(mutant.file).name for mutant in drawn(["services"], ["webhook/f*.py"], 10_000, 1)} == {"facts.py"}
+    assert {Path(mutant.file).name for mutant in drawn(["services"], ["reviewing/f*.py"], 10_000, 1)} == {"facts.py"}
 
 
 @pytest.mark.slow

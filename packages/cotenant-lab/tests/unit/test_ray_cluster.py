@@ -260,7 +260,9 @@ def test_without_the_library_the_extra_is_named() -> None:
     def missing() -> None:
         raise ImportError("No module named 'ray'")
 
-    with pytest.raises(InvalidInput, match=r"expected the extra `ray`; install it with: pip install 'cotenant\[ray\]'"):
+    with pytest.raises(
+        InvalidInput, match=r"expected the extra `ray`; install it with: pip install 'cotenant-lab\[ray\]'"
+    ):
         connect(ADDRESS, load=missing)
 
 

@@ -46,6 +46,8 @@ def add_further(app: App, tokens: Sequence[str]) -> None:
     names = {name.split()[-1]: name for name in {*found, *PACKAGES} if name.split()[:-1] == words}
     for last in [asked] if asked in names else sorted(names):
         point = found.get(names[last])
+        if last in _commands(at):
+            continue  # in this process, an earlier call has added it
         if point is not None:
             command, group = point.load(), GROUPS.get(names[last])
             if not isinstance(command, App):

@@ -41,7 +41,7 @@ def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
         (AgentArguments(None, log_level="loud"), "--log-level: loud: expected debug, info, warning, error"),
         (
             AgentArguments(Path("/nowhere/a.yaml")),
-            "--config: /nowhere/a.yaml: expected a readable file; No such file or directory",
+            "--config: /nowhere/a.yaml: expected a file that can be read; No such file or directory",
         ),
     ],
 )

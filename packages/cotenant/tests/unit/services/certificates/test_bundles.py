@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.certificates.parts import parse_bundle
+from cotenant.services.certificates.bundle import parse_bundle
 
 
 def test_a_bundle_is_the_namespace_and_name_of_a_config_map() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cotenant.services.scheduler.explain.stored import changed_since
+from cotenant.services.scheduler.stored_reasons import changed_since
 from tests.fakes.seal_keys import keys
 
 from cotenant.model.cluster.annotations import TENANT
