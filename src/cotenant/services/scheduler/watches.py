@@ -34,7 +34,8 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduler.actions.claims import ClaimBinder
-from cotenant.services.scheduler.custom_kinds import custom_kinds
+from cotenant.services.scheduler.custom_kinds import custom_kinds, workload_kinds
+from cotenant.services.scheduler.workload_groups import WorkloadGroups
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class EngineWatches:
         self._reports = reports
         self._now = now
         self._with_claims: dict[str, PodObject] = {}  # by uid: pods that name claims
+        self._members: dict[str, dict[str, PodObject]] = {}  # by PodGroup and uid: pods that name a group
         self._volumes_at = self._capacity_at = 0  # versions of the index
         self._node_storage = NodeStorageIndex()
         index = reader.volumes
@@ -84,7 +86,9 @@ class EngineWatches:
         watches.handle(
             POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
         )
-        for custom in custom_kinds(cluster):
+        gangs = cluster.plugins.gangs
+        groups = WorkloadGroups(gangs.pod_group_seen, gangs.pod_group_gone, reader.group_priorities, self._reprioritised)
+        for custom in (*custom_kinds(cluster), *workload_kinds(groups)):
             watches.handle(custom.kind, custom.handler(now), optional=True)
         watches.deliver(PODS, self._pods)
 
@@ -129,9 +133,13 @@ class EngineWatches:
         if change.new is not None:
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
+            if change.new.spec is not None and change.new.spec.scheduling_group is not None:
+                self._members.setdefault(_group_of(change.new), {})[change.new.metadata.uid or ""] = change.new
             self._cluster.pod_seen(self._reader.pod(change.new), now_s)
         elif change.old is not None and change.old.metadata.uid:
             self._with_claims.pop(change.old.metadata.uid, None)
+            if change.old.spec is not None and change.old.spec.scheduling_group is not None:
+                self._no_member(change.old)
             self._cluster.pod_gone(change.old.metadata.uid, now_s)
 
     def _note_claims(self, pod: PodObject) -> None:
@@ -139,6 +147,18 @@ class EngineWatches:
         volumes = pod.spec.volumes if pod.spec is not None else None
         if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes or ()):
             self._with_claims[uid] = pod
+
+    def _no_member(self, pod: PodObject) -> None:
+        key = _group_of(pod)
+        members = self._members.get(key, {})
+        members.pop(pod.metadata.uid or "", None)
+        if not members:
+            self._members.pop(key, None)
+
+    def _reprioritised(self, key: str) -> None:
+        now_s = self._now()
+        for pod in self._members.get(key, {}).values():
+            self._cluster.pod_seen(self._reader.pod(pod), now_s)
 
     # ---- volumes
 
@@ -170,6 +190,12 @@ class EngineWatches:
 
 def _keep(key: str) -> None:
     """An object that cannot be read: what was last read of it stays."""
+
+
+def _group_of(pod: PodObject) -> str:
+    """namespace/name of the PodGroup that a pod names."""
+    group = pod.spec.scheduling_group if pod.spec is not None else None
+    return f"{pod.metadata.namespace or 'default'}/{group.pod_group_name if group is not None else ''}"
 
 
 def _created_s(happening: Notification[PodObject]) -> float:

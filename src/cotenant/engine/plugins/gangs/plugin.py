@@ -119,7 +119,7 @@ class Gangs(GangDirectory):
         seen: set[str] = set()
         for gang in self.with_placed():
             if gang.key not in seen:
-                seen.update(self.bundle_of(gang))
+                seen.update(self._evicted_with(gang))
                 job = self._job(gang, is_going)
                 if job is not None and job.members:
                     found.append(job)
@@ -131,8 +131,11 @@ class Gangs(GangDirectory):
         return self._job(gang, is_going) if gang is not None and gang.placed else None
 
     def _job(self, gang: Gang, is_going: IsGoing) -> Job | None:
-        keys = self.bundle_of(gang)
+        keys = self._evicted_with(gang)
         return job_of_bundle(keys, [found for found in map(self.get, keys) if found is not None], is_going)
+
+    def _evicted_with(self, gang: Gang) -> tuple[str, ...]:
+        return (gang.spec.disrupted_with if gang.spec is not None else ()) or self.bundle_of(gang)
 
     def placed_with(self, entry: PodInfo) -> tuple[str, ...]:
         """The gangs that are placed together with the pod's own, that included."""

@@ -31,10 +31,12 @@ def status_update(gang: Gang) -> PodGroupStatus | None:
     before = gang.status.phase if gang.status is not None else GangPhase.NONE
     if counts.members == 0 and before in ENDED:
         return None
-    phase = phase_of(before, gang.spec.min_available, counts)
-    api_group = gang.group.api_group
+    api_group, version = gang.group.api_group, gang.group.version
+    phase = phase_of(before, gang.spec.min_available, counts, api_group)
     status = in_api_group(
-        PodGroupStatus(gang.key, gang.group.uid, phase, counts.scheduled, running, succeeded, failed, api_group)
+        PodGroupStatus(
+            gang.key, gang.group.uid, phase, counts.scheduled, running, succeeded, failed, api_group, version
+        )
     )
     if status == gang.status:
         return None
@@ -44,7 +46,7 @@ def status_update(gang: Gang) -> PodGroupStatus | None:
 
 def progress_of(gang: Gang | None) -> str:
     """How many members have a node, for a NonStrict member that found none; empty for a pod that is placed alone."""
-    if gang is None or gang.spec is None or gang.goes_alone():
+    if gang is None or gang.spec is None or gang.goes_alone() or gang.spec.min_available == 1:
         return ""
     has = len(gang.holding) + gang.bound()
     return f"gang {gang.key}: {has} of {gang.spec.min_available} members have a node"

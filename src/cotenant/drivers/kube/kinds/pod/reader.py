@@ -86,8 +86,42 @@ class PodsOfScheduler:
 _NOTHING_OWN = PodsOfScheduler()
 
 
+@dataclass(frozen=True, slots=True)
+class GroupPriority:
+    """What a PodGroup says of all its members: their priority (None: each has its own), and whether they preempt."""
+
+    priority: int | None = None
+    preempts: bool = True
+
+
+class GroupPriorities:
+    """By namespace/name of a PodGroup of the Workload API; groups that say nothing are left out."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, GroupPriority] = {}
+
+    def put(self, key: str, priority: GroupPriority | None) -> bool:
+        """Note what a group says, None = nothing. Returns whether that is news: its members must be read again."""
+        if self._by_key.get(key) == priority:
+            return False
+        if priority is None:
+            del self._by_key[key]
+        else:
+            self._by_key[key] = priority
+        return True
+
+    def of(self, namespace: str, group: SchedulingGroup | None) -> GroupPriority:
+        """What the group of a pod says."""
+        if not self._by_key or group is None:
+            return _OWN_PRIORITY
+        return self._by_key.get(f"{namespace}/{group.pod_group_name}", _OWN_PRIORITY)
+
+
+_OWN_PRIORITY = GroupPriority()
+
+
 class PodReader:
-    """Turns structs into the model's values. `volumes` is kept up to date by its owner."""
+    """Turns structs into the model's values. `volumes` and `group_priorities` are kept up to date by their owner."""
 
     def __init__(
         self,
@@ -103,6 +137,7 @@ class PodReader:
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
         self.volumes = volumes or VolumeIndex()
+        self.group_priorities = GroupPriorities()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}
@@ -122,6 +157,7 @@ class PodReader:
         scheduler = spec.scheduler_name or "default-scheduler"
         own = self._by_scheduler.get(scheduler, _NOTHING_OWN)
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
+        by_group = self.group_priorities.of(meta.namespace or "default", spec.scheduling_group)
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:
             needs, beyond = self.volumes.needs(meta, spec.volumes)
@@ -134,7 +170,7 @@ class PodReader:
             has_whole_cpus=template.has_whole_cpus,
             qos=template.qos,
             priority_class=template.priority_class,
-            priority=spec.priority or 0,
+            priority=(spec.priority or 0) if by_group.priority is None else by_group.priority,
             sub_priority=template.sub_priority,
             labels=self._label_set(labels),
             node_selector=template.node_selector,
@@ -171,7 +207,7 @@ class PodReader:
             nominated_node=status.nominated_node_name or "",
             expected_room=hints.expected_room,
             started_s=_unix(status.start_time),
-            preempts=spec.preemption_policy != "Never",
+            preempts=by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
             demands=_of_group(hints.demands, spec.scheduling_group),
             holds=holds,
@@ -231,7 +267,9 @@ def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:
     if group is None or not group.pod_group_name:
         return demands
     notes = demands.gang or NO_NOTES
-    return demands if notes.name else replace(demands, gang=replace(notes, name=group.pod_group_name))
+    if notes.name:
+        return demands
+    return replace(demands, gang=replace(notes, name=group.pod_group_name, needs_object=True))
 
 
 def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
@@ -244,7 +282,7 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
         wrong.append("spec.resourceClaims: dynamic resource allocation is not supported")
     if spec.workload_ref is not None:
         wrong.append(
-            "spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup of v1alpha2 is"
+            "spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup is"
         )
     if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
         wrong.append("spec.schedulingGroup: podGroupName is missing")
