@@ -53,6 +53,12 @@ def asked_by(method: str, path: str, query: Any) -> Asked:
     return verb, group, resource
 
 
+def is_resource(path: str) -> bool:
+    """Whether it is one of a resource: everybody may read discovery and OpenAPI."""
+    parts = path.strip("/").split("/")
+    return parts[0] == "api" or (parts[0] == "apis" and len(parts) > 3)
+
+
 def granted() -> set[Asked]:
     """The permissions granted by the manifest of the scheduler's roles."""
     return {
@@ -112,7 +118,8 @@ class Scheduler:
         request, stream = process.client.request, process.client.stream
 
         def noted(method: str, path: str, *arguments: Any, **more: Any) -> Any:
-            self.asked.add(asked_by(method, path, more.get("query")))
+            if is_resource(path):
+                self.asked.add(asked_by(method, path, more.get("query")))
             return request(method, path, *arguments, **more)
 
         def followed(path: str, query: Any = None, **more: Any) -> Any:

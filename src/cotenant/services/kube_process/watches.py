@@ -132,6 +132,11 @@ class Watches:
         self.malformed[kind] = self.malformed.get(kind, 0) + 1
 
     @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        """What is watched."""
+        return tuple(reflector.kind for reflector in self._reflectors)
+
+    @property
     def synced(self) -> bool:
         """Whether every kind has been listed once."""
         return all(reflector.synced for reflector in self._reflectors)

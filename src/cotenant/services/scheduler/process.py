@@ -60,6 +60,7 @@ from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState
 from cotenant.services.scheduler.pages.process import routes as process_routes
 from cotenant.services.scheduler.pages.routes import Guard, Routes
+from cotenant.services.scheduler.server_coverage import ServerCoverage
 from cotenant.services.scheduler.watches import EngineWatches
 
 DRAIN_S = 5.0
@@ -176,7 +177,10 @@ class SchedulerProcess:
             self.client, self.cluster, kube.now, may_write=lambda: self._leads, changed=kube.wake, sealer=options.sealer
         )
         kube.on_stop(self.reserver.stop)
-        EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+        watched = EngineWatches(kube.watches, self.cluster, reader, claims, self.reports, kube.now)
+        self.coverage = ServerCoverage(self.client, kube.watches.kinds, watched.pods, watched.pods_delivered)
+        kube.before_watching(self.coverage.prepare)
+        kube.background("coverage", self.coverage.run)
 
     def _pods_of(self, options: Options) -> dict[str, PodsOfScheduler]:
         """How pods are read by their scheduler name."""
@@ -296,7 +300,13 @@ class SchedulerProcess:
         options = self.options
         token = BearerToken(options.debug_token, "--debug-token-file") if options.debug_token else None
         process = Process(
-            self.cluster, self.debugging, options.schedulers, self.kube.now, self._state, self.kube.standing
+            self.cluster,
+            self.debugging,
+            options.schedulers,
+            self.kube.now,
+            self._state,
+            self.kube.standing,
+            self.coverage.notes,
         )
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))
 

@@ -87,10 +87,12 @@ class EngineWatches:
             POD_DISRUPTION_BUDGETS, ObjectHandler(read_budget, cluster.budget_seen, self._budget_gone, _keep)
         )
         gangs = cluster.plugins.gangs
-        groups = WorkloadGroups(gangs.pod_group_seen, gangs.pod_group_gone, reader.group_priorities, self._reprioritised)
+        groups = WorkloadGroups(
+            gangs.pod_group_seen, gangs.pod_group_gone, reader.group_priorities, self._reprioritised
+        )
         for custom in (*custom_kinds(cluster), *workload_kinds(groups)):
             watches.handle(custom.kind, custom.handler(now), optional=True)
-        watches.deliver(PODS, self._pods)
+        self.pods = watches.deliver(PODS, self.pods_delivered)
 
     def _read_node(self, obj: NodeObject) -> Node:
         try:
@@ -114,7 +116,8 @@ class EngineWatches:
 
     # ---- pods
 
-    def _pods(self, happened: Sequence[Notification[PodObject]]) -> None:
+    def pods_delivered(self, happened: Sequence[Notification[PodObject]]) -> None:
+        """Hand on what a watch of pods delivered."""
         now_s = self._now()
         if not self._listed:
             happened = sorted(happened, key=_created_s)  # the first list: the oldest pods enter the queue first

@@ -82,6 +82,11 @@ class Reflector(Generic[T]):
         """Counters for metrics."""
         return self._machine.counts
 
+    def read_as(self, kind: Kind[T]) -> None:
+        """Decode what comes from now on as this kind, which differs in its struct only."""
+        self.kind = kind
+        self._reader = ListWatchDecoder(kind)
+
     @property
     def synced(self) -> bool:
         """Whether a complete list has been delivered."""

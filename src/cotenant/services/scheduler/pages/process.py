@@ -59,6 +59,7 @@ class Process:
     now: Callable[[], float]
     state: Callable[[], ProcessState]
     standing: Callable[[], str]  # why it does not lead; empty while it does
+    unread: Callable[[], tuple[str, ...]] = tuple  # sentences about what of the server it does not read
 
 
 def routes(process: Process) -> tuple[Route, ...]:
@@ -80,7 +81,8 @@ def routes(process: Process) -> tuple[Route, ...]:
         if question is None:
             raise _unknown_pod(key, process.schedulers)
         standing = process.standing()
-        draft = _with_scores(replace(question.draft, leads=not standing, standing=standing), debugging)
+        draft = replace(question.draft, leads=not standing, standing=standing, unread=process.unread())
+        draft = _with_scores(draft, debugging)
         asked_now = replace(question, draft=draft)
         return lambda: Answer(200, msgspec.json.encode(asked_now.answer()))
 

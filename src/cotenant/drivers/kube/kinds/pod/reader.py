@@ -31,6 +31,7 @@ from cotenant.drivers.kube.kinds.pod.affinity import (
 from cotenant.drivers.kube.kinds.pod.annotations import NO_HINTS, Hints, read_hints
 from cotenant.drivers.kube.kinds.pod.resources import has_whole_cpus, read_limits, read_requests, resized
 from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, PodSpec, PodStatus, SchedulingGroup
+from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
@@ -47,6 +48,7 @@ from cotenant.model.groups.gang import NO_NOTES
 from cotenant.model.resources import Amounts
 
 SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
+_UNKNOWN = "this version does not know the field, which the server describes as one about scheduling"
 REMEMBERED = 16384  # templates, label sets and hints kept; all are dropped when there are more
 T = TypeVar("T")
 K = TypeVar("K")
@@ -157,6 +159,8 @@ class PodReader:
         scheduler = spec.scheduler_name or "default-scheduler"
         own = self._by_scheduler.get(scheduler, _NOTHING_OWN)
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
+        if type(spec) is not PodSpec:
+            unsupported += tuple(f"{each}: {_UNKNOWN}" for each in set_fields(spec))
         by_group = self.group_priorities.of(meta.namespace or "default", spec.scheduling_group)
         needs: tuple[VolumeNeed, ...] = ()
         if spec.volumes:
@@ -281,9 +285,7 @@ def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) 
     if spec.resource_claims:
         wrong.append("spec.resourceClaims: dynamic resource allocation is not supported")
     if spec.workload_ref is not None:
-        wrong.append(
-            "spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup is"
-        )
+        wrong.append("spec.workloadRef: gangs of the Workload API v1alpha1 are not supported, spec.schedulingGroup is")
     if spec.scheduling_group is not None and not spec.scheduling_group.pod_group_name:
         wrong.append("spec.schedulingGroup: podGroupName is missing")
     no_terms: tuple[PodTerm, ...] = ()

@@ -1,0 +1,143 @@
+"""What of its API server a scheduler does not read: named at its start, in explanations, and on the pods that it concerns.
+
+Before the first list, and once a minute, the server's OpenAPI is compared with the fields that we know (drivers/kube/kinds/pod/coverage.py). Pods are then read with the
+unknown ones that may steer scheduling, and wait if they set one; pods that were read before the server had the field are listed again. Versions of the kinds that we read
+are compared with discovery. A server that has no OpenAPI, or does not permit it, is not compared, and that is named too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from cotenant.drivers.kube.cache.cache import Changed
+from cotenant.drivers.kube.cache.decoding import ListWatchDecoder
+from cotenant.drivers.kube.cache.reflector import Reflector
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.client.discovery import core_document, served_versions
+from cotenant.drivers.kube.client.errors import Forbidden, NotFound
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.pod.coverage import UnknownField, unknown_fields
+from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
+from cotenant.drivers.kube.kinds.pod.unknown_form import pods_with
+from cotenant.model.errors import CotenantError
+
+AGAIN_S = 60.0
+RETRY_S = 2.0
+FIRST_TRIES = 3
+
+_log = logging.getLogger(__name__)
+
+
+class ServerCoverage:
+    """Compares a server with what this version reads. `pods`: their watch; `reread`: takes pods that were listed again."""
+
+    def __init__(
+        self,
+        client: Client,
+        kinds: Iterable[Kind[Any]],
+        pods: Reflector[PodObject],
+        reread: Callable[[Sequence[Changed[PodObject]]], None],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._read: dict[str, dict[str, set[str]]] = {}  # group -> plural -> versions that we read
+        for kind in kinds:
+            if kind.group:
+                self._read.setdefault(kind.group, {}).setdefault(kind.plural, set()).add(kind.version)
+        self._pods, self._reread, self._sleep = pods, reread, sleep
+        self._document = ""
+        self._fields: tuple[UnknownField, ...] = ()
+        self._about_fields: tuple[str, ...] = ()
+        self._about_versions: tuple[str, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what of the server is not read."""
+        return (*self._about_versions, *self._about_fields)
+
+    async def prepare(self) -> None:
+        """Compare, before anything is listed. A server that does not answer is compared later."""
+        for left in reversed(range(FIRST_TRIES)):
+            if await self._compare(is_first=True):
+                return
+            if left:
+                await self._sleep(RETRY_S)
+
+    async def run(self) -> None:
+        """Compare again, until cancelled."""
+        while True:
+            await self._sleep(AGAIN_S)
+            await self._compare(is_first=False)
+
+    async def _compare(self, *, is_first: bool) -> bool:
+        """Returns whether the server answered."""
+        before = self.notes()
+        try:
+            steering = await self._compare_fields()
+            if steering is not None:
+                self._pods.read_as(pods_with(steering))
+                if not is_first:
+                    await self._list_again()
+            self._about_versions = await self._compare_versions()
+        except CotenantError as error:
+            _log.log(
+                self._client.outage.level, "the server's API is not compared with what this version reads: %s", error
+            )
+            return False
+        for each in self.notes():
+            if each not in before:
+                _log.warning("%s", each)
+        return True
+
+    async def _compare_fields(self) -> list[tuple[str, ...]] | None:
+        """The fields that pods must be read with from now on; None where they are the same as before."""
+        try:
+            document = await core_document(self._client, self._document)
+        except (NotFound, Forbidden) as error:
+            self._about_fields = (f"the fields of pods are not compared with those that this version knows: {error}",)
+            return None
+        if document is None:
+            return None
+        self._document = document.name
+        found = unknown_fields(document.definitions)
+        steering, others = [each for each in found if each.may_steer], [each for each in found if not each.may_steer]
+        notes = [
+            f"{each} is a field of this server that this version does not know: pods that set it wait"
+            for each in steering
+        ]
+        if others:
+            names = ", ".join(map(str, others))
+            notes.append(f"fields of this server that this version does not know, not about scheduling: {names}")
+        self._about_fields = tuple(notes)
+        if found == self._fields:
+            return None
+        self._fields = found
+        return [each.path for each in steering]
+
+    async def _compare_versions(self) -> tuple[str, ...]:
+        notes: list[str] = []
+        for group, plurals in sorted(self._read.items()):
+            for plural, served in sorted((await served_versions(self._client, group, plurals)).items()):
+                read = plurals[plural]
+                if not served & read:
+                    notes.append(
+                        f"{plural}.{group} is served as {_words(served)} only, and this version reads {_words(read)}:"
+                        " none of these objects is seen"
+                    )
+                elif served - read:
+                    notes.append(
+                        f"{plural}.{group} is also served as {_words(served - read)}, which this version does not read:"
+                        f" objects are read as {_words(served & read)}, without later fields"
+                    )
+        return tuple(notes)
+
+    async def _list_again(self) -> None:
+        decoder = ListWatchDecoder(self._pods.kind)
+        page = decoder.page(await self._client.request("GET", PODS.path(), query={"fieldSelector": "spec.nodeName="}))
+        self._reread([Changed(PODS.name, "", None, pod) for pod in page.objects])
+
+
+def _words(versions: Iterable[str]) -> str:
+    return ", ".join(sorted(versions))
