@@ -1,4 +1,6 @@
-"""A scheduler that meets a field that it does not know names it on the pod: an ordinary field is hidden from its table for that."""
+"""A scheduler that meets a field that it does not know names it on the pod: an ordinary field is hidden from its table
+for that.
+"""
 
 from __future__ import annotations
 

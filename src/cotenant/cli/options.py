@@ -24,6 +24,10 @@ IdentityFolder = Annotated[
         help="Folder of this replica's identity, by which it leads again at once after a crash; empty: none is kept. Default: $STATE_DIRECTORY, else ~/.local/state/cotenant."
     ),
 ]
+WorkloadKinds = Annotated[
+    Path | None,
+    Parameter(help="Folder of YAML files that declare further kinds of workloads, beside those of the package."),
+]
 TlsCert = Annotated[
     Path | None,
     Parameter(help="Certificate chain of that server, as PEM; read again when it changes. Default: plain HTTP."),

@@ -1,4 +1,6 @@
-"""Jobs on a cluster with WorkloadWithJob: the local server and controllers make the objects, and the scheduler's engine places the pods."""
+"""Jobs on a cluster with WorkloadWithJob: the local server and controllers make the objects, and the scheduler's engine
+places the pods.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class Heard:
         self.engine = Engine(profile("least-allocated"), np.random.default_rng(1))
         reader = PodReader()
         client: Any = None
-        EngineWatches(self, self.engine, reader, ClaimBinder(client, reader.volumes), Reports(), lambda: 0.0)  # type: ignore[arg-type]
+        watches: Any = self
+        EngineWatches(watches, self.engine, reader, ClaimBinder(client, reader.volumes), Reports(), lambda: 0.0)
         for name in NODES:
             amounts = {"cpu": "1", "memory": "4Gi", "pods": "10"}
             self.tell(

@@ -22,6 +22,7 @@ from cotenant.cli.options import (
     OtlpTracesTokenFile,
     TlsCert,
     TlsKey,
+    WorkloadKinds,
 )
 
 app = App(
@@ -52,6 +53,7 @@ def plan(
         str, Parameter(help="The scheduler's placement profile, by which landings are simulated.")
     ] = "cotenant",
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.")] = None,
+    workload_kinds: WorkloadKinds = None,
     within_s: Annotated[float, Parameter(help="Seconds for reading the cluster.")] = 60.0,
     json: Json = False,
 ) -> int:
@@ -64,7 +66,7 @@ def plan(
     from cotenant.services.rebalancer.planning import PlanArguments
 
     return rebalancer_showing.plan(
-        PlanArguments(kubeconfig, context, config, scheduler_name, profile, load_aware, within_s), json
+        PlanArguments(kubeconfig, context, config, scheduler_name, profile, load_aware, within_s, workload_kinds), json
     )
 
 
@@ -98,6 +100,7 @@ def run(
         str, Parameter(help="The scheduler's placement profile, by which landings are simulated.")
     ] = "cotenant",
     load_aware: Annotated[Path | None, Parameter(help="The scheduler's file of load thresholds.")] = None,
+    workload_kinds: WorkloadKinds = None,
     leader_elect: Annotated[bool, Parameter(help="Compete with other replicas for a Lease before acting.")] = True,
     lease_namespace: LeaseNamespace = "",
     state_dir: IdentityFolder = None,
@@ -133,6 +136,7 @@ def run(
         scheduler_names=scheduler_name,
         profile=profile,
         load_aware=load_aware,
+        workload_kinds=workload_kinds,
         listen=listen,
         tls_cert=tls_cert,
         tls_key=tls_key,

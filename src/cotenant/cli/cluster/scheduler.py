@@ -21,6 +21,7 @@ from cotenant.cli.options import (
     OtlpTracesTokenFile,
     TlsCert,
     TlsKey,
+    WorkloadKinds,
 )
 
 DEFAULT_PROFILE = "cotenant"
@@ -122,6 +123,7 @@ def scheduler(
             help="The standing that `cotenant credit serve` writes on quotas changes their share of lent resources and the order among pods of equal priority; with the profile founding, debtors avoid nodes that miss objectives.",
         ),
     ] = False,
+    workload_kinds: WorkloadKinds = None,
     otlp_traces: Annotated[
         str,
         Parameter(
@@ -170,6 +172,7 @@ def scheduler(
         debug_token_file=debug_token_file,
         seal=seal,
         load_aware=load_aware,
+        workload_kinds=workload_kinds,
         predicted_use_risk_pct=predicted_use_risk,
         device_strategy=device_strategy,
         usual_gpu_pods=usual_gpu_pods,

@@ -22,7 +22,10 @@ from cotenant.local.apiserver.verbs.api import Api
 
 
 def built_in() -> tuple[Resource, ...]:
-    """Every built-in resource with its schema, those of the Workload API where there are schemas of it. Raises Unsupported if the package that provides the schemas is missing."""
+    """Every built-in resource with its schema, those of the Workload API where there are schemas of it.
+
+    Raises Unsupported if the package that provides the schemas is missing.
+    """
     served = [
         resource
         for resource in WORKLOAD_API

@@ -22,7 +22,11 @@ def all_controllers(
     *,
     workload_with_job: bool = False,
 ) -> tuple[Controller, ...]:
-    """One of each. `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's scheduler; empty = it has none. `workload_with_job`: each Job gets a Workload and a PodGroup."""
+    """One of each.
+
+    `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's
+    scheduler; empty = it has none. `workload_with_job`: each Job gets a Workload and a PodGroup.
+    """
     unserved = (cluster.UnservedPods(informers, clock, served),) if served else ()
     return (
         workload.Deployments(informers, clock),

@@ -115,6 +115,17 @@ class OwnedBy:
 
 
 @dataclass(frozen=True, slots=True)
+class PodWorkload:
+    """The workload of a declared kind that a pod belongs to: the topmost above it."""
+
+    owner: OwnedBy
+    through: tuple[str, ...] = ()  # kind and name of what is between, nearest first
+    role: str = ""  # what the pod is in it
+    is_paused: bool = False
+    refused: str = ""  # why the owners were not walked to the end
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedRoom:
     """The node on which a rebalancer makes room for a waiting pod, the UIDs of the pods that it moves away from there, and until when (Unix time) the room is kept for it."""
 
@@ -144,6 +155,7 @@ class ObservedPod:
     holds: Holdings = NO_HOLDINGS  # allocated by a scheduler: what is believed of its annotations, while it is bound
     written: tuple[str, ...] = ()  # those of these annotations that it has, believed or not
     owned_by: tuple[OwnedBy, ...] = ()
+    workload: PodWorkload | None = None
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID
     unsupported: tuple[
         str, ...

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from cotenant.drivers.kube.cache.cache import ApiObject, Changed, Malformed, Notification
-from cotenant.drivers.kube.cache.reflector import Deliver, Reflector
+from cotenant.drivers.kube.cache.reflector import ABSENT_S, Deliver, Reflector
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.model.errors import InvalidInput
@@ -60,14 +60,20 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
-        """Watch a kind and hand on its objects one by one; no namespace = all. `optional`: the kind may not be installed, or not be readable for us: then it has no objects."""
+        """Watch a kind and hand on its objects one by one; no namespace = all.
+
+        `optional`: the kind may not be installed, or not be readable for us: then it has no objects, and is asked for
+        again every `absent_s`.
+        """
         return self.deliver(
             kind,
             lambda happened: self.hand_on(handler, happened),
             namespace=namespace,
             field_selector=field_selector,
             optional=optional,
+            absent_s=absent_s,
         )
 
     def deliver(
@@ -78,6 +84,7 @@ class Watches:
         namespace: str = "",
         field_selector: str = "",
         optional: bool = False,
+        absent_s: float = ABSENT_S,
     ) -> Reflector[T]:
         """Watch a kind and hand on whole deliveries; `deliver` passes what is malformed to `note`."""
 
@@ -93,6 +100,7 @@ class Watches:
             field_selector=field_selector,
             streaming=self._streaming,
             optional=optional,
+            absent_s=absent_s,
         )
         self._reflectors.append(reflector)
         return reflector

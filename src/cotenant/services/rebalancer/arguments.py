@@ -26,6 +26,7 @@ class RunArguments:
     scheduler_names: tuple[str, ...] = ("cotenant", "default-scheduler")
     profile: str = "cotenant"
     load_aware: Path | None = None
+    workload_kinds: Path | None = None  # folder of declarations beside the package's
     listen: str = "127.0.0.1:10264"
     leader_elect: bool = True
     lease_namespace: str = ""

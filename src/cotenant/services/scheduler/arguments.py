@@ -54,6 +54,7 @@ class SchedulerArguments:
     otlp_traces: str = ""  # URL; "" = no spans
     otlp_traces_token_file: Path | None = None
     otlp_traces_ca: Path | None = None
+    workload_kinds: Path | None = None  # folder of declarations beside the package's
     seal: Path | None = None  # folder of the key and the certificate; None = what pods are given is not sealed
 
 

@@ -92,7 +92,7 @@ def custom_kinds(cluster: Cluster) -> tuple[CustomKind[Any, Any], ...]:
     )
 
 
-def workload_kinds(groups: WorkloadGroups) -> tuple[CustomKind[Any, Any], ...]:
+def group_kinds(groups: WorkloadGroups) -> tuple[CustomKind[Any, Any], ...]:
     """The kinds of the Workload API, each PodGroup in every version that is read."""
     seen, gone = groups.seen, groups.gone
     return (

@@ -145,7 +145,8 @@ class SchedulerProcess:
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
-        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals)
+        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals, kinds=options.workload_kinds)
+        self._workloads = reader.workloads
         claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node) is not None)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
@@ -306,6 +307,7 @@ class SchedulerProcess:
             self.kube.now,
             self._state,
             self.kube.standing,
+            self._workloads.state,
             self.coverage.notes,
         )
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))

@@ -1,8 +1,11 @@
-"""What of its API server a scheduler does not read: named at its start, in explanations, and on the pods that it concerns.
+"""What of its API server a scheduler does not read: named at its start, in explanations, and on the pods that it
+concerns.
 
-Before the first list, and once a minute, the server's OpenAPI is compared with the fields that we know (drivers/kube/kinds/pod/coverage.py). Pods are then read with the
-unknown ones that may steer scheduling, and wait if they set one; pods that were read before the server had the field are listed again. Versions of the kinds that we read
-are compared with discovery. A server that has no OpenAPI, or does not permit it, is not compared, and that is named too.
+Before the first list, and once a minute, the server's OpenAPI is compared with the fields that we know
+(drivers/kube/kinds/pod/coverage.py). Pods are then read with the unknown ones that may steer scheduling, and wait if
+they set one; pods that were read before the server had the field are listed again. Versions of the kinds that we read
+are compared with discovery. A server that has no OpenAPI, or does not permit it, is not compared, and that is named
+too.
 """
 
 from __future__ import annotations
@@ -32,7 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class ServerCoverage:
-    """Compares a server with what this version reads. `pods`: their watch; `reread`: takes pods that were listed again."""
+    """Compares a server with what this version reads.
+
+    `pods`: their watch; `reread`: takes pods that were listed again.
+    """
 
     def __init__(
         self,

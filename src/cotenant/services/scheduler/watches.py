@@ -32,10 +32,13 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.node import Node
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.groups.workload_kind import WorkloadState
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.scheduler.actions.claims import ClaimBinder
-from cotenant.services.scheduler.custom_kinds import custom_kinds, workload_kinds
+from cotenant.services.scheduler.custom_kinds import custom_kinds, group_kinds
+from cotenant.services.scheduler.dependents import Dependents
 from cotenant.services.scheduler.workload_groups import WorkloadGroups
+from cotenant.services.scheduler.workload_watches import WorkloadWatches
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +54,7 @@ class EngineWatches:
         claims: ClaimBinder,
         reports: Reports,
         now: Callable[[], float],
+        workload_seen: Callable[[WorkloadState], None] = lambda state: None,
     ) -> None:
         self._watches = watches
         self._cluster = cluster
@@ -59,7 +63,7 @@ class EngineWatches:
         self._reports = reports
         self._now = now
         self._with_claims: dict[str, PodObject] = {}  # by uid: pods that name claims
-        self._members: dict[str, dict[str, PodObject]] = {}  # by PodGroup and uid: pods that name a group
+        self._dependents = Dependents()
         self._volumes_at = self._capacity_at = 0  # versions of the index
         self._node_storage = NodeStorageIndex()
         index = reader.volumes
@@ -88,10 +92,15 @@ class EngineWatches:
         )
         gangs = cluster.plugins.gangs
         groups = WorkloadGroups(
-            gangs.pod_group_seen, gangs.pod_group_gone, reader.group_priorities, self._reprioritised
+            gangs.pod_group_seen,
+            gangs.pod_group_gone,
+            reader.group_priorities,
+            lambda key: self._read_again(f"PodGroup {key}"),
         )
-        for custom in (*custom_kinds(cluster), *workload_kinds(groups)):
+        for custom in (*custom_kinds(cluster), *group_kinds(groups)):
             watches.handle(custom.kind, custom.handler(now), optional=True)
+        self.workloads = WorkloadWatches(reader.workloads, self._read_again, workload_seen)
+        self.workloads.watch(watches)
         self.pods = watches.deliver(PODS, self.pods_delivered)
 
     def _read_node(self, obj: NodeObject) -> Node:
@@ -136,13 +145,11 @@ class EngineWatches:
         if change.new is not None:
             if change.new.spec is not None and change.new.spec.volumes:
                 self._note_claims(change.new)
-            if change.new.spec is not None and change.new.spec.scheduling_group is not None:
-                self._members.setdefault(_group_of(change.new), {})[change.new.metadata.uid or ""] = change.new
+            self._dependents.put(change.new, self._depends_on(change.new))
             self._cluster.pod_seen(self._reader.pod(change.new), now_s)
         elif change.old is not None and change.old.metadata.uid:
             self._with_claims.pop(change.old.metadata.uid, None)
-            if change.old.spec is not None and change.old.spec.scheduling_group is not None:
-                self._no_member(change.old)
+            self._dependents.drop(change.old.metadata.uid)
             self._cluster.pod_gone(change.old.metadata.uid, now_s)
 
     def _note_claims(self, pod: PodObject) -> None:
@@ -151,16 +158,15 @@ class EngineWatches:
         if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in volumes or ()):
             self._with_claims[uid] = pod
 
-    def _no_member(self, pod: PodObject) -> None:
-        key = _group_of(pod)
-        members = self._members.get(key, {})
-        members.pop(pod.metadata.uid or "", None)
-        if not members:
-            self._members.pop(key, None)
+    def _depends_on(self, pod: PodObject) -> tuple[str, ...]:
+        meta, namespace = pod.metadata, pod.metadata.namespace or "default"
+        names = self._reader.workloads.depends_on(namespace, meta.labels or {}, meta.owner_references or ())
+        group = pod.spec.scheduling_group if pod.spec is not None else None
+        return names if group is None else (*names, f"PodGroup {namespace}/{group.pod_group_name}")
 
-    def _reprioritised(self, key: str) -> None:
+    def _read_again(self, name: str) -> None:
         now_s = self._now()
-        for pod in self._members.get(key, {}).values():
+        for pod in self._dependents.of(name):
             self._cluster.pod_seen(self._reader.pod(pod), now_s)
 
     # ---- volumes
@@ -193,12 +199,6 @@ class EngineWatches:
 
 def _keep(key: str) -> None:
     """An object that cannot be read: what was last read of it stays."""
-
-
-def _group_of(pod: PodObject) -> str:
-    """namespace/name of the PodGroup that a pod names."""
-    group = pod.spec.scheduling_group if pod.spec is not None else None
-    return f"{pod.metadata.namespace or 'default'}/{group.pod_group_name if group is not None else ''}"
 
 
 def _created_s(happening: Notification[PodObject]) -> float:

@@ -1,7 +1,9 @@
-"""Groups of the Workload API: of the versions that a server has them in, and of the composite groups above them, one PodGroup each for the engine.
+"""Groups of the Workload API: of the versions that a server has them in, and of the composite groups above them, one
+PodGroup each for the engine.
 
-While servers of two releases stand behind one address, the same object comes in two versions, and either may be absent for a while: a group is gone once no version has it,
-and the newest version that has it counts. Groups below composite groups are reported again when their tree changes, with what the tree asks of them.
+While servers of two releases stand behind one address, the same object comes in two versions, and either may be absent
+for a while: a group is gone once no version has it, and the newest version that has it counts. Groups below composite
+groups are reported again when their tree changes, with what the tree asks of them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ class _Namespace:
 
 
 class WorkloadGroups:
-    """The groups that this scheduler knows. `seen` and `gone` are the gang plugin's; `reprioritised` gets the key of a group whose members have another priority now."""
+    """The groups that this scheduler knows.
+
+    `seen` and `gone` are the gang plugin's; `reprioritised` gets the key of a group whose members have another priority
+    now.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""Groups of the Workload API in the engine: versions, composite groups, priorities, and changes in the middle of a decision."""
+"""Groups of the Workload API in the engine: versions, composite groups, priorities, and changes in the middle of a
+decision.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What a server serves: the versions of kinds, and the fields of its pods.
 
-Discovery tells the resources of each version of a group; the OpenAPI document of the core group, which the index names by a hash of its contents, tells the fields.
+Discovery tells the resources of each version of a group; the OpenAPI document of the core group, which the index names
+by a hash of its contents, tells the fields.
 
 Source: Kubernetes documentation "The Kubernetes API" (discovery, OpenAPI V3).
 """
@@ -74,7 +75,9 @@ async def core_document(client: Client, known: str = "") -> CoreDocument | None:
 
 
 async def served_versions(client: Client, group: str, plurals: Iterable[str]) -> dict[str, set[str]]:
-    """The versions in which resources of a group are served, by plural; none where the group is not there, or discovery is not permitted."""
+    """The versions in which resources of a group are served, by plural; none where the group is not there, or discovery
+    is not permitted.
+    """
     wanted = set(plurals)
     served: dict[str, set[str]] = {}
     try:

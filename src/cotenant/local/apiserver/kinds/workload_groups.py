@@ -1,9 +1,11 @@
-"""Workloads, PodGroups and CompositePodGroups of the Workload API: defaults, priorities, and what may change; PodGroup in the form of v1alpha2.
+"""Workloads, PodGroups and CompositePodGroups of the Workload API: defaults, priorities, and what may change; PodGroup
+in the form of v1alpha2.
 
-Of a group only the minimum of its gang may change, of a Workload those of its templates. Left out: the finalizer that keeps a PodGroup while pods of it exist, and
-everything behind the feature gates of shared claims.
+Of a group only the minimum of its gang may change, of a Workload those of its templates. Left out: the finalizer that
+keeps a PodGroup while pods of it exist, and everything behind the feature gates of shared claims.
 
-Source: KEP-4671 "Pod Group minCount Mutability", KEP-5710 "Pod Group priorities"; types.go of scheduling.k8s.io/v1alpha2 and v1beta1.
+Source: KEP-4671 "Pod Group minCount Mutability", KEP-5710 "Pod Group priorities"; types.go of
+scheduling.k8s.io/v1alpha2 and v1beta1.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ class PodGroupBehaviour(SpecBehaviour):
         self._priorities = Priorities()
 
     def admit(self, obj: Manifest, old: Manifest | None, world: ObjectLookup) -> None:
-        """Set the default disruption mode, and the priority of the class. Raises ApiError 403 for an unknown class or Workload."""
+        """Set the default disruption mode, and the priority of the class.
+
+        Raises ApiError 403 for an unknown class or Workload.
+        """
         spec = obj.get("spec")
         if old is not None or not isinstance(spec, dict):
             return

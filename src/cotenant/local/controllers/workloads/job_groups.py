@@ -1,7 +1,8 @@
 """The Workload and the PodGroup of a Job, as Kubernetes 1.37 makes them with WorkloadWithJob.
 
-Every Job without pods gets both, unless its pod template names a group itself: with the policy that `spec.scheduling` asks for, basic without one. A gang's minimum follows
-the Job's, or its parallelism. Their names follow from the Job's UID, so that a controller that was restarted finds them. Left out: Workloads that others made for a Job.
+Every Job without pods gets both, unless its pod template names a group itself: with the policy that `spec.scheduling`
+asks for, basic without one. A gang's minimum follows the Job's, or its parallelism. Their names follow from the Job's
+UID, so that a controller that was restarted finds them. Left out: Workloads that others made for a Job.
 
 Source: KEP-5547, "Controller Workflow", "Defaulting Rules" and "Handling Updates and Mutability".
 """

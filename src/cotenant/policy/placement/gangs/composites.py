@@ -1,9 +1,10 @@
 """Composite groups: what a tree of groups asks of the gangs at its leaves.
 
-A composite gang of `min_groups` children is placed as one bundle of the first that many of them, the oldest first; its further children need that bundle to be satisfied
-and are placed after it. Under the basic policy children are independent. A topology key counts for a whole bundle: keys on several levels of one bundle, or a key of a
-composite whose children are independent, are an obstacle, and never ignored. A tree that upstream calls invalid (a cycle, more than four levels, several Workloads) is
-not placed either.
+A composite gang of `min_groups` children is placed as one bundle of the first that many of them, the oldest first; its
+further children need that bundle to be satisfied and are placed after it. Under the basic policy children are
+independent. A topology key counts for a whole bundle: keys on several levels of one bundle, or a key of a composite
+whose children are independent, are an obstacle, and never ignored. A tree that upstream calls invalid (a cycle, more
+than four levels, several Workloads) is not placed either.
 
 Source: KEP-6012, "Group hierarchy", "GangScheduling Plugin Changes" and "Integration with workload-aware preemption".
 """
@@ -123,7 +124,9 @@ class Tree:
         bundles: dict[str, tuple[str, ...]],
         obstacles: dict[str, str],
     ) -> tuple[str, ...]:
-        """The leaves that must have their minimum for the node to be satisfied; what each leaf needs is added to `bundles`."""
+        """The leaves that must have their minimum for the node to be satisfied; what each leaf needs is added to
+        `bundles`.
+        """
         cores: list[tuple[str, ...]] = []
         for key in children.get(node.key, ()):
             below = self.composites.get(key)

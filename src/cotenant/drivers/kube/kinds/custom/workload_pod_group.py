@@ -1,9 +1,12 @@
-"""PodGroup and CompositePodGroup of the Workload API, scheduling.k8s.io: read as gangs and as groups of gangs; their conditions are written.
+"""PodGroup and CompositePodGroup of the Workload API, scheduling.k8s.io: read as gangs and as groups of gangs; their
+conditions are written.
 
-Kubernetes 1.36 serves PodGroup as v1alpha2, 1.37 as v1beta1 and v1alpha3 and v1alpha2 no more; CompositePodGroup is in v1alpha3 alone. The versions differ in the names
-of few fields, so one struct reads all of them. Workloads and their templates are not read: controllers copy them into PodGroups.
+Kubernetes 1.36 serves PodGroup as v1alpha2, 1.37 as v1beta1 and v1alpha3 and v1alpha2 no more; CompositePodGroup is in
+v1alpha3 alone. The versions differ in the names of few fields, so one struct reads all of them. Workloads and their
+templates are not read: controllers copy them into PodGroups.
 
-Source: staging/src/k8s.io/api/scheduling/{v1alpha2,v1alpha3,v1beta1}/types.go of Kubernetes 1.36 and 1.37; KEP-4671, 5710, 5732, 6012.
+Source: staging/src/k8s.io/api/scheduling/{v1alpha2,v1alpha3,v1beta1}/types.go of Kubernetes 1.36 and 1.37; KEP-4671,
+5710, 5732, 6012.
 """
 
 from __future__ import annotations
@@ -141,8 +144,9 @@ def scheduled_condition(version: str) -> str:
 def read_workload_pod_group(obj: WorkloadPodGroupObject, version: str = BETA_POD_GROUPS.version) -> PodGroup:
     """A gang's definition, from an object of a version. Raises `InvalidInput` for one without a name.
 
-    With the basic policy each pod is placed by itself, once the group exists; where it has a topology key as well, in one domain with the others. With the gang policy the
-    minimum counts at every decision, pods that are placed included, since it may change.
+    With the basic policy each pod is placed by itself, once the group exists; where it has a topology key as well, in
+    one domain with the others. With the gang policy the minimum counts at every decision, pods that are placed
+    included, since it may change.
     """
     spec = obj.spec or GroupSpec()
     key = _key(obj, "PodGroup")
@@ -204,7 +208,7 @@ def read_composite_pod_group(
 
 
 async def write_workload_pod_group(client: Client, status: PodGroupStatus) -> None:
-    """Write the condition of a PodGroup in the version that it was read in, unless another object has its name by now."""
+    """Write the condition of a PodGroup, in the version that was read, unless another object has its name by now."""
     namespace, _, name = status.key.partition("/")
     kind = next(
         each for each in (BETA_POD_GROUPS, ALPHA3_POD_GROUPS, ALPHA2_POD_GROUPS) if each.version == status.version

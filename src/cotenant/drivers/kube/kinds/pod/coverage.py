@@ -1,7 +1,9 @@
-"""Every field of a pod's spec that Kubernetes has, with our verdict, and the fields of a server that are not among them.
+"""Every field of a pod's spec that Kubernetes has, with our verdict, and the fields of a server that are not among
+them.
 
-A server's OpenAPI is compared with this table. A field that is not in it is *unknown*; one whose description speaks of scheduling may steer it, and a pod that sets it waits
-and says so, since it might be placed wrongly. Others are only named. Fields below one that is honoured as a whole, or irrelevant, are not looked at.
+A server's OpenAPI is compared with this table. A field that is not in it is *unknown*; one whose description speaks of
+scheduling may steer it, and a pod that sets it waits and says so, since it might be placed wrongly. Others are only
+named. Fields below one that is honoured as a whole, or irrelevant, are not looked at.
 
 Source: Kubernetes API reference v1.30 to v1.37, core/v1 PodSpec.
 """
@@ -65,10 +67,12 @@ _RULES = "requiredDuringSchedulingIgnoredDuringExecution preferredDuringScheduli
 _CORE = "io.k8s.api.core.v1."
 FIELDS: Mapping[str, Mapping[str, Verdict]] = {
     "PodSpec": _table(
-        honoured="affinity containers hostNetwork initContainers nodeName nodeSelector overhead preemptionPolicy priority"
-        " resources schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints volumes",
-        irrelevant="activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks ephemeralContainers"
-        " evictionResponders hostAliases hostIPC hostPID hostUsers hostname hostnameOverride imagePullSecrets os"
+        honoured="affinity containers hostNetwork initContainers nodeName nodeSelector overhead preemptionPolicy"
+        " priority resources schedulerName schedulingGates schedulingGroup tolerations topologySpreadConstraints"
+        " volumes",
+        irrelevant="activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks"
+        " ephemeralContainers evictionResponders hostAliases hostIPC hostPID hostUsers hostname hostnameOverride"
+        " imagePullSecrets os"
         " priorityClassName readinessGates restartPolicy runtimeClassName securityContext serviceAccount"
         " serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds",
         unsupported="resourceClaims workloadRef",
@@ -94,16 +98,17 @@ FIELDS: Mapping[str, Mapping[str, Verdict]] = {
     "Toleration": _table(honoured="effect key operator value", irrelevant="tolerationSeconds"),
     "Container": _table(
         honoured="image name ports resources restartPolicy",
-        irrelevant="args command env envFrom imagePullPolicy lifecycle livenessProbe readinessProbe resizePolicy restartPolicyRules"
-        " securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices"
-        " volumeMounts workingDir",
+        irrelevant="args command env envFrom imagePullPolicy lifecycle livenessProbe readinessProbe resizePolicy"
+        " restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath"
+        " terminationMessagePolicy tty volumeDevices volumeMounts workingDir",
     ),
     "ContainerPort": _table(honoured="containerPort hostIP hostPort protocol", irrelevant="name"),
     "ResourceRequirements": _table(honoured="limits requests", irrelevant="claims"),  # claims: with spec.resourceClaims
     "Volume": _table(
         honoured="awsElasticBlockStore ephemeral gcePersistentDisk iscsi name persistentVolumeClaim rbd",
-        irrelevant="azureDisk azureFile cephfs cinder configMap csi downwardAPI emptyDir fc flexVolume flocker gitRepo glusterfs"
-        " hostPath image nfs photonPersistentDisk portworxVolume projected quobyte scaleIO secret storageos vsphereVolume",
+        irrelevant="azureDisk azureFile cephfs cinder configMap csi downwardAPI emptyDir fc flexVolume flocker gitRepo"
+        " glusterfs hostPath image nfs photonPersistentDisk portworxVolume projected quobyte scaleIO secret storageos"
+        " vsphereVolume",
     ),
 }
 _STEERING = re.compile(r"schedul|preempt|\bplace[ds]?\b|placement|topolog|\bnodes?\b", re.IGNORECASE)

@@ -11,7 +11,7 @@ Source: Kubernetes API reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -34,6 +34,7 @@ from cotenant.drivers.kube.kinds.pod.schema import PodAnnotations, PodObject, Po
 from cotenant.drivers.kube.kinds.pod.unknown_form import set_fields
 from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
 from cotenant.drivers.kube.kinds.taints import read_tolerations
+from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
@@ -44,7 +45,9 @@ from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
 from cotenant.model.cluster.seal import Standing
 from cotenant.model.cluster.taints import Toleration
-from cotenant.model.groups.gang import NO_NOTES
+from cotenant.model.groups.gang import NO_NOTES, GangNotes
+from cotenant.model.groups.quota import NAME as QUOTA
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.model.resources import Amounts
 
 SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
@@ -123,7 +126,10 @@ _OWN_PRIORITY = GroupPriority()
 
 
 class PodReader:
-    """Turns structs into the model's values. `volumes` and `group_priorities` are kept up to date by their owner."""
+    """Turns structs into the model's values.
+
+    `volumes`, `group_priorities` and `workloads` are kept up to date by their owner.
+    """
 
     def __init__(
         self,
@@ -131,15 +137,19 @@ class PodReader:
         *,
         by_scheduler: Mapping[str, PodsOfScheduler] | None = None,
         seals: Seals = NO_SEALS,
+        kinds: Sequence[WorkloadKind] = (),
     ) -> None:
-        """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets, ReplicationControllers and StatefulSets.
+        """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets,
+        ReplicationControllers and StatefulSets.
 
-        `seals`: how far what pods' annotations say that they hold is believed; without keys, what each pod is entitled to.
+        `kinds`: those of workloads whose objects `workloads` is told. `seals`: how far what pods' annotations say that
+        they hold is believed; without keys, what each pod is entitled to.
         """
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
         self.volumes = volumes or VolumeIndex()
         self.group_priorities = GroupPriorities()
+        self.workloads = WorkloadIndex(kinds)
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}
@@ -151,6 +161,9 @@ class PodReader:
         """A pod. Never fails: what is not supported is named in `unsupported`."""
         meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
         labels = meta.labels or {}
+        member = self.workloads.of(meta.namespace or "default", labels, meta.owner_references or ())
+        if member.quota and QUOTA not in labels:
+            labels = {**labels, QUOTA: member.quota}
         template = self._template(spec, status, labels)
         hints = NO_HINTS
         if meta.annotations is not None:
@@ -213,10 +226,11 @@ class PodReader:
             started_s=_unix(status.start_time),
             preempts=by_group.preempts and spec.preemption_policy != "Never",
             volumes=needs,
-            demands=_of_group(hints.demands, spec.scheduling_group),
+            demands=_of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang),
             holds=holds,
             written=tuple(hints.holding_texts),
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
+            workload=member.workload,
             unsupported=unsupported,
         )
 
@@ -274,6 +288,14 @@ def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:
     if notes.name:
         return demands
     return replace(demands, gang=replace(notes, name=group.pod_group_name, needs_object=True))
+
+
+def _of_workload(demands: Demands, gang: GangNotes | None) -> Demands:
+    """The demands with the gang that the pod's workload declares, unless the pod is in one."""
+    if gang is None or (demands.gang is not None and demands.gang.name):
+        return demands
+    notes = demands.gang or NO_NOTES
+    return replace(demands, gang=replace(notes, name=gang.name, min_available=gang.min_available))
 
 
 def _read_template(spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:

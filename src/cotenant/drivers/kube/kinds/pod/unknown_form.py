@@ -1,7 +1,8 @@
 """Pods read with fields that this version does not know: which of them a pod sets.
 
-Structs skip what they do not name, and that is what makes them fast. So where a server has unknown fields, its pods are read by subclasses of the same structs, made at run
-time, that have these fields as well, undecoded; where it has none, nothing changes.
+Structs skip what they do not name, and that is what makes them fast. So where a server has unknown fields, its pods are
+read by subclasses of the same structs, made at run time, that have these fields as well, undecoded; where it has none,
+nothing changes.
 """
 
 from __future__ import annotations

@@ -60,7 +60,10 @@ class Priorities:
         spec["preemptionPolicy"] = policy
 
     def of_class(self, name: str, world: ObjectLookup) -> tuple[str, int, str] | None:
-        """The class that counts, its value and its preemption policy; an empty name is the default class. None for an unknown one."""
+        """The class that counts, its value and its preemption policy; an empty name is the default class.
+
+        None for an unknown one.
+        """
         self._refresh(world)
         name = name or self._default
         if not name:
