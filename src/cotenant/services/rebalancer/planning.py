@@ -25,6 +25,7 @@ from cotenant.drivers.kube.kinds.pod.eviction import EVICTION_PODS, read_evictio
 from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
+from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.kube.kinds.workloads import (
     JOBS,
     REPLICA_SETS,
@@ -121,6 +122,9 @@ async def _plan(
         return reading.plan()
 
 
+_BETWEEN = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)  # owners of pods that have owners
+
+
 class ClusterReading:
     """The watches of a plan: those of a scheduler, NodeMetrics, ServiceObjectives where they matter, and the replicas of workloads."""
 
@@ -147,7 +151,7 @@ class ClusterReading:
                 name: PodsOfScheduler("" if each.name == profile.name else each.name, each.default_spread)
                 for name, each in names.items()
             },
-            kinds=kinds,
+            workloads=WorkloadIndex(kinds, (each.name for each in _BETWEEN)),
         )
         watched = EngineWatches(
             watches,

@@ -28,6 +28,7 @@ from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
+from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.settings import Settings
@@ -145,8 +146,8 @@ class SchedulerProcess:
 
     def _carry_out_with(self, kube: KubeProcess, options: Options) -> None:
         """Make the parts that carry out instructions, and the watches that feed the engine."""
-        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals, kinds=options.workload_kinds)
-        self._workloads = reader.workloads
+        self._workloads = WorkloadIndex(options.workload_kinds)
+        reader = PodReader(by_scheduler=self._pods_of(options), seals=options.seals, workloads=self._workloads)
         claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node) is not None)
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.

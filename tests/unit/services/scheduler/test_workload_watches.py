@@ -13,6 +13,7 @@ from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.kube.kinds.workload.declarations import joined, packaged, read_kind
+from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.kube.kinds.workload.objects import kind_of
 from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS
 from cotenant.engine.cluster import Cluster
@@ -79,7 +80,7 @@ class Scheduler:
     def __init__(self, kinds: Sequence[WorkloadKind] = KINDS) -> None:
         self.watches = ToldWatches()
         self.engine = Cluster(profile("least-allocated"), np.random.default_rng(1))
-        self.reader = PodReader(kinds=kinds)
+        self.reader = PodReader(workloads=WorkloadIndex(kinds))
         claims = ClaimBinder(nobody(), self.reader.volumes)
         EngineWatches(self.watches, self.engine, self.reader, claims, Reports(), lambda: 0.0)
         for i in range(4):

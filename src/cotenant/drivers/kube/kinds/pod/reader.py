@@ -11,7 +11,7 @@ Source: Kubernetes API reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -47,7 +47,6 @@ from cotenant.model.cluster.seal import Standing
 from cotenant.model.cluster.taints import Toleration
 from cotenant.model.groups.gang import NO_NOTES, GangNotes
 from cotenant.model.groups.quota import NAME as QUOTA
-from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.model.resources import Amounts
 
 SPREAD_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})  # as kube-scheduler's default selector
@@ -137,19 +136,19 @@ class PodReader:
         *,
         by_scheduler: Mapping[str, PodsOfScheduler] | None = None,
         seals: Seals = NO_SEALS,
-        kinds: Sequence[WorkloadKind] = (),
+        workloads: WorkloadIndex | None = None,
     ) -> None:
         """`by_scheduler`: what pods of a `spec.schedulerName` have of their own. Replicas are those of ReplicaSets,
         ReplicationControllers and StatefulSets.
 
-        `kinds`: those of workloads whose objects `workloads` is told. `seals`: how far what pods' annotations say that
+        `seals`: how far what pods' annotations say that
         they hold is believed; without keys, what each pod is entitled to.
         """
         self._by_scheduler = by_scheduler or {}
         self._seals = seals
         self.volumes = volumes or VolumeIndex()
         self.group_priorities = GroupPriorities()
-        self.workloads = WorkloadIndex(kinds)
+        self.workloads = workloads or WorkloadIndex()
         self._encoder = msgspec.json.Encoder()
         self._buffer = bytearray()
         self._templates: dict[bytes, _Template] = {}

@@ -33,10 +33,11 @@ NO_MEMBERSHIP = Membership()
 
 
 class WorkloadIndex:
-    """The workloads of declared kinds."""
+    """The workloads of declared kinds. `between`: kinds of other owners of pods whose controllers it will be told."""
 
-    def __init__(self, kinds: Sequence[WorkloadKind] = ()) -> None:
+    def __init__(self, kinds: Sequence[WorkloadKind] = (), between: Iterable[str] = ()) -> None:
         self.kinds = tuple(kinds)
+        self._owning = frozenset((*(each.kind for each in kinds), *between))
         self._labelled = tuple(each for each in kinds if each.name_label)
         self._declared = {(each.group, each.kind): each for each in kinds}
         self._by_key: dict[tuple[str, str], WorkloadState] = {}  # kind's plural.group, namespace/name
@@ -86,8 +87,10 @@ class WorkloadIndex:
             for kind in self._labelled
             if kind.name_label in labels
         ]
-        controller = next((each.uid for each in owners if each.controller), "")
-        return (*named, controller) if controller else tuple(named)
+        controller = next((each for each in owners if each.controller), None)
+        if controller is None or controller.kind not in self._owning:
+            return tuple(named)
+        return (*named, controller.uid)
 
     def of(self, namespace: str, labels: Mapping[str, str], owners: Iterable[OwnerReference]) -> Membership:
         """The workload of a pod, and its gang."""
