@@ -4,6 +4,7 @@ decision.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,7 +120,20 @@ def test_the_condition_stays_true_and_is_written_for_the_new_object() -> None:
     assert statuses(settle(c, 4.0)) == []  # it had nodes once
     groups.gone("default/g", 5.0, "v1beta1")
     groups.seen(a_group(least=2, uid="again"), 5.0)
+    assert statuses(settle(c, 5.5)) == []  # nothing of it is placed here
+    see(c, member(2), now_s=6.0)
     assert [(each.uid, each.phase) for each in statuses(settle(c, 6.0))] == [("again", GangPhase.PENDING)]
+
+
+def test_a_group_of_another_scheduler_is_left_to_it() -> None:
+    c = cluster(2)
+    groups = Groups(c)
+    groups.seen(a_group(least=2), 0.0)
+    foreign = replace(member(0, on="n0"), scheduler="default-scheduler")
+    see(c, foreign, replace(member(1), scheduler="default-scheduler"))
+    assert statuses(settle(c, 1.0)) == []
+    see(c, member(2), now_s=2.0)
+    assert [each.phase for each in statuses(settle(c, 3.0))][-1:] == [GangPhase.SCHEDULED]
 
 
 def test_the_newest_version_counts_and_a_group_is_gone_with_its_last() -> None:

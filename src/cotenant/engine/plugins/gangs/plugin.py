@@ -81,6 +81,7 @@ class Gangs(GangDirectory):
         """See `Plugin`."""
         assert isinstance(cycle, CycleAccess)
         self._components = cycle.components
+        self._schedulers = cycle.schedulers
         self._whole = GangJudging(cycle, self)
         self._waiting = GangWaiting(cycle, self)
 

@@ -7,22 +7,29 @@ deleted keeps its last counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.members import Gang
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.model.cluster.observed import Phase
-from cotenant.model.groups.gang import NO_NOTES, GangPhase, GangSpec, PodGroupStatus
+from cotenant.model.groups.gang import K8S_GROUP, NO_NOTES, GangPhase, GangSpec, PodGroupStatus
 from cotenant.policy.placement.gangs.permit import Tally
 from cotenant.policy.placement.gangs.phase import ENDED, Counts, in_api_group, phase_of
 from cotenant.policy.placement.gangs.spec import differences
 
 
-def status_update(gang: Gang) -> PodGroupStatus | None:
-    """The status to write to its PodGroup, noted as written; None without a PodGroup, or if nothing changed."""
+def status_update(gang: Gang, schedulers: Collection[str]) -> PodGroupStatus | None:
+    """The status to write to its PodGroup, noted as written; None without a PodGroup, or if nothing changed.
+
+    A group of the Workload API is reported by the scheduler that places its pods, so only where one is ours.
+    """
     if gang.spec is None or gang.group is None:
+        return None
+    if gang.group.api_group == K8S_GROUP and not any(
+        entry.seen.scheduler in schedulers for entry in gang.members.values()
+    ):
         return None
     running = sum(entry.seen.phase is Phase.RUNNING for entry in gang.members.values())
     succeeded = sum(phase is Phase.SUCCEEDED for phase in gang.ended.values())
