@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CLANG ?= $(shell for name in clang clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang-15 clang-14; do command -v $$name && break; done)
-BPF_OBJECTS := $(patsubst bpf/%.bpf.c,src/cotenant/drivers/ebpf/objects/%.bpf.o,$(wildcard bpf/*.bpf.c))
+OBJECTS := packages/cotenant/src/cotenant/drivers/ebpf/objects
+BPF_OBJECTS := $(patsubst bpf/%.bpf.c,$(OBJECTS)/%.bpf.o,$(wildcard bpf/*.bpf.c))
 BENCHES ?= placement coldstart extender kube nodetick keeper quota quota_pods rebalancing devices cpus groups gangs load_aware predicted_use judging learning why traces webhook console
 
-.PHONY: help setup demo compare test test-long test-all properties check lint types floors bench bpf console screenshots docs manifests clean
+.PHONY: help setup demo compare test test-long test-all properties check lint types floors bench profile bpf console screenshots docs manifests clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -15,9 +16,10 @@ help: ## this list
 
 setup: $(STAMP) ## make .venv with everything the lab and the tests need
 
-$(STAMP): pyproject.toml
+$(STAMP): $(wildcard packages/*/pyproject.toml)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab,cluster,local,node,traces,credit,tune,png,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  -e 'packages/cotenant[cluster,node,traces,credit,png,dev]' -e 'packages/cotenant-lab[compare,tune]' -e packages/cotenant-local
 	$(BIN)/cotenant warm
 	@touch $@
 
@@ -64,18 +66,21 @@ floors: setup
 bench: setup ## speed: a JSON object a line on standard output, one for each of BENCHES
 	@for name in $(BENCHES); do $(BIN)/python -m bench.$$name --json || exit 1; done
 
-bpf: src/cotenant/drivers/ebpf/objects/SHA256SUMS ## build the eBPF objects: needs clang and libbpf's headers, nothing of the running kernel
+profile: setup ## where the time of scheduling decisions goes; TRACE=1: the calls of one
+	$(BIN)/python -m tools.decision $(if $(TRACE),--trace)
+
+bpf: $(OBJECTS)/SHA256SUMS ## build the eBPF objects: needs clang and libbpf's headers, nothing of the running kernel
 
 $(filter %/zone_sub_latency.bpf.o %/zone_sub_throughput.bpf.o %/zone_sub_weighted.bpf.o %/zone_sub_exclusive.bpf.o,$(BPF_OBJECTS)): \
-  src/cotenant/drivers/ebpf/objects/zone_sub_%.bpf.o: bpf/zone_%.bpf.c
+  $(OBJECTS)/zone_sub_%.bpf.o: bpf/zone_%.bpf.c
 
-src/cotenant/drivers/ebpf/objects/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
+$(OBJECTS)/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
 	@test -n "$(CLANG)" || { echo "make bpf needs clang and libbpf's headers, on Debian: apt-get install clang libbpf-dev" >&2; exit 1; }
 	@mkdir -p $(@D)
 	$(CLANG) --target=bpf -mcpu=v3 -g -O2 -Wall -Werror -idirafter /usr/include/$(shell uname -m)-linux-gnu -c $< -o $@
 
 # the digests that a loader compares, shipped with the objects
-src/cotenant/drivers/ebpf/objects/SHA256SUMS: $(BPF_OBJECTS)
+$(OBJECTS)/SHA256SUMS: $(BPF_OBJECTS)
 	cd $(@D) && sha256sum $(notdir $(BPF_OBJECTS)) > $(@F)
 
 console: setup ## build the console's page into the package: needs node and npm, nothing else does
@@ -94,4 +99,4 @@ manifests: setup ## render the manifests beside the chart from it: needs helm
 	$(BIN)/python -m tools.manifests
 
 clean: ## remove what can be made again
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist $(BPF_OBJECTS) src/cotenant/drivers/ebpf/objects/SHA256SUMS
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist packages/*/dist $(OBJECTS)/*.bpf.o $(OBJECTS)/SHA256SUMS

@@ -15,9 +15,9 @@ from typing import Any
 
 from bench.machine import show
 from cotenant.model.errors import CotenantError
-from cotenant.services.experiments import harness
-from cotenant.services.experiments.outcome import Findings
-from cotenant.services.experiments.studies.overhead import Overhead
+from cotenant_lab.experiments import harness
+from cotenant_lab.experiments.outcome import Findings
+from cotenant_lab.experiments.studies.overhead import Overhead
 
 
 def rows(outcome: Findings) -> list[dict[str, Any]]:

@@ -20,11 +20,12 @@ from typing import Any
 import msgspec
 
 from bench.machine import peak_memory_mib, show
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.contract import ListOptions, Manifest, Target, WriteOptions
-from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Watch
+from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.contract import ListOptions, Target, WriteOptions
+from cotenant_local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Watch
 
 IN_FLIGHT = 32
 MANAGER = WriteOptions(manager="bench")

@@ -36,8 +36,8 @@ from bench.kube.children import child, local_server
 from bench.kube.load import Bindings, Server, create, node, pod, session, watch
 from bench.kube.processes import usage
 from bench.machine import show
+from cotenant.drivers.http.ports import free_port
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
-from cotenant.services.up.children import free_port
 
 PODS = "/api/v1/namespaces/default/pods"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -35,7 +35,7 @@ from bench.machine import show
 
 SPANS = 8
 _T95 = 2.447  # Student's t for SPANS - 2 degrees of freedom, two-sided
-KEPT_EVENTS = 50_000  # that the server keeps (local/apiserver/kinds/events.py)
+KEPT_EVENTS = 50_000  # that the server keeps (cotenant_local/apiserver/kinds/events.py)
 SAMPLE_S = 5.0
 START_S = 240.0
 PODS = "/api/v1/namespaces/default/pods"

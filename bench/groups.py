@@ -21,7 +21,6 @@ from bench.machine import peak_memory_mib, show
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.settings import Settings
-from cotenant.lab.clusterworld.racks import gpus
 from cotenant.model.cluster.demands import NO_DEMANDS, Demands
 from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels
 from cotenant.model.cluster.node import Node
@@ -33,6 +32,7 @@ from cotenant.model.groups.quota import NAME as QUOTA
 from cotenant.model.groups.quota import ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, Amounts
 from cotenant.policy.placement.profiles import profile
+from cotenant_lab.clusterworld.racks import gpus
 
 PARENTS = 32
 GPUS = 8

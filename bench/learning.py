@@ -21,17 +21,17 @@ import numpy as np
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.state.learned_profiles import LearnedProfiles
-from cotenant.lab.bridge import Bridge
-from cotenant.lab.workloads.colocation import generate
-from cotenant.lab.world.config import WorldConfig
-from cotenant.lab.world.offer import without_profiles
-from cotenant.lab.world.world import World
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
+from cotenant_lab.bridge import Bridge
+from cotenant_lab.workloads.colocation import generate
+from cotenant_lab.world.config import WorldConfig
+from cotenant_lab.world.offer import without_profiles
+from cotenant_lab.world.world import World
 
 _APPLICATIONS = 500
 _MINUTES = 7

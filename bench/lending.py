@@ -25,8 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.machine import show
-from cotenant.lab.traces.folder import table_file
-from cotenant.lab.traces.read import read_table
 from cotenant.model.arrays import Float
 from cotenant.model.cluster.qos import PriorityClass
 from cotenant.policy.overcommit.batch import BATCH_CPU
@@ -40,6 +38,8 @@ from cotenant.policy.overcommit.peak import (
     observe,
     peak_amount,
 )
+from cotenant_lab.traces.folder import table_file
+from cotenant_lab.traces.read import read_table
 
 TRACES = Path(os.environ.get("COTENANT_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 WARM_S = 3 * 3600.0

@@ -15,9 +15,9 @@ import numpy as np
 
 from bench.moves import batch_moves
 from cotenant.engine.rebalancer.settings import Defragmentation, MoveKinds, Packing, RebalancerSettings
-from cotenant.lab.contract import RunSpec
-from cotenant.lab.scenarios.colocation import CoLocation
-from cotenant.lab.seeds import read_seeds
+from cotenant_lab.contract import RunSpec
+from cotenant_lab.scenarios.colocation import CoLocation
+from cotenant_lab.seeds import read_seeds
 
 _EVERY_S = 300.0
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.lab.bridge import Bridge
-from cotenant.lab.contract import RunSpec
-from cotenant.lab.scenarios.competitors import competitor
-from cotenant.lab.scenarios.takeover import AT_S, PACKED_BY, TakeOver, again, hourly, violation
-from cotenant.lab.seeds import read_seeds
+from cotenant_lab.bridge import Bridge
+from cotenant_lab.contract import RunSpec
+from cotenant_lab.scenarios.competitors import competitor
+from cotenant_lab.scenarios.takeover import AT_S, PACKED_BY, TakeOver, again, hourly, violation
+from cotenant_lab.seeds import read_seeds
 
 POLICIES = "cotenant-learned,cotenant-learned-few-moves,cotenant-learned-rebalanced,cotenant-learned-rebalanced-few"
 _FROM_S, _TO_S = AT_S + 1800.0, AT_S + 5400.0

@@ -28,13 +28,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from bench.machine import show
-from cotenant.lab import experiment
-from cotenant.lab.contract import RunResult, RunSpec
-from cotenant.lab.experiment import Plan, Task
-from cotenant.lab.ray_cluster import connect, load_ray
-from cotenant.lab.storage import RunRecord, load_result
-from cotenant.lab.workers import Finished, perform_all
 from cotenant.model.errors import InvalidInput
+from cotenant_lab import experiment
+from cotenant_lab.contract import RunResult, RunSpec
+from cotenant_lab.experiment import Plan, Task
+from cotenant_lab.ray_cluster import connect, load_ray
+from cotenant_lab.storage import RunRecord, load_result
+from cotenant_lab.workers import Finished, perform_all
 
 TIMED = (
     "decision_p50_us",
@@ -157,7 +157,7 @@ def compared(workers: int, specs: Sequence[RunSpec], folder: Path) -> dict[str, 
 
 
 def _in_processes(tasks: Sequence[Task], jobs: int) -> Iterator[Finished[Task]]:
-    return perform_all("cotenant.lab.experiment:run_and_store", tasks, jobs)
+    return perform_all("cotenant_lab.experiment:run_and_store", tasks, jobs)
 
 
 def identical(one: RunRecord, other: RunRecord) -> bool:

@@ -15,10 +15,10 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-from cotenant.lab.contract import RunSpec
-from cotenant.lab.registry import scenario
-from cotenant.lab.tuning.search import load_optuna
-from cotenant.lab.tuning.spaces import SPACES
+from cotenant_lab.contract import RunSpec
+from cotenant_lab.registry import scenario
+from cotenant_lab.tuning.search import load_optuna
+from cotenant_lab.tuning.spaces import SPACES
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ export default defineConfig({
   oxc: jsx,
   worker: { format: "es", rollupOptions: { output: { entryFileNames: "assets/console.[name].js" } } },
   build: {
-    outDir: "../src/cotenant/services/console/page",
+    outDir: "../packages/cotenant/src/cotenant/services/console/page",
     emptyOutDir: true,
     ...target,
     modulePreload: { polyfill: false },

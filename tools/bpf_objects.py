@@ -17,18 +17,18 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 WITHIN_S = 120.0
 
 
-class BpfObjects(BuildHookInterface):  # type: ignore[misc]  # hatchling is there at build time only
+class BpfObjects(BuildHookInterface[Any]):
     """Runs `make bpf` before the files are collected."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build what is missing or old. Never fails a build."""
-        why = build(Path(self.root))
+        why = build(Path(self.root).parents[1])
         if why:
             self.app.display_warning(f"without eBPF objects, so run delay will be read from /proc: {why}")
 
 
 def build(root: Path) -> str:
-    """Build the objects in the sources at `root`; why that was not possible, empty where they are there."""
+    """Build the objects in the repository at `root`; why that was not possible, empty where they are there."""
     if not (root / "Makefile").is_file():
         return "no Makefile here"
     if shutil.which("make") is None:

@@ -11,7 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "console"
-BUILT = (ROOT / "src/cotenant/services/console/page", ROOT / "src/cotenant/lab/report/built")
+BUILT = (
+    ROOT / "packages/cotenant/src/cotenant/services/console/page",
+    ROOT / "packages/cotenant-lab/src/cotenant_lab/report/built",
+)
 STAMPS = tuple(folder / "sources.sha256" for folder in BUILT)
 
 

@@ -1,21 +1,22 @@
-"""The rooms of the source tree, and which room imports which.
+"""The rooms of the three packages, and which room imports which.
 
 Problem: a description of the structure that is maintained by hand becomes wrong with the first moved file.
 
 Choice: a room is a folder directly below a floor (`engine/cycle`), together with everything below that folder; the modules that lie directly in a
-floor's folder are a room of the floor's own name (`engine`). Imports are read from the syntax tree, wherever in a file they are, and count once for
-each name imported. The package's `__init__` files are read for imports and not counted as files.
+floor's folder are a room of the floor's own name (`engine`). The packages beside the product are a floor each (`lab/world` is `cotenant_lab/world`). Imports are read from the syntax tree, wherever in a file they are, and count once for
+each name imported. The packages' `__init__` files are read for imports and not counted as files.
 
 Limits: imports by a computed name are not seen.
 """
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 PACKAGE = "cotenant"
+_ASIDE = {"cotenant_lab": "lab", "cotenant_local": "local"}  # the floors of the other packages
 
 
 class Rooms(NamedTuple):
@@ -29,18 +30,19 @@ class Rooms(NamedTuple):
         return tuple(room for room in sorted(self.files) if room.split("/")[0] == name)
 
 
-def rooms(source: Path) -> Rooms:
-    """The rooms below `source`, the folder of the package."""
-    paths = {_module(path, source): path for path in sorted(source.rglob("*.py"))}
+def rooms(sources: Iterable[Path]) -> Rooms:
+    """The rooms below `sources`, the folders of the packages."""
+    owner = {path: source for source in sources for path in sorted(source.rglob("*.py"))}
+    paths = {_module(path, source): path for path, source in owner.items()}
     files: Counter[str] = Counter()
     imports: Counter[tuple[str, str]] = Counter()
     for path in paths.values():
-        here = _room(path, source)
+        here = _room(path, owner[path])
         if not here:
             continue
         files[here] += path.name != "__init__.py"
         for module in _imported(ast.parse(path.read_text()), paths):
-            there = _room(paths[module], source)
+            there = _room(paths[module], owner[paths[module]])
             if there and there != here:
                 imports[here, there] += 1
     return Rooms({room: count for room, count in files.items() if count}, dict(imports))
@@ -52,7 +54,8 @@ def _module(path: Path, source: Path) -> str:
 
 
 def _room(path: Path, source: Path) -> str:
-    return "/".join(path.relative_to(source).parent.parts[:2])
+    folders = path.relative_to(source).parent.parts
+    return "/".join(([_ASIDE[source.name], *folders] if source.name in _ASIDE else folders)[:2])
 
 
 def _imported(tree: ast.Module, modules: Mapping[str, Path]) -> Iterator[str]:

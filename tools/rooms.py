@@ -17,17 +17,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 
 from tools.graph import Edge, levels, reduced, split
 from tools.imports import PACKAGE, Rooms, rooms
+from tools.tree import PACKAGES
 
-FLOORS = (("cli",), ("services",), ("local",), ("lab", "drivers"), ("engine",), ("policy",), ("model",))
+FLOORS = ("local", "lab", "cli", "services", "drivers", "engine", "policy", "model")
 SUBJECTS = {  # two lines below the name of the floor
     "cli": ("parse, call, print", ""),
     "services": ("the processes", ""),
-    "local": ("a cluster", "in one process"),
-    "lab": ("the simulated", "world"),
+    "local": ("cotenant-local:", "a cluster"),
+    "lab": ("cotenant-lab:", "a world"),
     "drivers": ("the real world", ""),
     "engine": ("state machines", "without I/O"),
     "policy": ("pure decisions", ""),
@@ -48,15 +48,13 @@ AGAINST = "#dc2626"
 WIDTH = 1000
 MARGIN = 8
 LEFT = 112  # where rooms begin; the names of the floors are left of it
-BORDER = 420  # between lab and drivers
 BOX = (102, 34)
 GAP = 10
 LANE = 8  # the width that a passing arrow takes in a row
 ROW = 60
 BAND = 14  # space of a band above its first and below its last row of boxes
 SPACE = 16  # between bands
-CAPACITY = {"lab": 2, "drivers": 3}  # boxes of rooms without imports in their floor, in a row
-WHOLE = 7  # the same for a floor that has the page's width
+CAPACITY = 7  # boxes of rooms without imports in their floor, in a row
 
 
 @dataclass(slots=True, eq=False)
@@ -77,16 +75,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A band of one or two floors: the rows of each floor, top to bottom, the first row's number, and the y of the band."""
+    """The band of a floor: its rooms by row, top to bottom, the first row's number, and the y of the band."""
 
-    floors: Mapping[str, Sequence[Sequence[str]]]
+    floor: str
+    rooms: Sequence[Sequence[str]]
     first: int
     top: float
 
     @property
     def rows(self) -> int:
         """The rows that it takes."""
-        return max(len(rows) for rows in self.floors.values())
+        return len(self.rooms)
 
     @property
     def height(self) -> float:
@@ -100,7 +99,7 @@ def picture(tree: Rooms) -> str:
     bands = _bands(tree, forward)
     tops = [band.top + BAND + ROW * row for band in bands for row in range(band.rows)]
     boxes, chains = _places(bands, reduced(forward))
-    _arrange(boxes, chains, bands)
+    _arrange(boxes, chains)
     bottom = bands[-1].top + bands[-1].height
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 54:.0f}" width="{WIDTH}" '
@@ -125,10 +124,8 @@ def _into_model(edge: Edge) -> bool:
 def _bands(tree: Rooms, forward: Sequence[Edge]) -> list[Band]:
     bands: list[Band] = []
     first, top = 0, float(MARGIN)
-    for floors in FLOORS:
-        band = Band(
-            {floor: _rows(tree.floor(floor), forward, CAPACITY.get(floor, WHOLE)) for floor in floors}, first, top
-        )
+    for floor in FLOORS:
+        band = Band(floor, _rows(tree.floor(floor), forward, CAPACITY), first, top)
         bands.append(band)
         first, top = first + band.rows, top + band.height + SPACE
     return bands
@@ -153,11 +150,7 @@ def _rows(names: Sequence[str], forward: Sequence[Edge], capacity: int) -> list[
 def _places(bands: Sequence[Band], edges: Sequence[Edge]) -> tuple[dict[str, Place], list[list[Place]]]:
     """The boxes by room, and for each arrow its box, its passages and its last box. Arrows from one floor to one room share passages."""
     boxes = {
-        room: Place(room, band.first + row)
-        for band in bands
-        for rows in band.floors.values()
-        for row, names in enumerate(rows)
-        for room in names
+        room: Place(room, band.first + row) for band in bands for row, names in enumerate(band.rooms) for room in names
     }
     passages: dict[tuple[str, str, int], Place] = {}
     chains = []
@@ -175,31 +168,23 @@ def _places(bands: Sequence[Band], edges: Sequence[Edge]) -> tuple[dict[str, Pla
     return boxes, chains
 
 
-def _arrange(boxes: Mapping[str, Place], chains: Sequence[Sequence[Place]], bands: Sequence[Band]) -> None:
+def _arrange(boxes: Mapping[str, Place], chains: Sequence[Sequence[Place]]) -> None:
     """Set every x: order each row by the mean place of the neighbours, keep distances, again and again, downwards and upwards."""
     rows: dict[int, list[Place]] = {}
     for place in [*boxes.values(), *dict.fromkeys(place for chain in chains for place in chain if not place.room)]:
         rows.setdefault(place.row, []).append(place)
-    shared = {band.first + row for band in bands if len(band.floors) > 1 for row in range(band.rows)}
     for row in rows.values():
         for at, place in enumerate(row):
             place.x = LEFT + (WIDTH - MARGIN - LEFT) * (at + 0.5) / len(row)
-            if place.room.startswith("lab") or place.room.startswith("drivers"):
-                place.x = min(place.x, BORDER - 1) if place.room.startswith("lab") else max(place.x, BORDER + 1)
     for sweep in range(60):
         for number in sorted(rows, reverse=bool(sweep % 2)):
-            zones = [(LEFT, BORDER), (BORDER, WIDTH - MARGIN)] if number in shared else [(LEFT, WIDTH - MARGIN)]
-            for left, right in zones:
-                inside = [place for place in rows[number] if len(zones) == 1 or _left(place) == (left == LEFT)]
-                aims = {id(place): place.aim() for place in inside}
-                inside.sort(key=lambda place: (round(aims[id(place)], 3), place.room))
-                widths = _widths(inside, right - left)
-                for place, x in zip(inside, _apart([aims[id(place)] for place in inside], widths, left, right)):
-                    place.x = x
-
-
-def _left(place: Place) -> bool:
-    return place.room.startswith("lab") if place.room else place.aim() < BORDER
+            inside = rows[number]
+            aims = {id(place): place.aim() for place in inside}
+            inside.sort(key=lambda place: (round(aims[id(place)], 3), place.room))
+            left, right = LEFT, WIDTH - MARGIN
+            widths = _widths(inside, right - left)
+            for place, x in zip(inside, _apart([aims[id(place)] for place in inside], widths, left, right)):
+                place.x = x
 
 
 def _widths(row: Sequence[Place], space: float) -> list[float]:
@@ -272,25 +257,16 @@ def _against(source: Place, target: Place, tops: Sequence[float]) -> str:
 
 
 def _band(tree: Rooms, band: Band) -> list[str]:
-    lines = []
-    for at, floor in enumerate(band.floors):
-        left = MARGIN if at == 0 else BORDER + 2
-        right = BORDER - 2 if at == 0 and len(band.floors) > 1 else WIDTH - MARGIN
-        colour = COLOURS[floor]
-        count = sum(tree.files[room] for room in tree.floor(floor))
-        label = (
-            (MARGIN + 8, band.top + 22, "start")
-            if at == 0
-            else (WIDTH - MARGIN - 8, band.top + band.height - 36, "end")
-        )
-        lines.append(
-            f'<rect x="{left}" y="{band.top:.1f}" width="{right - left}" height="{band.height:.1f}" rx="6" fill="{colour}" fill-opacity="0.07" '
-            f'stroke="{colour}" stroke-opacity="0.35"/>'
-        )
-        lines.append(_text(label[0], label[1], floor, 15, colour, label[2], bold=True))
-        for line, words in enumerate([words for words in (*SUBJECTS[floor], f"{count} files") if words]):
-            lines.append(_text(label[0], label[1] + 15 + 12 * line, words, 10, "#4b5563", label[2]))
-    return lines
+    floor, colour = band.floor, COLOURS[band.floor]
+    count = sum(tree.files[room] for room in tree.floor(floor))
+    left, top = MARGIN + 8, band.top + 22
+    words = [words for words in (*SUBJECTS[floor], f"{count} files") if words]
+    return [
+        f'<rect x="{MARGIN}" y="{band.top:.1f}" width="{WIDTH - 2 * MARGIN}" height="{band.height:.1f}" rx="6" fill="{colour}" fill-opacity="0.07" '
+        f'stroke="{colour}" stroke-opacity="0.35"/>',
+        _text(left, top, floor, 15, colour, "start", bold=True),
+        *(_text(left, top + 15 + 12 * line, text, 10, "#4b5563", "start") for line, text in enumerate(words)),
+    ]
 
 
 def _box(place: Place, count: int, tops: Sequence[float]) -> str:
@@ -319,4 +295,4 @@ def _text(x: float, y: float, words: str, size: int, colour: str, anchor: str, b
 
 
 if __name__ == "__main__":
-    sys.stdout.write(picture(rooms(Path(__file__).parents[1] / "src" / PACKAGE)))
+    sys.stdout.write(picture(rooms(PACKAGES.values())))

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.contract import MERGE, DeleteOptions, ListOptions
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
-from cotenant.local.controllers.registry import controller_manager
-from cotenant.local.controllers.runtime.informer import Informers
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.contract import MERGE, DeleteOptions, ListOptions
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
+from cotenant_local.controllers.registry import controller_manager
+from cotenant_local.controllers.runtime.informer import Informers
 
 WITHIN_S = 60.0
 

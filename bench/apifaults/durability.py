@@ -14,9 +14,9 @@ import aiohttp
 
 from bench.apifaults.server import MAPS, ApiServerProcess, a_map, ask, names, quantile
 from bench.kube.load import session
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.store import Store
 
 
 async def _write(http: aiohttp.ClientSession, rate: float, prefix: str, acknowledged: dict[str, int]) -> None:

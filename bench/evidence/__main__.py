@@ -4,6 +4,7 @@
     python -m bench.evidence --only founding --seeds 20-29
     python -m bench.evidence --write                rewrite the pages from the stored summaries; nothing is run
     python -m bench.evidence --check                status 1 if a page differs from the summaries
+    python -m bench.evidence --show colocation      print a table from its summary, also one that no page shows
     python -m bench.evidence --list
 
 A finished run is not repeated: the same command continues. Without an argument every experiment is run, which takes hours.
@@ -21,11 +22,11 @@ from pathlib import Path
 import polars
 
 from bench.evidence.experiments import BY_NAME, Experiment
-from bench.evidence.pages import drifted, write_pages
+from bench.evidence.pages import drifted, generated, write_pages
 from bench.evidence.searches import SEARCH_BY_NAME, Search, run_search
 from bench.evidence.summaries import commit_of, summarise, write_summary
-from cotenant.lab.seeds import read_seeds
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant_lab.seeds import read_seeds
 
 ROOT = Path(__file__).parents[2]
 _KNOWN: dict[str, Experiment | Search] = {**BY_NAME, **SEARCH_BY_NAME}
@@ -78,11 +79,15 @@ def main(arguments: list[str] | None = None) -> int:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--write", action="store_true", help="only rewrite the pages")
     kind.add_argument("--check", action="store_true", help="only compare the pages")
+    kind.add_argument("--show", metavar="NAME", help="print a table")
     kind.add_argument("--list", action="store_true", help="name the experiments and their commands")
     given = parser.parse_args(arguments)
     try:
         if given.list:
             print("\n".join(f"{name}: {each.command}" for name, each in _KNOWN.items()))
+            return 0
+        if given.show is not None:
+            print(generated(ROOT, given.show), end="")
             return 0
         if given.check:
             found = drifted(ROOT)

@@ -1,7 +1,7 @@
 """Used CPU at objective by search: for each policy and seed the two neighbouring loads between which it stops keeping its objectives.
 
 Problem: policies whose limits lie far apart need a wide sweep, most of whose runs say nothing about either limit. Choice: each policy begins at a load of its own and goes up or down by a
-step until services and batch both violate at most 1 % at one load and not at the next; the figures are interpolated between those two (`lab/statistics.py`). The few figures of both runs are
+step until services and batch both violate at most 1 % at one load and not at the next; the figures are interpolated between those two (`cotenant_lab/statistics.py`). The few figures of both runs are
 kept for each policy and seed in docs/results/searches/NAME.json, with the command and the sources that made them; pages are written from that file. Finished runs are not repeated. Limits: where violation is not
 monotonous in the load, the limit nearest to the beginning is found; a search that reaches the lowest or highest load has no figure.
 """
@@ -16,14 +16,14 @@ from pathlib import Path
 import msgspec
 
 from cotenant import __version__
-from cotenant.lab import storage
-from cotenant.lab.contract import RunSpec
-from cotenant.lab.experiment import run_specs
-from cotenant.lab.seeds import read_seeds
-from cotenant.lab.statistics import Interval, at_load, interval, paired_ratio, sustained_load
-from cotenant.lab.world.config import WorldConfig
-from cotenant.lab.world.laws import drawn
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant_lab import storage
+from cotenant_lab.contract import RunSpec
+from cotenant_lab.experiment import run_specs
+from cotenant_lab.seeds import read_seeds
+from cotenant_lab.statistics import Interval, at_load, interval, paired_ratio, sustained_load
+from cotenant_lab.world.config import WorldConfig
+from cotenant_lab.world.laws import drawn
 
 FOLDER = Path("docs/results/searches")
 LIMIT = 0.01

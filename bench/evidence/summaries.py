@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from cotenant.lab.metrics import SUSTAINED_LOAD
-from cotenant.lab.storage import write_json
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant_lab.metrics import SUSTAINED_LOAD
+from cotenant_lab.storage import write_json
 
 FOLDER = Path("docs/results")
 _DIGITS = 6  # significant; pages show fewer
@@ -212,7 +212,7 @@ def commit_of(root: Path) -> str:
     """
     try:
         head = _git(root, "rev-parse", "--short=10", "HEAD")
-        return head + ("+" if _git(root, "status", "--porcelain", "--", "src") else "")
+        return head + ("+" if _git(root, "status", "--porcelain", "--", "packages/*/src") else "")
     except (OSError, subprocess.CalledProcessError) as error:
         raise Permanent(f"a summary names its commit, and {root} is no git checkout: {error}") from error
 

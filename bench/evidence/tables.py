@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.evidence.experiments import Column
 from bench.evidence.summaries import Row, Run, Summary, Value
-from cotenant.lab.statistics import paired_difference
+from cotenant_lab.statistics import paired_difference
 
 _NONE = Value(None)
 _BEYOND = {"exact": "", "below": "at most ", "above": "at least "}  # bounds at the ends of the sweep
@@ -56,18 +56,25 @@ def _name(policy: str, summary: Summary) -> str:
 
 
 def paired(summary: Summary) -> list[str]:
-    """The differences of violation, a line each; nothing where there are none."""
-    if not summary.paired:
+    """The differences of violation, a row per policy and a column per load; nothing where there are none."""
+    found = {(each.policy, each.load): each.value for each in summary.paired if each.value.mean is not None}
+    if not found:
         return []
-    lines = ["", "Points of violation, the other minus ours, paired by seed with 95 % intervals:", ""]
-    for each in summary.paired:
-        mean, half = each.value.mean, each.value.half
-        if mean is None:
-            continue
-        clear = " (excludes zero)" if half is not None and abs(mean) > half else ""
-        shown = "" if half is None else f" ±{half * 100:.2f}"
-        lines.append(f"- {each.policy} at {each.load:g}: {mean * 100:+.2f}{shown}{clear}")
+    loads = sorted({load for _, load in found})
+    head = "| violation minus ours, points | " + " | ".join(f"at {load:g}" for load in loads) + " |"
+    lines = ["", head, "|" + " --- |" * (len(loads) + 1)]
+    for policy in dict.fromkeys(policy for policy, _ in found):
+        cells = [_difference(found.get((policy, load), _NONE)) for load in loads]
+        lines.append("| " + " | ".join([policy, *cells]) + " |")
     return lines
+
+
+def _difference(value: Value) -> str:
+    if value.mean is None:
+        return ""
+    shown = "" if value.half is None else f" ±{value.half * 100:.2f}"
+    tie = " (tie)" if value.half is not None and abs(value.mean) <= value.half else ""
+    return f"{value.mean * 100:+.2f}{shown}{tie}"
 
 
 def sustained(summary: Summary) -> list[str]:

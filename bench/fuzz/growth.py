@@ -23,15 +23,13 @@ import numpy as np
 from bench.fuzz.giants import LARGEST_BYTES, LISTS, List, giant, small_pod
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
+from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.registry import PluginRegistry
-from cotenant.local.apiserver.contract import ApiError
-from cotenant.local.apiserver.patching.jsonpatch import json_patch
-from cotenant.local.apiserver.selectors import parse_fields, parse_labels
 from cotenant.model.cluster.labels import HOSTNAME, NO_LABELS, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import DisruptionBudget, NamespaceFacts
@@ -44,6 +42,8 @@ from cotenant.services.extender.pod_reader import PodDemandReader
 from cotenant.services.webhook.facts import Facts
 from cotenant.services.webhook.review import read_review, write_review
 from cotenant.services.webhook.reviewer import Reviewer, Rules
+from cotenant_local.apiserver.patching.jsonpatch import json_patch
+from cotenant_local.apiserver.selectors import parse_fields, parse_labels
 
 Work = Callable[[], object]
 _SIZE = Amounts.of({"cpu": 64_000, "memory": 1 << 38, "pods": 500})

@@ -10,14 +10,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
 from msgspec import inspect
+from tools.tree import PACKAGES
 
-_ROOT = Path(__file__).resolve().parents[2] / "src" / "cotenant"
 _MOST_DEPTH = 9
 _ODD_PART, _DAMAGED_PART, _ABSENT_PART = 0.08, 0.15, 0.35
 _NUMBERS = (
@@ -50,7 +49,7 @@ _TEXTS = (
 def vocabulary() -> tuple[str, ...]:
     """Every short string constant of the package: keys of annotations, values that mean something, resource names."""
     found: set[str] = set()
-    for path in sorted(_ROOT.rglob("*.py")):
+    for path in sorted(path for folder in PACKAGES.values() for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 text = node.value

@@ -40,7 +40,6 @@ from cotenant.engine.node.view import NodeView
 from cotenant.engine.rehearsal import rehearse
 from cotenant.engine.state.reports import Reports
 from cotenant.engine.traces.trace_engine import TraceEngine
-from cotenant.lab.traces.read import read_table
 from cotenant.model.document import parse
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.knob import GiveBack, Knob, SetKnob, Target
@@ -59,6 +58,7 @@ from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.load_aware import parse_settings
 from cotenant.services.scheduler.watches import EngineWatches
 from cotenant.services.zones.reading import definition_of
+from cotenant_lab.traces.read import read_table
 
 
 def all_readers(folder: Path) -> list[Reader]:

@@ -17,10 +17,10 @@ from pathlib import Path
 from bench.guard.arms import ALONE, ARMS, DEFAULT, Arm
 from bench.guard.comparison import Comparison
 from bench.guard.hogs import KINDS, chosen
-from cotenant.cli.node import experiments
 from cotenant.model.errors import CotenantError, InvalidInput
-from cotenant.services.experiments import registry
-from cotenant.services.experiments.harness import BlockProgress, ExperimentSettings
+from cotenant_lab.cli import node_experiments as experiments
+from cotenant_lab.experiments import registry
+from cotenant_lab.experiments.harness import BlockProgress, ExperimentSettings
 
 
 def arms_of(names: str) -> tuple[Arm, ...]:

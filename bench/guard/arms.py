@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.policy.nodeqos.cpu.allowance import UNLIMITED_US, allowance_m, next_quota_us
 from cotenant.policy.nodeqos.cpu.suppression import SuppressConfig
-from cotenant.services.experiments.site.site import Site, in_plant, now_us
+from cotenant_lab.experiments.site.site import Site, in_plant, now_us
 
 HOGS = 4
 ROOT, BURSTABLE, SERVICE = "kubepods", "kubepods/burstable", "kubepods/burstable/pod-service"

@@ -16,12 +16,12 @@ from bench.guard import hogs
 from bench.guard.arms import ALONE, HOGS, OURS, SERVICE, Arm, Suppression, make_groups
 from bench.guard.hogs import Kind
 from bench.guard.tails import pooled_ratio
-from cotenant.services.experiments.harness import Judgement, Record, Round
-from cotenant.services.experiments.loads import redis_service
-from cotenant.services.experiments.loads.redis_service import Load
-from cotenant.services.experiments.measures.histogram import Histogram
-from cotenant.services.experiments.measures.statistics import Estimate, bootstrap, ratio
-from cotenant.services.experiments.measures.windows import (
+from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.loads import redis_service
+from cotenant_lab.experiments.loads.redis_service import Load
+from cotenant_lab.experiments.measures.histogram import Histogram
+from cotenant_lab.experiments.measures.statistics import Estimate, bootstrap, ratio
+from cotenant_lab.experiments.measures.windows import (
     all_of,
     disturbed,
     disturbed_alone,
@@ -30,9 +30,9 @@ from cotenant.services.experiments.measures.windows import (
     p99_us,
     stored,
 )
-from cotenant.services.experiments.outcome import Check
-from cotenant.services.experiments.site import agent_process, lateness
-from cotenant.services.experiments.site.site import Child, Site, in_plant, now_us
+from cotenant_lab.experiments.outcome import Check
+from cotenant_lab.experiments.site import agent_process, lateness
+from cotenant_lab.experiments.site.site import Child, Site, in_plant, now_us
 
 _SERVICE = in_plant(SERVICE)
 

@@ -14,8 +14,8 @@ from math import nan
 import numpy as np
 
 from cotenant.model.arrays import Float, Int
-from cotenant.services.experiments.measures.histogram import Histogram, highest_of
-from cotenant.services.experiments.measures.statistics import Estimate
+from cotenant_lab.experiments.measures.histogram import Histogram, highest_of
+from cotenant_lab.experiments.measures.statistics import Estimate
 
 _RESAMPLES = 2000
 _FEWEST = 3

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.fakes.waiting import Bound
 
-from cotenant.services.demo import page as demo_page
-from cotenant.services.demo.run import DayOutcome, DemoConfig, Sample
+from cotenant_local.demo import page as demo_page
+from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
 
 from . import looks
 from .conftest import NARROW, WIDE, Tab

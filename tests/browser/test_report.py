@@ -18,11 +18,11 @@ from tests.fakes.processes.console_world import HOSTILE
 from tests.fakes.reports import ORIGIN, SWEEP, made, renamed
 from tests.fakes.waiting import patience
 
-from cotenant.lab.contract import Series
-from cotenant.lab.report.page import render
-from cotenant.services.demo import page as demo_page
-from cotenant.services.demo.run import DayOutcome, DemoConfig, Sample
-from cotenant.services.experiments.outcome import Check, Curve, Findings, Picture
+from cotenant.model.results.forms import Series
+from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture
+from cotenant_lab.report.page import render
+from cotenant_local.demo import page as demo_page
+from cotenant_local.demo.run import DayOutcome, DemoConfig, Sample
 
 from . import looks
 from .conftest import NARROW, WIDE

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.waiting import patience
+from tools.tree import ROOT, python_path
 
 _TEST = Path(__file__).with_name("test_conformance.py")
 _POD = {"qos": "LSR", "priority": 9500, "priority_class": "prod", "sub_priority": None, "requests": {"cpu_m": 1000}}
@@ -26,11 +27,10 @@ def _write(folder: Path, name: str, *cases: dict[str, object]) -> None:
 
 def _run(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-vv", "-rs", str(_TEST)]
-    root = _TEST.parents[2]
-    environment = os.environ | {"COTENANT_CONFORMANCE": str(folder), "PYTHONPATH": str(root / "src")}
+    environment = os.environ | {"COTENANT_CONFORMANCE": str(folder), "PYTHONPATH": python_path()}
     environment.pop("PYTEST_ADDOPTS", None)
     return subprocess.run(
-        command, env=environment, cwd=root, capture_output=True, text=True, timeout=patience(120), check=False
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=patience(120), check=False
     )
 
 

@@ -24,10 +24,10 @@ import pytest
 from tests.fakes import waiting
 from tests.fakes.servers import api_roles
 from tests.fakes.waiting import patience
+from tools.tree import python_path
 
 T = TypeVar("T")
-SOURCE = Path(__file__).parents[2] / "src"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"}
 MERGE = "application/merge-patch+json"
 READY_S = 180.0  # the first start on a machine compiles the kernels
 LAST_WORDS = "Ctrl-C ends it"

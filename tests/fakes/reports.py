@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from cotenant.lab import experiment, registry, storage
-from cotenant.lab.comparison import Comparison, compare
-from cotenant.lab.contract import RunResult, RunSpec
-from cotenant.lab.experiment import Plan
-from cotenant.lab.provenance import Provenance
+from cotenant_lab import experiment, registry, storage
+from cotenant_lab.comparison import Comparison, compare
+from cotenant_lab.contract import RunResult, RunSpec
+from cotenant_lab.experiment import Plan
+from cotenant_lab.provenance import Provenance
 
 ORIGIN = Provenance("cotenant lab compare --workload fake", "0.1.0", "abc", "3.11", ("numpy 2",), "a machine", 2, 2)
 SWEEP = (0.75, 0.85, 0.95)

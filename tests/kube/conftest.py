@@ -263,14 +263,14 @@ class _Local:
         from cotenant.drivers.http.private_files import write_private
         from cotenant.drivers.http.tls import Tls
         from cotenant.drivers.http.tokens import new_token
-        from cotenant.local.apiserver.admission.webhooks import attach
-        from cotenant.local.apiserver.assembly import assemble
-        from cotenant.local.apiserver.custom.serving import CustomKinds
-        from cotenant.local.apiserver.http.app import Application
-        from cotenant.local.apiserver.http.audit import AuditLog
-        from cotenant.local.apiserver.http.auth import Credentials, kubeconfig
-        from cotenant.local.apiserver.http.server import ApiServer
-        from cotenant.local.apiserver.storage.store import Store
+        from cotenant_local.apiserver.admission.webhooks import attach
+        from cotenant_local.apiserver.assembly import assemble
+        from cotenant_local.apiserver.custom.serving import CustomKinds
+        from cotenant_local.apiserver.http.app import Application
+        from cotenant_local.apiserver.http.audit import AuditLog
+        from cotenant_local.apiserver.http.auth import Credentials, kubeconfig
+        from cotenant_local.apiserver.http.server import ApiServer
+        from cotenant_local.apiserver.storage.store import Store
 
         self._stop = asyncio.Event()
         api = assemble(Store(), taints_new_nodes=False)

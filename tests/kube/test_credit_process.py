@@ -23,6 +23,7 @@ from tests.kube.definitions import collection, installed
 pytest.importorskip("sqlalchemy", reason="the extra `credit` is not installed")
 
 from cotenant.drivers.http.address import Address
+from cotenant.drivers.http.ports import free_port
 from cotenant.drivers.journal.journal import Journal
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
@@ -34,7 +35,6 @@ from cotenant.services.credit.process import COMPONENT, CreditOptions, CreditPro
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.reporting.incident import IncidentBody
 from cotenant.services.reporting.sender import ReportSender
-from cotenant.services.up.children import free_port
 
 pytestmark = pytest.mark.slow
 

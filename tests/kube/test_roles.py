@@ -48,7 +48,7 @@ _REPORT = "reports with an agent's token: tests/kube/test_agent.py"
 _REPEATED = "an event that is repeated"
 _RENEWED = "a certificate that is renewed: tests/kube/test_certificates.py"
 _MOVED = "a whole move, with a workload's controller: tests/e2e/test_rebalancer.py"
-_CLEARS = "the Jobs after it: tests/unit/services/withdrawal/test_leftovers.py"
+_CLEARS = "the Jobs after it: packages/cotenant/tests/unit/services/withdrawal/test_leftovers.py"
 _KUBE = "the kube-scheduler in the extender's pod"
 RARE: dict[tuple[str, str, str], str] = {
     ("scheduler", "create", "pods/eviction"): "a pod that is moved out of a team's guarantee: tests/e2e/test_quota.py",
@@ -97,7 +97,7 @@ RARE: dict[tuple[str, str, str], str] = {
     ("console", "get", "noderesourcetopologies"): _ASKED,
     ("console", "list", "pods"): "what pods use, where the cluster measures it (metrics.k8s.io)",
     ("traces", "patch", "serviceobjectives"): _PLAIN,
-    ("traces", "create", "tokenreviews"): "agents that come with their own tokens: tests/unit/services/traces/test_agents_tokens.py",
+    ("traces", "create", "tokenreviews"): "agents that come with their own tokens: packages/cotenant/tests/unit/services/traces/test_agents_tokens.py",
     ("uninstall", "delete", "daemonsets"): _REFUSED,
     ("uninstall", "get", "daemonsets"): _CLEARS,
     ("uninstall", "delete", "leases"): _CLEARS,

@@ -21,16 +21,16 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.local.apiserver import patching
-from cotenant.local.apiserver.http.app import Application
-from cotenant.local.apiserver.http.auth import Credentials
-from cotenant.local.apiserver.http.server import ApiServer
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant_local.apiserver import patching
+from cotenant_local.apiserver.http.app import Application
+from cotenant_local.apiserver.http.auth import Credentials
+from cotenant_local.apiserver.http.server import ApiServer
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
 
 pytestmark = pytest.mark.slow  # a server and a scheduler each
 

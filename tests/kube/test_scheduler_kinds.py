@@ -25,12 +25,12 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.custom.device import written_devices
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import topology_text
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
-from cotenant.local.nodes.accelerators import devices_of
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant_local.nodes.accelerators import devices_of
 
 pytestmark = pytest.mark.slow  # a scheduler, and definitions
 

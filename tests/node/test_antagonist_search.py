@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.services.experiments.studies.antagonist_search import BLAME, RUN_DELAY, STALL, AntagonistSearch
+from cotenant_lab.experiments.studies.antagonist_search import BLAME, RUN_DELAY, STALL, AntagonistSearch
 
 pytestmark = pytest.mark.slow
 

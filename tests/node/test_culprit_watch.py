@@ -9,9 +9,9 @@ import pytest
 
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.services.experiments.loads.windowed_service import line
-from cotenant.services.experiments.site.site import now_us
-from cotenant.services.experiments.studies.culprit_watch import METHODS, CulpritWatch, LatencyFile
+from cotenant_lab.experiments.loads.windowed_service import line
+from cotenant_lab.experiments.site.site import now_us
+from cotenant_lab.experiments.studies.culprit_watch import METHODS, CulpritWatch, LatencyFile
 
 pytestmark = pytest.mark.slow
 

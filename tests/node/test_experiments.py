@@ -13,23 +13,23 @@ from pathlib import Path
 import pytest
 from tests.fakes.waiting import eventually, patience
 
-from cotenant.drivers.cgroup.layout import detect
-from cotenant.drivers.cgroup.tree import Groups
-from cotenant.model.errors import CotenantError, Permanent
-from cotenant.model.machine.knob import Knob, Target
-from cotenant.services.experiments import harness
-from cotenant.services.experiments.harness import ExperimentSettings, Judgement, Record, Round
-from cotenant.services.experiments.measures.windows import LATE_US, WINDOW_US
-from cotenant.services.experiments.outcome import Check
-from cotenant.services.experiments.site import lateness
-from cotenant.services.experiments.site.cgroups import (
+from cotenant.drivers.cgroup.experiments import (
     PREFIX,
     ExperimentCgroups,
     missing_requirement,
     remove,
     remove_leftovers,
 )
-from cotenant.services.experiments.site.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
+from cotenant.drivers.cgroup.layout import detect
+from cotenant.drivers.cgroup.tree import Groups
+from cotenant.model.errors import CotenantError, Permanent
+from cotenant.model.machine.knob import Knob, Target
+from cotenant_lab.experiments import harness
+from cotenant_lab.experiments.harness import ExperimentSettings, Judgement, Record, Round
+from cotenant_lab.experiments.measures.windows import LATE_US, WINDOW_US
+from cotenant_lab.experiments.outcome import Check
+from cotenant_lab.experiments.site import lateness
+from cotenant_lab.experiments.site.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
 
 LONGEST_S = 60.0
 SINE = (sys.executable, "-m", "cotenant", "node", "experiment", "sine", "--once")

@@ -16,9 +16,9 @@ from tests.fakes.waiting import eventually, patience
 from tests.node.burning import burning
 
 from cotenant.cli.cluster.profile_running import RunRequest, run
+from cotenant.drivers.cgroup.experiments import PREFIX, missing_requirement
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.services.experiments.site.cgroups import PREFIX, missing_requirement
 
 pytestmark = pytest.mark.slow
 WITHIN_S = 60.0

@@ -21,13 +21,13 @@ from cotenant.drivers.proc.topology import read_topology
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.lab.plant.keeping import PlantKeeper
-from cotenant.lab.plant.recording import Recorder, dump, load, replay
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant_lab.plant.keeping import PlantKeeper
+from cotenant_lab.plant.recording import Recorder, dump, load, replay
 
 BUSY = "import time\nwhile True:\n    until = time.thread_time() + 0.002\n    while time.thread_time() < until: pass\n    time.sleep(0.002)"
 CPU_KNOBS = (Knob.CPU_MAX, Knob.CPU_IDLE, Knob.CPU_WEIGHT, Knob.CPUSET_CPUS)

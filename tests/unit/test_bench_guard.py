@@ -10,10 +10,10 @@ from bench.guard.hogs import KINDS, chosen, spread
 from bench.guard.tails import pooled_ratio
 
 from cotenant.model.errors import InvalidInput
-from cotenant.services.experiments.harness import Block, Judgement, Record, Round
-from cotenant.services.experiments.measures.histogram import Histogram
-from cotenant.services.experiments.measures.windows import Window
-from cotenant.services.experiments.site.site import Conditions
+from cotenant_lab.experiments.harness import Block, Judgement, Record, Round
+from cotenant_lab.experiments.measures.histogram import Histogram
+from cotenant_lab.experiments.measures.windows import Window
+from cotenant_lab.experiments.site.site import Conditions
 
 QUIET = Conditions(3.0, 0.0, 0.0, None)
 REQUESTS = 1000

@@ -14,8 +14,14 @@ def test_every_named_unit_exists(unit: str) -> None:
 
 
 def test_a_unit_is_a_module_or_a_folder_whose_modules_share_something() -> None:
-    assert distribution.unit("tests/lab/test_dag.py::test_a") == "tests/lab/test_dag.py"
-    assert distribution.unit("tests/lab/test_dag.py::TestA::test_b[x::y]") == "tests/lab/test_dag.py"
+    assert (
+        distribution.unit("packages/cotenant-lab/tests/lab/test_dag.py::test_a")
+        == "packages/cotenant-lab/tests/lab/test_dag.py"
+    )
+    assert (
+        distribution.unit("packages/cotenant-lab/tests/lab/test_dag.py::TestA::test_b[x::y]")
+        == "packages/cotenant-lab/tests/lab/test_dag.py"
+    )
     assert distribution.unit("tests/e2e/test_use.py::test_a") == distribution.unit("tests/e2e/test_quota.py::test_b")
     assert distribution.unit("tests/node/guest/test_v2_knobs.py::test_a") == "tests/node/guest"
 
@@ -32,9 +38,17 @@ def test_the_longest_units_start_first_and_the_rest_keeps_its_order() -> None:
 
 
 def test_every_second_worker_takes_the_cases_that_wait_for_processes_and_helps_when_none_is_left() -> None:
-    waiting = ["tests/e2e", "tests/lab/test_dag.py", "tests/node/test_agent.py", "tests/unit/test_bench.py"]
-    assert distribution.choice(waiting, "gw0") == "tests/lab/test_dag.py"
+    waiting = [
+        "tests/e2e",
+        "packages/cotenant-lab/tests/lab/test_dag.py",
+        "tests/node/test_agent.py",
+        "tests/unit/test_bench.py",
+    ]
+    assert distribution.choice(waiting, "gw0") == "packages/cotenant-lab/tests/lab/test_dag.py"
     assert distribution.choice(waiting, "gw1") == "tests/e2e"
     assert distribution.choice(waiting[1:], "gw3") == "tests/node/test_agent.py"
-    assert distribution.choice(["tests/lab/test_dag.py"], "gw1") == "tests/lab/test_dag.py"
+    assert (
+        distribution.choice(["packages/cotenant-lab/tests/lab/test_dag.py"], "gw1")
+        == "packages/cotenant-lab/tests/lab/test_dag.py"
+    )
     assert distribution.choice(["tests/kube/test_watches.py"], "gw0") == "tests/kube/test_watches.py"

@@ -1,22 +1,31 @@
-"""The documents agree with the source tree: the picture of the rooms is current, and every package says what belongs in it."""
+"""The documents agree with the source tree and with each other, and can be read: names, links, sections, lengths."""
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
-from tools.imports import PACKAGE, rooms
+import yaml
+from tools.imports import rooms
 from tools.owner_modes import with_table
 from tools.rooms import picture
+from tools.tree import PACKAGES, ROOT
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / PACKAGE
-PACKAGES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("__init__.py"))
+from cotenant import __version__
+
+SOURCE = PACKAGES["cotenant"]
+FLOORS = {"lab": PACKAGES["cotenant_lab"], "local": PACKAGES["cotenant_local"]}  # of the other packages
+ROOMS = sorted(
+    path.relative_to(ROOT).as_posix() for package in PACKAGES.values() for path in package.rglob("__init__.py")
+)
 
 
 def test_the_picture_of_the_rooms_is_up_to_date() -> None:
     committed = (ROOT / "docs" / "architecture.svg").read_text()
-    assert committed == picture(rooms(SOURCE)), "run: python -m tools.rooms > docs/architecture.svg (or `make docs`)"
+    assert committed == picture(rooms(PACKAGES.values())), (
+        "run: python -m tools.rooms > docs/architecture.svg (or `make docs`)"
+    )
 
 
 def test_the_table_of_modes_is_up_to_date() -> None:
@@ -24,9 +33,9 @@ def test_the_table_of_modes_is_up_to_date() -> None:
     assert page == with_table(page), "run: python -m tools.owner_modes docs/guide/agent.md (or `make docs`)"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ROOMS)
 def test_a_package_says_what_belongs_in_it_and_what_does_not(package: str) -> None:
-    text = ast.get_docstring(ast.parse((SOURCE / package).read_text()))
+    text = ast.get_docstring(ast.parse((ROOT / package).read_text()))
     assert text, f"{package} has no docstring"
     assert "Not here:" in text, f"{package} does not say what belongs elsewhere"
     assert len(text.splitlines()) >= 3, f"{package}: a summary, an empty line, and what belongs here and what does not"
@@ -46,33 +55,80 @@ def is_path(name: str) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in names(ARCHITECTURE) if is_path(name)])
 def test_a_path_on_the_architecture_page_exists(name: str) -> None:
-    places = (SOURCE, ROOT, SOURCE / "engine")
+    places = (ROOT, SOURCE, SOURCE / "engine", *(package.parent for package in PACKAGES.values()))
     assert any((place / name).exists() for place in places), f"docs/architecture.md names {name}"
 
 
 @pytest.mark.parametrize("name", [name for name in names(ARCHITECTURE) if re.fullmatch(r"[A-Z][a-z]\w*(\.\w+)?", name)])
 def test_a_class_on_the_architecture_page_exists(name: str) -> None:
     owner, _, method = name.partition(".")
-    holders = [path.read_text() for path in SOURCE.rglob("*.py")]
+    holders = [path.read_text() for package in PACKAGES.values() for path in package.rglob("*.py")]
     holders = [text for text in holders if re.search(rf"^(class {owner}\b|{owner}\b.* = )", text, re.MULTILINE)]
     assert holders, f"docs/architecture.md names {name}"
     assert not method or any(f"def {method}(" in text for text in holders), f"docs/architecture.md names {name}"
 
 
-def test_every_link_between_documents_leads_somewhere() -> None:
-    pages = [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "examples").rglob("*.md"),
-        *(ROOT / "deploy").rglob("*.md"),
-    ]
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(path for folder in ("docs", "examples", "deploy", "bpf") for path in (ROOT / folder).rglob("*.md")),
+    *ROOT.glob("packages/*/*.md"),
+]
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^( {4}|```).*$", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), flags=re.M)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them; of two alike, the second has a number."""
+    found: list[str] = []
+    for head in re.findall(r"^#+ (.*)$", prose(page.read_text()), re.MULTILINE):
+        name = re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-")
+        found.append(name if name not in found else f"{name}-{found.count(name)}")
+    return set(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_page_and_a_section(page: Path) -> None:
+    broken = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page.read_text())):
+        to = page.parent / target if target else page
+        if "://" in target:
+            continue
+        if not to.exists() or (anchor and to.suffix == ".md" and anchor not in anchors(to)):
+            broken.append(f"{target}#{anchor}")
     assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_prose_have_at_most_120_columns(page: Path) -> None:
+    """Not: tables, pictures, and places that are written from code or results."""
+    text = re.sub(r"^<!-- (table|modes).*?^<!-- (end of table|/modes) -->$", "", page.read_text(), flags=re.M | re.S)
+    assert not [line for line in prose(text).splitlines() if len(line) > 120 and not line.startswith(("|", "!["))]
+
+
+def test_a_path_of_the_tour_exists() -> None:
+    text = (ROOT / "docs" / "tour.md").read_text()
+    assert len(text.encode()) <= 5_500, "an evening's reading begins with a page"
+    found = set(re.findall(r"`([\w./-]+/[\w./-]*)`", text))
+    assert len(found) > 40
+    assert not [name for name in found if not any((root / name).exists() for root in (SOURCE, ROOT))]
+
+
+def test_the_newest_release_is_the_version_of_the_package_and_the_chart() -> None:
+    dated = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    chart = yaml.safe_load((ROOT / "deploy" / "chart" / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert dated
+    assert {dated[0], __version__, project["version"], chart["version"], str(chart["appVersion"])} == {dated[0]}
+
+
+def test_the_glossary_has_few_words_of_ours() -> None:
+    ours = (ROOT / "docs" / "glossary.md").read_text().partition("## Ours")[2]
+    terms = re.findall(r"^\| ([^|]+) \|", ours, re.MULTILINE)[2:]
+    assert 0 < len(terms) < 40
+    assert terms == sorted(terms, key=lambda term: re.sub(r"[^a-z ]", "", term.lower()))
 
 
 def test_every_guide_is_listed() -> None:
@@ -89,6 +145,7 @@ def test_every_decision_is_listed() -> None:
 
 @pytest.mark.parametrize(("floor", "contents"), re.findall(r"^\| `([a-z]+)` \| (.*) \|$", ARCHITECTURE, re.MULTILINE))
 def test_the_table_of_floors_names_rooms_that_exist(floor: str, contents: str) -> None:
-    assert (SOURCE / floor).is_dir()
+    folder = FLOORS.get(floor, SOURCE / floor)
+    assert folder.is_dir()
     for name in names(contents):
-        assert (SOURCE / floor / name).exists(), f"docs/architecture.md names {name} in {floor}"
+        assert (folder / name).exists(), f"docs/architecture.md names {name} in {floor}"

@@ -18,8 +18,8 @@ from bench.evidence.searches import (
     write_search,
 )
 
-from cotenant.lab.registry import scenario
 from cotenant.model.errors import InvalidInput
+from cotenant_lab.registry import scenario
 
 
 def a_run(load: float, service: float = 0.0, batch: float = 0.0, used: float = 0.0) -> Run:

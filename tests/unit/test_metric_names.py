@@ -46,7 +46,7 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def exported() -> set[str]:
     suffixes = {"counter": ("_total",), "histogram": ("", "_bucket", "_count", "_sum"), "gauge": ("",)}
     found: set[str] = set()
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
         text = path.read_text()
         for name, kind in calls(ast.parse(text)) if PREFIX.search(text) else ():
             found |= {name.removesuffix("_total") + suffix for suffix in suffixes[kind]}

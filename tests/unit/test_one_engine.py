@@ -15,10 +15,6 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, Evict, Instruction, Preempt, Unschedulable
-from cotenant.lab.bridge import Bridge
-from cotenant.lab.workloads.colocation import generate
-from cotenant.lab.world.config import WorldConfig
-from cotenant.lab.world.world import World
 from cotenant.model.cluster.affinity import SpreadConstraint
 from cotenant.model.cluster.labels import ZONE, Labels, LabelSelector
 from cotenant.model.cluster.node import Node
@@ -30,7 +26,11 @@ from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.scheduler.names import by_requests, cluster_profile
 from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
-from cotenant.services.up.config import UpConfig
+from cotenant_lab.bridge import Bridge
+from cotenant_lab.workloads.colocation import generate
+from cotenant_lab.world.config import WorldConfig
+from cotenant_lab.world.world import World
+from cotenant_local.up.config import UpConfig
 
 SEED = 5
 GIB = 1 << 30

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.mutation.operators import changes
-from tools.mutation.reach import FAST, SLOW, importing, nearest, read, record
+from tools.mutation.reach import FAST, SLOW, SOURCES, importing, nearest, read, record
 from tools.mutation.trials import Mutant, Outcome, copied, try_one
 
 ROOT = Path(__file__).parents[2]
@@ -24,10 +24,13 @@ FLOORS = ("policy", "engine", "services")
 def drawn(floors: list[str], only: list[str], sample: int, seed: int) -> list[Mutant]:
     """So many changes of these floors, each with the same chance. `only`: globs of files, or all of them `FILE:LINE`."""
     files = [
-        path for floor in floors for path in sorted((ROOT / "src/cotenant" / floor).rglob("*.py")) if _is_at(path, only)
+        path
+        for floor in floors
+        for path in sorted((ROOT / SOURCES / "cotenant" / floor).rglob("*.py"))
+        if _is_at(path, only)
     ]
     every = [
-        Mutant(str(path.relative_to(ROOT / "src")), change) for path in files for change in changes(path.read_text())
+        Mutant(str(path.relative_to(ROOT / SOURCES)), change) for path in files for change in changes(path.read_text())
     ]
     lines = {place for place in only if ":" in place}
     if lines:
@@ -41,22 +44,27 @@ def _is_at(path: Path, only: list[str]) -> bool:
 
 def _is_on(mutant: Mutant, place: str) -> bool:
     file, _, line = place.partition(":")
-    return Path(mutant.file).match(file.removeprefix("src/")) and line == str(mutant.change.line)
+    return Path(mutant.file).match(file.removeprefix(f"{SOURCES}/")) and line == str(mutant.change.line)
 
 
 def shown(outcome: Outcome) -> str:
     """One line a person can act on."""
     mutant = outcome.mutant
-    source = (ROOT / "src" / mutant.file).read_text()
+    source = (ROOT / SOURCES / mutant.file).read_text()
     before = " ".join(source[mutant.change.begin : mutant.change.end].split())
-    place = f"src/{mutant.file}:{mutant.change.line}"
+    place = f"{SOURCES}/{mutant.file}:{mutant.change.line}"
     return f"{place}  {mutant.change.kind}: `{before[:60]}` -> `{mutant.change.replacement.strip()[:40]}`  ({outcome.tests} tests)"
 
 
 def main() -> int:
     """Status 1 where fewer are dead than `--goal` asks for."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
-    parser.add_argument("--floors", nargs="+", default=FLOORS, help="folders below src/cotenant (default: %(default)s)")
+    parser.add_argument(
+        "--floors",
+        nargs="+",
+        default=FLOORS,
+        help="folders below packages/cotenant/src/cotenant (default: %(default)s)",
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE[:LINE]", help="changes of these places alone; FILE may be a glob")  # fmt: skip
     parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="run first, for each change: new tests that the coverage does not know")  # fmt: skip
     parser.add_argument(

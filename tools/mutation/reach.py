@@ -17,17 +17,19 @@ from pathlib import Path
 
 from coverage.numbits import numbits_to_nums
 
+SOURCES = "packages/cotenant/src"  # whose changes are tried
 FAST = "-m", "not slow and not long"
 SLOW = "-m", "slow and not long"
 # These bound the size of files in their own process, which would cut the recording.
-LEFT_OUT = ("tests/fault/local/test_load.py", "tests/lab/report/test_page.py")
+LEFT_OUT = ("tests/fault/local/test_load.py", "packages/cotenant-lab/tests/lab/report/test_page.py")
 
 
 def record(root: Path, data: Path, workers: int) -> None:
     """Run the fast tests, recording which line each reaches. Raises `CalledProcessError` where a test fails: no mutant could then be judged."""
     # coverage takes every file whose name begins with that of the data for a part of it
     config = data.parent / "settings.ini"
-    config.write_text(f"[run]\ndata_file = {data}\nsource = {root / 'src'}\n")
+    sources = root / SOURCES
+    config.write_text(f"[run]\ndata_file = {data}\nsource = {sources}\n")
     subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist", "loadscope", *FAST),
@@ -41,7 +43,7 @@ def record(root: Path, data: Path, workers: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """lines: (file below src, line) -> tests; files: file below src -> tests. A test is pytest's node id."""
+    """lines: (file below `SOURCES`, line) -> tests; files: file below it -> tests. A test is pytest's node id."""
 
     lines: Mapping[tuple[str, int], frozenset[str]]
     files: Mapping[str, frozenset[str]]
@@ -53,7 +55,7 @@ class Reach:
 
 def read(data: Path, root: Path) -> Reach:
     """What `record` wrote."""
-    source = f"{root / 'src'}/"
+    source = f"{root / SOURCES}/"
     lines: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     files: defaultdict[str, set[str]] = defaultdict(set)
     with sqlite3.connect(data) as connection:
@@ -81,7 +83,8 @@ def nearest(file: str, tests: Sequence[str], max_tests: int) -> list[str]:
 
     def far(test: str) -> tuple[int, int, str]:
         path = Path(test.partition("::")[0])
-        parts = path.parent.parts[2:]
+        _, _, below = path.parent.as_posix().partition("tests/unit")
+        parts = Path(below.lstrip("/")).parts
         same = sum(1 for _ in zip(folder, parts, strict=False) if _[0] == _[1])
         return (0 if path.stem == f"test_{stem}" and parts == folder else 1, -same, test)
 
@@ -94,7 +97,8 @@ def importing(root: Path, file: str) -> list[str]:
     name = re.escape(folder)
     module = re.compile(rf"^from {name}\.{stem} import|^from {name} import .*\b{stem}\b|^import {name}\.{stem}\b", re.M)
     beside = re.compile(rf"^from {name}(\.\w+)? import", re.M)
-    texts = {str(path.relative_to(root)): path.read_text() for path in sorted((root / "tests").rglob("test_*.py"))}
+    places = [path for pattern in ("tests", "packages/*/tests") for path in root.glob(f"{pattern}/**/test_*.py")]
+    texts = {str(path.relative_to(root)): path.read_text() for path in sorted(places)}
     return [path for path, text in texts.items() if module.search(text)] or [
         path for path, text in texts.items() if beside.search(text)
     ]

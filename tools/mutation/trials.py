@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.mutation.operators import Change
+from tools.mutation.reach import SOURCES
+from tools.tree import python_path
 
 TREE = (
-    "src",
+    "packages",
     "tests",
     "tools",
     "bench",
@@ -22,6 +24,7 @@ TREE = (
     "docs",
     "bpf",
     "console",
+    "conftest.py",
     "pyproject.toml",
     "Makefile",
     "README.md",
@@ -35,7 +38,7 @@ FAILED, INTERRUPTED, USAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """file: below src."""
+    """file: below `SOURCES`."""
 
     file: str
     change: Change
@@ -67,11 +70,11 @@ def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, opti
     """Make the change, run the tests, take the change back. A run that does not end in `max_s` seconds counts as dead: the change made it hang.
     `options`: further ones of pytest.
     """
-    path = tree / "src" / mutant.file
+    path = tree / SOURCES / mutant.file
     source = path.read_text()
     chosen = tree / "chosen-tests"
     chosen.write_text("\n".join(tests))
-    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": python_path(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [
         sys.executable,
         "-m",

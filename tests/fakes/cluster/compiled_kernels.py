@@ -22,9 +22,9 @@ from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.groups.gang import GangNotes, GangTopology, Mode
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE, Quota, QuotaObject
 from cotenant.model.resources import NOTHING, Amounts
-from cotenant.policy.baselines.drf import DominantResourceFairness
 from cotenant.policy.placement.contract import RoundPolicy
 from cotenant.policy.placement.profiles import PlacementProfile, profile
+from cotenant_lab.baselines.drf import DominantResourceFairness
 
 STEPS = 150
 

@@ -21,8 +21,6 @@ from cotenant.engine.node.recovery.stages import Rung, Stage
 from cotenant.engine.node.recovery.story import IncidentStory, ServiceStory
 from cotenant.engine.plugins.gangs.views import GangView, MemberView
 from cotenant.engine.plugins.reservations.instructions import ReservationView
-from cotenant.lab.contract import FrameCell, MachineFrames, Measures, RunResult, RunSpec, Series
-from cotenant.lab.storage import RESULTS_JSON, run_path, save_result, write_json
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.workload_profile import (
     Axis,
@@ -41,9 +39,14 @@ from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.node_state import GroupUse, HostUse, ServiceHealth
 from cotenant.model.resources import Amounts
+from cotenant.model.results.forms import METRICS, RESULTS_JSON, FrameCell, MachineFrames, Series
 from cotenant.policy.interference.attribution.attribute import Candidate, Cause
 from cotenant.services.agent.http import HoldsPage, LeasesPage, PodPage, StatePage
 from cotenant.services.scheduler.pages.encoding import page
+from cotenant_lab.contract import Measures, RunResult, RunSpec
+from cotenant_lab.metrics_by_workload import catalogue
+from cotenant_lab.report.views import metric_views
+from cotenant_lab.storage import run_path, save_result, write_json
 
 AT_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
@@ -307,7 +310,7 @@ def lab_folder(folder: Path, policies: tuple[str, ...], seeds: int = 3) -> None:
                     machine_frames=run_machines(k) if policy in ("cotenant", "kube-default") else None,
                 )
                 save_result(run_path(folder, spec), result)
-    written = {"workload": "founding", "file": None, "seeds": seeds, "seed_list": list(range(seeds)), "loads": [0.7, 0.9], "ours": policies[0], "rows": rows, "paired": paired, "sustained_load": [], "notes": [policies[-1]], "failed": []}  # fmt: skip
+    written = {"workload": "founding", "file": None, "seeds": seeds, "seed_list": list(range(seeds)), "loads": [0.7, 0.9], "ours": policies[0], "rows": rows, "paired": paired, "sustained_load": [], "notes": [policies[-1]], "failed": [], METRICS: metric_views(catalogue("founding"))}  # fmt: skip
     write_json(folder / RESULTS_JSON, written)
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.lab.contract import MachineMap, Measures, PolicyInfo, RunResult, RunSpec, Series, TaskExplanation
 from cotenant.model.errors import InvalidInput
+from cotenant.model.results.forms import Series
+from cotenant_lab.contract import MachineMap, Measures, PolicyInfo, RunResult, RunSpec, TaskExplanation
 
 # name, role, load it carries, fragmentation, decision time (us)
 _POLICIES = (

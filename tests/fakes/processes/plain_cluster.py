@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from cotenant.local.controllers.runtime.actions import Create, Delete, EmitEvent, Patch, Plan, ResourceName
-from cotenant.local.controllers.runtime.informer import VIEWS
-from cotenant.local.controllers.views.core import stamp
+from cotenant_local.controllers.runtime.actions import Create, Delete, EmitEvent, Patch, Plan, ResourceName
+from cotenant_local.controllers.runtime.informer import VIEWS
+from cotenant_local.controllers.views.core import stamp
 
 Manifest = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""A double of the calls of Ray's client that `cotenant.lab.ray_cluster` makes: tasks run in this process, when they are waited for.
+"""A double of the calls of Ray's client that `cotenant_lab.ray_cluster` makes: tasks run in this process, when they are waited for.
 
 What crosses the network is pickled, as there: the function by name, its arguments and its value. `fault` decides what becomes of a submission; `tests/fault/lab/test_ray_cluster.py` has the same contract on
 a real cluster.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from cotenant.lab.ray_cluster import Assignment
+from cotenant_lab.ray_cluster import Assignment
 
 
 class RayError(Exception):

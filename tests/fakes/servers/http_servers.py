@@ -22,11 +22,6 @@ from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.drivers.metrics.registry import MetricsRegistry
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.http import app as apiserver
-from cotenant.local.apiserver.http.auth import Credentials
-from cotenant.local.apiserver.http.server import ApiServer
-from cotenant.local.apiserver.storage.store import Store
 from cotenant.model.groups.quota import Quota
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.main import http_server
@@ -40,6 +35,11 @@ from cotenant.services.webhook import app as webhook
 from cotenant.services.webhook.facts import Facts as WebhookFacts
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.reviewer import Reviewer, Rules
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.http import app as apiserver
+from cotenant_local.apiserver.http.auth import Credentials
+from cotenant_local.apiserver.http.server import ApiServer
+from cotenant_local.apiserver.storage.store import Store
 
 LOOPBACK = Address("127.0.0.1", 0)
 TOKEN = "token-of-the-tests"

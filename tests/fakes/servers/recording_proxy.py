@@ -19,8 +19,8 @@ import yaml
 from aiohttp import web
 from tests.fakes.waiting import patience
 
-from cotenant.local.apiserver.http.options import is_watch, parse_query
-from cotenant.local.apiserver.http.routing import parse
+from cotenant_local.apiserver.http.options import is_watch, parse_query
+from cotenant_local.apiserver.http.routing import parse
 
 HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

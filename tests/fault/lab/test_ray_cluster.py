@@ -1,6 +1,6 @@
 """A real Ray cluster of two workers on this machine: figures to the bit, a killed worker, a lost node, an interrupt.
 
-Skipped where Ray is not installed: CI does not install the extra `ray` (300 MB). `tests/unit/lab/test_ray_cluster.py` has the contract against a double. Ray replaces loopback by the machine's own address.
+Skipped where Ray is not installed: CI does not install the extra `ray` (300 MB). `packages/cotenant-lab/tests/unit/test_ray_cluster.py` has the contract against a double. Ray replaces loopback by the machine's own address.
 """
 
 import os
@@ -15,14 +15,14 @@ import pytest
 from bench.ray import LocalRay, identical, local_ray
 from tests.fakes.waiting import eventually, patience
 
-from cotenant.lab import experiment
-from cotenant.lab.contract import RunSpec
-from cotenant.lab.experiment import Plan
-from cotenant.lab.ray_cluster import connect
+from cotenant_lab import experiment
+from cotenant_lab.contract import RunSpec
+from cotenant_lab.experiment import Plan
+from cotenant_lab.ray_cluster import connect
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'cotenant[ray]'"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'cotenant-lab[ray]'"),
     pytest.mark.usefixtures("fake_workloads"),
 ]
 

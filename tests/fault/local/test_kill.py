@@ -11,21 +11,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tools.tree import python_path
 
-from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
-
-SOURCE = Path(__file__).parents[3] / "src"
+from cotenant_local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
 
 # Eight writers; each printed line is an acknowledged write: verb, name, resourceVersion.
 WRITER = """
 import asyncio, json, os, sys
 from pathlib import Path
-from cotenant.local.apiserver.contract import ApiError
-from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant_local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
 
 async def main():
     api = Api(Store(Database(Path(sys.argv[1]), fsync=sys.argv[2] == "fsync")))
@@ -55,7 +54,7 @@ def kill_after(directory: Path, how: str, acknowledged: int) -> list[list[str]]:
     child = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(directory), how],
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        env={**os.environ, "PYTHONPATH": python_path()},
     )
     assert child.stdout is not None
     lines = [child.stdout.readline() for _ in range(acknowledged)]

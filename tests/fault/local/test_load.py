@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cotenant.local.apiserver.contract import ApiError, ListOptions, Manifest
-from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.storage.watching import BUFFER_BYTES
-from cotenant.local.apiserver.verbs.api import Api
+from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
+from cotenant_local.apiserver.contract import ListOptions
+from cotenant_local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.storage.watching import BUFFER_BYTES
+from cotenant_local.apiserver.verbs.api import Api
 
 
 def config(name: str, **data: str) -> Manifest:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.local.apiserver.contract import ApiError, ListOptions
-from cotenant.local.apiserver.storage.history import Bounds
-from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant_local.apiserver.contract import ListOptions
+from cotenant_local.apiserver.storage.history import Bounds
+from cotenant_local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
 
 
 def config(name: str) -> dict[str, object]:

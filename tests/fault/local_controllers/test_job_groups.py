@@ -14,18 +14,19 @@ from tests.fault.local_controllers.test_running import Cluster, serve
 
 from cotenant.drivers.kube.cache.cache import Changed
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
+from cotenant.drivers.kube.manifests.errors import ApiError
 from cotenant.engine.cluster import Cluster as Engine
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.state.reports import Reports
-from cotenant.local.apiserver.assembly import with_schema
-from cotenant.local.apiserver.contract import ApiError, ListOptions, Target
-from cotenant.local.apiserver.kinds.built_in import WORKLOAD_API_OF_1_36
-from cotenant.local.apiserver.kinds.conversion import outward
-from cotenant.local.controllers.registry import controller_manager
-from cotenant.local.controllers.runtime.actions import JOBS, POD_GROUPS, PODS, WORKLOADS
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.watches import EngineWatches
+from cotenant_local.apiserver.assembly import with_schema
+from cotenant_local.apiserver.contract import ListOptions, Target
+from cotenant_local.apiserver.kinds.built_in import WORKLOAD_API_OF_1_36
+from cotenant_local.apiserver.kinds.conversion import outward
+from cotenant_local.controllers.registry import controller_manager
+from cotenant_local.controllers.runtime.actions import JOBS, POD_GROUPS, PODS, WORKLOADS
 
 NODES = ("a", "b", "c", "d")
 

@@ -9,19 +9,19 @@ import msgspec
 import pytest
 from tests.fakes.processes.plain_cluster import template
 
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.contract import MERGE, ListOptions
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
-from cotenant.local.controllers.registry import controller_manager
-from cotenant.local.controllers.runtime.actions import JOBS, NODES, PODS, REPLICA_SETS, ResourceName
-from cotenant.local.controllers.runtime.informer import Informers
-from cotenant.local.controllers.runtime.runner import Runner
-from cotenant.local.nodes.fleet import Fleet, Shape
-from cotenant.local.nodes.reporting import LastReports
-from cotenant.local.nodes.simulated import SimulatedNodes
-from cotenant.local.workloads.submitter import Submitter
 from cotenant.model.cluster.annotations import FAIL
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.contract import MERGE, ListOptions
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
+from cotenant_local.controllers.registry import controller_manager
+from cotenant_local.controllers.runtime.actions import JOBS, NODES, PODS, REPLICA_SETS, ResourceName
+from cotenant_local.controllers.runtime.informer import Informers
+from cotenant_local.controllers.runtime.runner import Runner
+from cotenant_local.nodes.fleet import Fleet, Shape
+from cotenant_local.nodes.reporting import LastReports
+from cotenant_local.nodes.simulated import SimulatedNodes
+from cotenant_local.workloads.submitter import Submitter
 
 
 class Cluster:

@@ -9,16 +9,17 @@ import msgspec
 import pytest
 from tests.fakes.processes.plain_cluster import template
 
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.contract import MERGE, ApiError, DeleteOptions, ListOptions
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
-from cotenant.local.controllers.registry import all_controllers, controller_manager
-from cotenant.local.controllers.runtime.actions import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, Plan, ResourceName
-from cotenant.local.controllers.runtime.cache import Key
-from cotenant.local.controllers.runtime.informer import Informers
-from cotenant.local.controllers.runtime.runner import Controller, Runner
-from cotenant.local.controllers.workload_controllers import ReplicaSets
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.contract import MERGE, DeleteOptions, ListOptions
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
+from cotenant_local.controllers.registry import all_controllers, controller_manager
+from cotenant_local.controllers.runtime.actions import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS, Plan, ResourceName
+from cotenant_local.controllers.runtime.cache import Key
+from cotenant_local.controllers.runtime.informer import Informers
+from cotenant_local.controllers.runtime.runner import Controller, Runner
+from cotenant_local.controllers.workload_controllers import ReplicaSets
 
 
 class Cluster:
@@ -278,7 +279,7 @@ def test_events_are_deleted_after_an_hour() -> None:
 def test_an_informer_relists_after_an_error_and_delivers_the_difference(
     code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cotenant.local.controllers.runtime.informer.RETRY_S", 0.0)
+    monkeypatch.setattr("cotenant_local.controllers.runtime.informer.RETRY_S", 0.0)
 
     async def case(c: Cluster) -> None:
         await c.make(

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.manifests import deployment, is_running, job
 from tests.e2e.running import AWAY, Client, Refused, Up, eventually, is_alive
 
-from cotenant.local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.sqlite import Database
 
 pytestmark = pytest.mark.slow
 

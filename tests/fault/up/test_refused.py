@@ -134,7 +134,7 @@ def test_a_read_only_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("damage", ["not a database", "cut short"])
 def test_a_damaged_database(tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from cotenant.local.apiserver.storage.sqlite import Database
+    from cotenant_local.apiserver.storage.sqlite import Database
 
     database = Database(tmp_path / "up")
     database.commit([(i, "/configmaps", "n", f"c{i}", i, b"x" * 5000) for i in range(1, 50)], [], 50)

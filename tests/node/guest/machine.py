@@ -23,6 +23,7 @@ from pathlib import Path
 from tests.fakes.waiting import eventually, patience
 from tests.node.guest.kernel import kernel
 from tests.node.guest.systemd_boot import BOOT, UNITS, check
+from tools.tree import python_path
 
 from cotenant.drivers.qemu.archive import archive
 from cotenant.drivers.qemu.kernel import zone_kernel
@@ -64,7 +65,7 @@ _PLAIN = """
 
 
 _RUN = """cd {root} && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run/tmp COTENANT_CACHE=/run/cache {inside}=1 \\
-  PYTHONPATH={root}/src:{root} PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \\
+  PYTHONPATH={sources}:{root} PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \\
   {python} -m pytest -p no:cacheprovider -q --color=no @/run/cases
 """
 
@@ -131,7 +132,12 @@ def run(cases: list[str], kind: GuestKind = V2) -> Run:
         init = _START.format(modules=" ".join(path.name for path in chosen.modules)) + (
             BOOT if kind.systemd else _PLAIN
         )
-        order = _RUN.format(inside=INSIDE, root=shlex.quote(str(ROOT)), python=shlex.quote(sys.executable))
+        order = _RUN.format(
+            inside=INSIDE,
+            root=shlex.quote(str(ROOT)),
+            sources=shlex.quote(python_path()),
+            python=shlex.quote(sys.executable),
+        )
         files = {
             "init": (init.encode(), 0o755),
             "busybox": (program, 0o755),

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.contract import JSON, MERGE, STRATEGIC, ApiError, DeleteOptions
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.contract import JSON, MERGE, STRATEGIC, DeleteOptions
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
 
 POD = {
     "apiVersion": "v1",

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cotenant.local.apiserver.contract import ApiError, Manifest
-from cotenant.local.apiserver.patching import apply, json_patch, merge_patch, strategic_merge, track
-from cotenant.local.apiserver.patching.document import copied
-from cotenant.local.apiserver.patching.fieldsets import changes, difference, intersection, paths, union, written_object
-from cotenant.local.apiserver.schema.builtin import builtin_schema
+from cotenant.drivers.kube.manifests.document import copied
+from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
+from cotenant_local.apiserver.patching import apply, json_patch, merge_patch, strategic_merge, track
+from cotenant_local.apiserver.patching.fieldsets import changes, difference, intersection, paths, union, written_object
+from cotenant_local.apiserver.schema.builtin import builtin_schema
 
 SCHEMA = builtin_schema("apps", "v1", "Deployment")
 FAST = settings(max_examples=150, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cotenant.local.apiserver.contract import ApiError
-from cotenant.local.apiserver.patching.document import copied
-from cotenant.local.apiserver.schema import tree
-from cotenant.local.apiserver.schema.builtin import BuiltinSchema, builtin_schema
-from cotenant.local.apiserver.schema.kinds.registry import _RULES
-from cotenant.local.apiserver.schema.openapi import _names
-from cotenant.local.apiserver.schema.tree import SchemaNode
+from cotenant.drivers.kube.manifests import tree
+from cotenant.drivers.kube.manifests.document import copied
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant.drivers.kube.manifests.openapi import _names
+from cotenant.drivers.kube.manifests.tree import SchemaNode
+from cotenant_local.apiserver.schema.builtin import BuiltinSchema, builtin_schema
+from cotenant_local.apiserver.schema.kinds.registry import _RULES
 
 SCHEMAS = [
     builtin_schema(group, version, kind)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.local.apiserver.contract import ApiError, ListOptions
-from cotenant.local.apiserver.storage.sqlite import Database
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.storage.watching import Watch
-from cotenant.local.apiserver.verbs.api import Api
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant_local.apiserver.contract import ListOptions
+from cotenant_local.apiserver.storage.sqlite import Database
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.storage.watching import Watch
+from cotenant_local.apiserver.verbs.api import Api
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SPACES = st.sampled_from(["default", "kube-system"])

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.local.apiserver.assembly import assemble
-from cotenant.local.apiserver.contract import Answer, ApiError, ListOptions
-from cotenant.local.apiserver.storage.store import Store
-from cotenant.local.apiserver.verbs.api import Api
+from cotenant.drivers.kube.manifests.errors import ApiError
+from cotenant_local.apiserver.assembly import assemble
+from cotenant_local.apiserver.contract import Answer, ListOptions
+from cotenant_local.apiserver.storage.store import Store
+from cotenant_local.apiserver.verbs.api import Api
 
 TERMS = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]
 TEMPLATE: dict[str, Any] = {

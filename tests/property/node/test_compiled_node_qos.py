@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.lab.world import node_qos
 from cotenant.policy.nodeqos.cpu import allowance
 from cotenant.policy.nodeqos.guard import step as guard_step
+from cotenant_lab.world import node_qos
 
 pytestmark = pytest.mark.slow
 CPU = st.integers(0, 200_000)

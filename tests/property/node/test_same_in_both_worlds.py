@@ -16,11 +16,6 @@ from hypothesis import strategies as st
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.settings import AgentSettings
-from cotenant.lab.plant.driving import Drive, Trigger
-from cotenant.lab.plant.loads import Hog, Load, Service, Sine
-from cotenant.lab.plant.machine import Plant
-from cotenant.lab.plant.recording import Event, StoredSample, dump, load, replay
-from cotenant.lab.plant.scenarios import ROOT, SERVICE, hog_pods, service_pod
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import Gap, GroupCounters, HostCounters, NodeSample
@@ -28,6 +23,11 @@ from cotenant.model.machine.run_queue import Blame, GroupWaits, NoCulprit, RunQu
 from cotenant.policy.nodeqos.burst.config import ANNOTATION
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
+from cotenant_lab.plant.driving import Drive, Trigger
+from cotenant_lab.plant.loads import Hog, Load, Service, Sine
+from cotenant_lab.plant.machine import Plant
+from cotenant_lab.plant.recording import Event, StoredSample, dump, load, replay
+from cotenant_lab.plant.scenarios import ROOT, SERVICE, hog_pods, service_pod
 
 SECOND = 1_000_000
 SEEDS = st.integers(0, 1000)
@@ -81,7 +81,7 @@ def test_another_process_with_other_hashes_gives_the_same_instructions(tmp_path:
     events = recorded(Form.QUOTA, 2, 3, seed=5)
     (tmp_path / "recording").write_bytes(dump(events))
     program = (
-        "import sys; from pathlib import Path; from cotenant.lab.plant.recording import load;"
+        "import sys; from pathlib import Path; from cotenant_lab.plant.recording import load;"
         "from cotenant.policy.nodeqos.cpu.suppression import Form;"
         "from tests.property.node.test_same_in_both_worlds import differences;"
         "wrong = differences(load(Path(sys.argv[1]).read_bytes()), Form.QUOTA); print(wrong); sys.exit(bool(wrong))"

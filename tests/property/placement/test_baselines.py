@@ -18,15 +18,15 @@ from cotenant.model.arrays import (
     Sum,
     TenantArrays,
 )
-from cotenant.policy.baselines.bounds import lp_bound, volume_bound
-from cotenant.policy.baselines.drf import DominantResourceFairness
-from cotenant.policy.baselines.firmament.coco import CoCo
-from cotenant.policy.baselines.firmament.load_spreading import LoadSpreading
-from cotenant.policy.baselines.firmament.quincy import Quincy
-from cotenant.policy.baselines.firmament.scheduler import Firmament
-from cotenant.policy.baselines.mesos import MesosOffers
-from cotenant.policy.baselines.tetris import Tetris
 from cotenant.policy.placement.contract import RoundPolicy, Snapshot
+from cotenant_lab.baselines.bounds import lp_bound, volume_bound
+from cotenant_lab.baselines.drf import DominantResourceFairness
+from cotenant_lab.baselines.firmament.coco import CoCo
+from cotenant_lab.baselines.firmament.load_spreading import LoadSpreading
+from cotenant_lab.baselines.firmament.quincy import Quincy
+from cotenant_lab.baselines.firmament.scheduler import Firmament
+from cotenant_lab.baselines.mesos import MesosOffers
+from cotenant_lab.baselines.tetris import Tetris
 
 POLICIES: tuple[RoundPolicy, ...] = (
     DominantResourceFairness(),

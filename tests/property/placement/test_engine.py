@@ -21,11 +21,11 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, JobStage, Pod
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
-from cotenant.policy.baselines.drf import DominantResourceFairness
-from cotenant.policy.baselines.tetris import Tetris
 from cotenant.policy.placement.compiled import Fit
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.profiles import PROFILES, profile
+from cotenant_lab.baselines.drf import DominantResourceFairness
+from cotenant_lab.baselines.tetris import Tetris
 
 GIB = 2**30
 NODES = 6

@@ -1,4 +1,4 @@
-"""Reads the recipes of CONTRIBUTING.md and applies their blocks to a tree.
+"""Reads the recipes of docs/recipes and applies their blocks to a tree.
 
 A block with `file=PATH` is the whole of a new file. A `diff` block changes PATH: `+` lines are added and `-` lines removed where its other lines stand; `@@` separates changes.
 A change whose lines are not in the file exactly once, or that lacks lines to stand at, raises `Stale`.
@@ -32,6 +32,7 @@ class Block:
         if not self.is_diff:
             if path.exists():
                 raise Stale(f"{self.path} exists already")
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.text)
             return
         if not path.is_file():
@@ -47,17 +48,9 @@ class Block:
         return Block(self.path, "\n@@\n".join("\n".join(change) for change in kept) or "@@", self.is_diff)
 
 
-def recipes(page: str) -> dict[str, tuple[Block, ...]]:
-    """The blocks of every section (`###`) of the page that has some, by its heading."""
-    found = {}
-    for section in re.split(r"^### ", page, flags=re.MULTILINE)[1:]:
-        heading = section.partition("\n")[0]
-        blocks = tuple(
-            Block(match["path"], match["text"], match["language"] == "diff") for match in _BLOCK.finditer(section)
-        )
-        if blocks:
-            found[heading] = blocks
-    return found
+def blocks(page: str) -> tuple[Block, ...]:
+    """The blocks of one recipe, in its order."""
+    return tuple(Block(match["path"], match["text"], match["language"] == "diff") for match in _BLOCK.finditer(page))
 
 
 def _changes(text: str) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md against the tree: every path that it names exists, and every recipe, followed to the letter, works."""
+"""CONTRIBUTING.md and docs/recipes against the tree: every path that they name exists, and every recipe, followed to the letter, works."""
 
 from __future__ import annotations
 
@@ -12,30 +12,41 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.waiting import patience
-from tests.unit.contributing.recipes import Block, Stale, recipes
+from tests.unit.contributing.recipes import Block, Stale, blocks
+from tools.tree import PACKAGES, python_path
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-RECIPES = recipes(PAGE)
-# The recipes with code, and the check in working.py of what each adds.
+FOLDER = ROOT / "docs" / "recipes"
+# The recipes in the order in which they are applied, and the check in working.py of what each adds.
 CHECKS = {
-    "A score": "score",
-    "A placement profile": "profile",
-    "A filter": "filter_",
-    "A plugin of the scheduler": "plugin",
-    "A custom kind": "kind",
-    "A collector": "collector",
-    "A node policy": "node_policy",
-    "A metric of the lab": "metric",
-    "A trace format": "trace",
+    "score": "score",
+    "profile": "profile",
+    "profile-knob": "profile_knob",
+    "filter": "filter_",
+    "kind": "kind",
+    "collector": "collector",
+    "node-policy": "node_policy",
+    "knob": "knob",
+    "command": "command",
+    "metric": "metric",
+    "trace": "trace",
+    "workload": "workload",
+    "lab-policy": "lab_policy",
+    "console-view": "console_view",
 }
+RECIPES = {name: blocks((FOLDER / f"{name}.md").read_text()) for name in CHECKS}
+OTHERS = {"README", "plugin"}  # the list, and a recipe with a test of its own
+PAGES = [ROOT / "CONTRIBUTING.md", *sorted(FOLDER.glob("*.md"))]
 
 
 def copied(folder: Path, applied: Mapping[str, tuple[Block, ...]]) -> Path:
-    """A copy of src with these recipes applied."""
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for blocks in applied.values():
-        for block in blocks:
+    """A copy of the sources with these recipes applied."""
+    left_out = shutil.ignore_patterns("__pycache__", "*.egg-info", "node_modules")
+    for package in PACKAGES.values():
+        shutil.copytree(package, folder / package.relative_to(ROOT), ignore=left_out)
+    shutil.copytree(ROOT / "console", folder / "console", ignore=left_out)
+    for recipe in applied.values():
+        for block in recipe:
             block.apply(folder)
     return folder
 
@@ -43,7 +54,7 @@ def copied(folder: Path, applied: Mapping[str, tuple[Block, ...]]) -> Path:
 def check(tree: Path, name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run one check of working.py on a tree, with a cache of compiled code of the tree's own."""
     environment = os.environ | {
-        "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{ROOT}",
+        "PYTHONPATH": f"{python_path(tree)}{os.pathsep}{ROOT}{os.pathsep}{ROOT / 'packages/cotenant'}",
         "COTENANT_CACHE": str(tree / "cache"),
         "COLUMNS": "300",
     }
@@ -53,28 +64,38 @@ def check(tree: Path, name: str, folder: Path) -> subprocess.CompletedProcess[st
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of src to which all recipes were applied, in the order of the page."""
+    """A copy of the sources to which all recipes were applied, in the order of the page."""
     return copied(tmp_path_factory.mktemp("all"), RECIPES)
 
 
-def test_every_recipe_with_code_is_checked() -> None:
-    assert list(RECIPES) == list(CHECKS)
+def test_every_recipe_is_checked_and_listed() -> None:
+    found = {path.stem for path in FOLDER.glob("*.md")}
+    assert found - OTHERS == set(CHECKS)
+    listed = set(re.findall(r"\((\w[\w-]*)\.md\)", (FOLDER / "README.md").read_text()))
+    assert found - OTHERS <= listed
 
 
-def test_every_fenced_block_of_a_recipe_names_its_file() -> None:
-    section = PAGE[PAGE.index("## How to add") : PAGE.index("## Review")]
-    assert len(re.findall(r"^```\w", section, re.MULTILINE)) == sum(len(blocks) for blocks in RECIPES.values())
+@pytest.mark.parametrize("recipe", CHECKS)
+def test_every_fenced_block_of_a_recipe_names_its_file(recipe: str) -> None:
+    text = (FOLDER / f"{recipe}.md").read_text()
+    assert len(re.findall(r"^```\w", text, re.MULTILINE)) == len(RECIPES[recipe]) > 0
+    assert len(text.encode()) < 3600, "a recipe is a page"
 
 
-def test_every_path_that_the_page_names_exists() -> None:
-    written = {block.path for blocks in RECIPES.values() for block in blocks}
-    named = set(re.findall(r"(?<=[`(])[\w./-]+/[\w.-]*(?=[`)#])", re.sub(r"^```.*?^```$", "", PAGE, flags=re.M | re.S)))
-    roots = (ROOT, ROOT / "src", ROOT / "src/cotenant")
-    missing = {
-        path for path in named if not path.startswith("../") and not any((root / path).exists() for root in roots)
-    }
-    assert len(named) > 60
-    assert not missing - written
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_path_that_a_page_names_exists(page: Path) -> None:
+    written = {block.path for recipe in RECIPES.values() for block in recipe}
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    named = set(re.findall(r"(?<=[`(])[\w./-]+/[\w.-]*(?=[`)#])", text))
+    roots = (
+        ROOT,
+        PACKAGES["cotenant"],
+        *(package.parent for package in PACKAGES.values()),
+        page.parent,
+        PACKAGES["cotenant_local"] / "controllers",
+    )
+    missing = {path for path in named if not any((root / path).exists() for root in roots)}
+    assert not missing - written - {"../shared/traces", "../shared/conformance"}
 
 
 @pytest.mark.slow
@@ -88,17 +109,20 @@ def test_a_recipe_followed_to_the_letter_works(recipe: str, tree: Path, tmp_path
 @pytest.mark.parametrize(
     ("recipe", "left_out", "name", "said"),
     [
-        ("A score", "elif score == _MEMORY_LEFT:", "compiled_score", "ValueError: unknown score code"),
-        ("A score", "Score.MEMORY_LEFT: memory_left,", "plain_score", "KeyError: <Score.MEMORY_LEFT: 11>"),
-        ("A filter", "Reject.BATCH_SHARE: Filter(", "filter_", "KeyError: <Reject.BATCH_SHARE: 9>"),
-        ("A metric of the lab", '"wait_longest_s",', "metric", "assert [each.name for each in METRICS] =="),
-        ("A trace format", "nightly.FORMAT,", "trace", "FORMAT: nightly: expected one of"),
+        ("score", "elif score == _MEMORY_LEFT:", "compiled_score", "ValueError: unknown score code"),
+        ("score", "Score.MEMORY_LEFT: memory_left,", "plain_score", "KeyError: <Score.MEMORY_LEFT: 11>"),
+        ("filter", "Reject.BATCH_SHARE: Filter(", "filter_", "KeyError: <Reject.BATCH_SHARE: 9>"),
+        ("metric", '"wait_longest_s",', "metric", "assert [each.name for each in METRICS] =="),
+        ("trace", "nightly.FORMAT,", "trace", "FORMAT: nightly: expected one of"),
+        ("knob", "Knob.SWAP_MAX: _bytes_of", "knob", "KeyError: <Knob.SWAP_MAX"),
+        ("command", "app.command(cpus)", "command", "cpus"),
+        ("console-view", '"origin.away":', "console_view", 'assert "origin" in texts'),
     ],
 )
 def test_a_step_left_out_fails_loudly(recipe: str, left_out: str, name: str, said: str, tmp_path: Path) -> None:
-    blocks = RECIPES[recipe]
-    assert sum(left_out in block.text for block in blocks if block.is_diff) == 1
-    partial = tuple(block.without(left_out) if block.is_diff and left_out in block.text else block for block in blocks)
+    whole = RECIPES[recipe]
+    assert sum(left_out in block.text for block in whole if block.is_diff) == 1
+    partial = tuple(block.without(left_out) if block.is_diff and left_out in block.text else block for block in whole)
     done = check(copied(tmp_path / "tree", {recipe: partial}), name, tmp_path)
     assert done.returncode != 0
     assert said in done.stderr

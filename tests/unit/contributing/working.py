@@ -1,4 +1,4 @@
-"""What each recipe of CONTRIBUTING.md adds, at work. Runs as a process of its own, on a copy of the tree to which the recipes were applied: `working.py NAME FOLDER`."""
+"""What each recipe of docs/recipes adds, at work. Runs as a process of its own, on a copy of the tree to which the recipes were applied: `working.py NAME FOLDER`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, redirect_stdout
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 FREEZE = b'{"metadata": {"name": "f", "namespace": "team-a", "uid": "u"}, "spec": {"reason": "moving to new quotas"}}'
@@ -100,9 +99,9 @@ def score() -> None:
 
 def profile() -> None:
     """It is listed, and selectable by the scheduler and in the lab."""
-    from cotenant.lab.scenarios.competitors import competitor
     from cotenant.policy.placement.profiles import PROFILES
     from cotenant.services.scheduler.names import cluster_profile
+    from cotenant_lab.scenarios.competitors import competitor
 
     assert "memory-left" in [each.name for each in PROFILES]
     assert cluster_profile("--profile", "memory-left") == competitor("memory-left").build()
@@ -141,48 +140,170 @@ def filter_() -> None:
     assert (made.node, [each.uid for each in made.victims]) == ("a", ["uid-batch"])
 
 
-def plugin() -> None:
-    """A pod of a frozen namespace waits with the plugin's reason, and is bound when the freeze is gone."""
-    engine = cluster("least-allocated", node("a", 8000, 64 << 30))
-    freeze = import_module("cotenant.model.groups.freeze").Freeze
-    engine.plugins.freezes.seen(freeze("team-a/f", "team-a", "moving to new quotas"), 0.0)
-    engine.pod_seen(pod("held", 500, namespace="team-a"), 0.0)
-    engine.pod_seen(pod("free", 500), 0.0)
-    assert outcomes(engine.decide(0.0)) == {
-        "uid-held": "namespace team-a is frozen: moving to new quotas",
-        "uid-free": "a",
-    }
-    engine.plugins.freezes.gone("team-a/f", 1.0)
-    assert outcomes(engine.decide(1.0)) == {"uid-held": "a"}
-    engine.validate()
+def profile_knob() -> None:
+    """Both forms of the score subtract it, `--set` turns it, and a search has its range."""
+    import numpy as np
+
+    from cotenant.policy.placement.compiled import Score, plain_scores, score_rows
+    from cotenant.policy.placement.knobs import Knobs
+    from cotenant_lab.scenarios.competitors import competitor
+    from cotenant_lab.tuning.spaces import space_of
+
+    nodes, shapes = arrays()
+    nodes.requested[0, 2] = 3  # pods
+    found = {}
+    for weight in (0.0, 0.5):
+        knobs, out = Knobs(crowd_weight=weight).array(), np.empty(2)  # type: ignore[call-arg]
+        score_rows(int(Score.PARAGON_LIKE), nodes, shapes, 0, np.arange(2), 0.0, knobs, out)
+        plain = plain_scores(Score.PARAGON_LIKE, nodes, shapes, 0, np.arange(2), 0.0, knobs)
+        assert np.allclose(out, plain), (out, plain)
+        found[weight] = out
+    assert np.allclose(found[0.0] - found[0.5], (1.5, 0.0)), found
+    assert competitor("edf-paragon").build((("crowd_weight", 0.1),)).knobs.crowd_weight == 0.1
+    assert space_of("edf-paragon", ())["crowd_weight"] == (0.0, 0.5)
 
 
 def kind() -> None:
-    """Its definition is printed, and an object goes from its JSON to the plugin; one that cannot be read is refused."""
+    """Its definition is printed and accepted by the local API server; an object is read, one without a reason refused."""
     import msgspec
     import pytest
     import yaml
 
     from cotenant.drivers.kube.kinds.custom.definitions import manifests
-    from cotenant.local.apiserver.custom.definition import check_definition, default_definition
     from cotenant.model.errors import InvalidInput
-    from cotenant.services.scheduler.custom_kinds import custom_kinds
+    from cotenant_local.apiserver.custom.definition import check_definition, default_definition
 
     definition = yaml.safe_load(dict(manifests())["namespacefreezes"])
     assert definition in yaml.safe_load_all(printed("crds"))
     default_definition(definition)
     assert check_definition(definition, None) == []
-    engine = cluster("least-allocated")
-    (found,) = (each for each in custom_kinds(engine) if each.kind.name == "NamespaceFreeze")
-    assert found.kind.path("team-a") == "/apis/example.com/v1/namespaces/team-a/namespacefreezes"
-    handler, held = found.handler(lambda: 5.0), SimpleNamespace(seen=pod("x", 1, namespace="team-a"))
-    handler.seen(handler.read(msgspec.json.decode(FREEZE, type=found.kind.form)))
-    held_back = next(each for each in engine.plugins.in_order() if each.name == "NamespaceFreeze").pre_enqueue
-    assert held_back(held) == "namespace team-a is frozen: moving to new quotas"
-    handler.gone("team-a/f")
-    assert held_back(held) == ""
+    module = import_module("cotenant.drivers.kube.kinds.custom.namespace_freeze")
+    found = module.NAMESPACE_FREEZES
+    assert found.path("team-a") == "/apis/example.com/v1/namespaces/team-a/namespacefreezes"
+    read = module.read_freeze(msgspec.json.decode(FREEZE, type=found.form))
+    assert read == ("team-a", "moving to new quotas")
     with pytest.raises(InvalidInput, match=r"spec\.reason"):
-        handler.read(msgspec.json.decode(b'{"metadata": {"name": "f", "namespace": "n"}}', type=found.kind.form))
+        module.read_freeze(msgspec.json.decode(b'{"metadata": {"name": "f", "namespace": "n"}}', type=found.form))
+
+
+def knob(folder: Path) -> None:
+    """It is written, read back and restored on cgroup v2, is a gap on v1, and of two values the smaller wins."""
+    from tests.fakes.node.cgroup_trees import CgroupTrees
+
+    from cotenant.drivers.cgroup.knobs import CgroupKnobs
+    from cotenant.engine.node.knobs.restrictiveness import restrictiveness
+    from cotenant.model.machine.knob import Knob, Target
+    from cotenant.model.machine.knob_values import is_default
+    from cotenant.services.keeper.border import exceeds
+
+    swap = Knob("memory.swap.max")
+    ranks = [restrictiveness(swap, value) for value in ("1048576", "2097152", "max")]
+    assert all(rank is not None for rank in ranks), ranks
+    assert ranks == sorted(ranks)  # type: ignore[type-var]
+    assert is_default(swap, "max")
+    assert exceeds(swap, "max", "1048576")
+    assert not exceeds(swap, "1048576", "max")
+    trees = CgroupTrees(folder / "v2", "v2")
+    trees.add("batch")
+    for path in folder.rglob("memory.max"):
+        (path.parent / "memory.swap.max").write_text("max\n")
+    with CgroupKnobs(trees.layout) as knobs:
+        target = Target("batch", swap)
+        assert knobs.supported(swap) is None, knobs.supported(swap)
+        raw = knobs.raw(target)
+        knobs.write(target, "1048576")
+        assert knobs.read(target) == "1048576"
+        knobs.restore(target, raw)
+        assert knobs.read(target) == "max"
+    old = CgroupTrees(folder / "v1", "v1")
+    old.add("batch")
+    with CgroupKnobs(old.layout) as knobs:
+        gap = knobs.supported(swap)
+        assert gap is not None
+        assert "swap accounting" in gap.needs
+
+
+def command() -> None:
+    """It answers, refuses what is no list in one line with status 2, and is in the help."""
+    assert printed("cpus", "0-3,8") == "5\n"
+    assert printed("cpus", "0-3,8", "--json") == '{"cpus": 5}\n'
+    assert "how many CPUs a list names" in " ".join(printed("--help").split())
+    from contextlib import redirect_stderr
+
+    from cotenant.cli.main import main
+
+    said = StringIO()
+    with redirect_stderr(said):
+        assert main(("cpus", "x")) == 2
+    assert said.getvalue().count("\n") == 1
+    assert "LIST" in said.getvalue()
+
+
+def workload(folder: Path) -> None:
+    """It is listed, compared, and equal seeds give equal figures; an unknown policy is refused."""
+    import json
+
+    import pytest
+
+    assert "two-sizes" in printed("lab", "workloads")
+    words = ("lab", "compare", "--workload", "two-sizes", "--seeds", "2", "--jobs", "1", "--json")
+    first = json.loads(printed(*words, "--out", str(folder / "one")))
+    again = json.loads(printed(*words, "--out", str(folder / "two")))
+    figures = [
+        {row["policy"]: (row["success"], row["utilisation"]) for row in found["rows"]} for found in (first, again)
+    ]
+    assert figures[0] == figures[1]
+    assert set(figures[0]) == {"large-first", "as-they-come"}
+    assert figures[0]["large-first"] != figures[0]["as-they-come"]
+    from cotenant.model.errors import InvalidInput
+    from cotenant_lab.contract import RunSpec
+    from cotenant_lab.registry import scenario
+
+    with pytest.raises(InvalidInput, match="large-first"):
+        scenario("two-sizes").check(RunSpec("two-sizes", "other", 0, 1.0))
+
+
+def lab_policy() -> None:
+    """It is listed, and places on the last node that fits, services first."""
+    import numpy as np
+    from tests.unit.baselines.conftest import _make
+
+    from cotenant_lab.scenarios.competitors import competitor
+
+    assert "last-node" in printed("lab", "policies", "--workload", "founding")
+    snapshot = _make([(10, 100), (10, 100)], [(6, 10), (1, 10)], [0, 0, 0, 1])
+    decided = competitor("last-node").build().decide(snapshot, 0.0, np.random.default_rng(1))
+    assert decided.row.tolist() == [1, 0, -1, 1], decided
+    assert sum(decided.reasons.values()) == 1
+
+
+def console_view() -> None:
+    """Its name is a view, and every text that the sources ask for is there in two languages; the compiler agrees where it is installed."""
+    import json
+    import re
+    import subprocess
+
+    console = next(Path(part).parent / "console" for part in sys.path if Path(part).name == "src")
+    sources = {path: path.read_text() for path in (console / "src").rglob("*.ts*")}
+    texts = json.loads((console / "src" / "words.json").read_text())
+    view = sources[console / "src" / "origin.tsx"]
+    assert "origin" in texts
+    asked = set(re.findall(r'"(origin[\w.]*)"', view))
+    assert asked == {"origin", "origin.ok", "origin.away"}
+    for key in asked:
+        assert key in texts, key
+        english, chinese = texts[key]
+        assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", chinese)), key
+    route = sources[console / "src" / "route.ts"]
+    views = re.search(r"VIEWS: readonly View\[\] = \[(.*?)\]", route, re.DOTALL)
+    assert views is not None
+    assert '"origin"' in views[1]
+    assert "<Origin />" in sources[console / "src" / "app.tsx"]
+    installed = Path(__file__).parents[3] / "console" / "node_modules"
+    if installed.is_dir():
+        (console / "node_modules").symlink_to(installed)
+        done = subprocess.run(["npm", "run", "check"], cwd=console, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout
 
 
 def collector(folder: Path) -> None:
@@ -245,9 +366,9 @@ def metric() -> None:
 
     import numpy as np
 
-    from cotenant.lab.contract import Measures
-    from cotenant.lab.metrics import METRICS
-    from cotenant.lab.scenarios.colocation import _measures
+    from cotenant_lab.contract import Measures
+    from cotenant_lab.metrics import METRICS
+    from cotenant_lab.scenarios.colocation import _measures
 
     assert [each.name for each in METRICS] == [each.name for each in fields(Measures)]
     assert "The longest seconds from ready to first start" in " ".join(printed("lab", "metrics").split())

@@ -12,7 +12,7 @@ from cotenant.cli.main import app
 
 LOCK = (DEPLOY / "images/lock.txt").read_text()
 FILE = (DEPLOY / "images/Containerfile").read_text()
-PROJECT = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((DEPLOY.parent / "packages/cotenant/pyproject.toml").read_text())["project"]
 EXTRAS = ("cluster", "node", "traces", "credit")
 
 

@@ -10,7 +10,7 @@ import pytest
 from coverage.numbits import nums_to_numbits
 from tools.mutation.__main__ import drawn
 from tools.mutation.operators import changes
-from tools.mutation.reach import importing, nearest, read
+from tools.mutation.reach import SOURCES, importing, nearest, read
 from tools.mutation.trials import Mutant, try_one
 
 SOURCE = '''"""Doc 1."""
@@ -69,7 +69,7 @@ def test_a_line_is_tried_by_the_tests_that_reach_it_and_else_by_those_of_its_fil
         connection.executescript(
             "CREATE TABLE file (id, path); CREATE TABLE context (id, context); CREATE TABLE line_bits (file_id, context_id, numbits);"
         )
-        connection.execute("INSERT INTO file VALUES (1, ?)", (f"{tmp_path}/src/cotenant/a.py",))
+        connection.execute("INSERT INTO file VALUES (1, ?)", (f"{tmp_path}/{SOURCES}/cotenant/a.py",))
         connection.executemany("INSERT INTO context VALUES (?, ?)", [(1, ""), (2, "t.py::x|run"), (3, "t.py::y|setup")])
         rows = [(1, 1, nums_to_numbits([1, 2, 9])), (1, 2, nums_to_numbits([2, 3])), (1, 3, nums_to_numbits([3]))]
         connection.executemany("INSERT INTO line_bits VALUES (?, ?, ?)", rows)
@@ -82,9 +82,9 @@ def test_a_line_is_tried_by_the_tests_that_reach_it_and_else_by_those_of_its_fil
 
 def test_the_nearest_tests_are_run_first() -> None:
     tests = [
-        "tests/unit/services/test_x.py::a",
-        "tests/unit/engine/cycle/test_gang.py::a",
-        "tests/unit/engine/cycle/test_other.py::a",
+        "packages/cotenant/tests/unit/services/test_x.py::a",
+        "packages/cotenant/tests/unit/engine/cycle/test_gang.py::a",
+        "packages/cotenant/tests/unit/engine/cycle/test_other.py::a",
     ]
     assert nearest("cotenant/engine/cycle/gang.py", tests, 2) == [tests[1], tests[2]]
 
@@ -104,9 +104,9 @@ def test_slow_tests_are_those_that_import_the_module_and_else_its_folder(tmp_pat
 
 
 def test_a_place_may_be_named() -> None:
-    file = "src/cotenant/services/webhook/facts.py"
+    file = "packages/cotenant/src/cotenant/services/webhook/facts.py"
     every = drawn(["services"], [file], 10_000, 1)
-    assert {each.file for each in every} == {file.removeprefix("src/")}
+    assert {each.file for each in every} == {file.removeprefix(f"{SOURCES}/")}
     line = every[0].change.line
     assert {each.change.line for each in drawn(["services"], [f"{file}:{line}"], 10_000, 1)} == {line}
     assert {Path(each.file).name for each in drawn(["services"], ["webhook/f*.py"], 10_000, 1)} == {"facts.py"}
@@ -114,10 +114,14 @@ def test_a_place_may_be_named() -> None:
 
 @pytest.mark.slow
 def test_a_change_that_a_test_notices_is_dead_and_the_file_is_as_before(tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    module, source = tmp_path / "src/lone_module.py", "def double(x):\n    unused = 5\n    return x * 2\n"
+    (tmp_path / SOURCES).mkdir(parents=True)
+    module, source = tmp_path / SOURCES / "lone_module.py", "def double(x):\n    unused = 5\n    return x * 2\n"
     module.write_text(source)
-    test = "import sys\n\ndef test_it():\n    sys.path.insert(0, 'src')\n    import lone_module\n    assert lone_module.double(3) == 6\n"
+    test = (
+        "import sys\n\ndef test_it():\n    sys.path.insert(0, '"
+        + SOURCES
+        + "')\n    import lone_module\n    assert lone_module.double(3) == 6\n"
+    )
     (tmp_path / "test_it.py").write_text(test)
     outcomes = {
         change.kind: try_one(tmp_path, Mutant("lone_module.py", change), ["test_it.py::test_it"], 60.0)

@@ -23,7 +23,7 @@ def test_imports_between_rooms_are_found_wherever_they_are(tmp_path: Path) -> No
     for name, text in files.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text)
-    found = rooms(source)
+    found = rooms([source])
     assert found.files == {"engine": 1, "model": 1, "model/cluster": 1}
     assert found.imports == {("model/cluster", "model"): 1, ("engine", "model/cluster"): 1, ("engine", "model"): 1}
 
@@ -43,7 +43,7 @@ def test_levels_are_longest_paths() -> None:
 
 
 def test_every_room_has_a_box_of_its_own_and_nothing_leaves_the_page() -> None:
-    floors = [floor for band in FLOORS for floor in band]
+    floors = list(FLOORS)
     names = [f"{floor}/room{number}" for floor in floors for number in range(9)]
     imports = {(a, b): 1 for a in names for b in names if a.split("/")[0] < b.split("/")[0] and names.index(b) % 5 == 0}
     stacked = {

@@ -8,7 +8,7 @@ import pytest
 
 from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.model.zones.setting import USUAL_MODES
-from cotenant.services.experiments.studies.zone import ZoneTrials, measure
+from cotenant_lab.experiments.studies.zone import ZoneTrials, measure
 
 pytestmark = pytest.mark.skipif(
     not all((objects_folder() / f"zone_{mode.value}.bpf.o").is_file() for mode in USUAL_MODES),

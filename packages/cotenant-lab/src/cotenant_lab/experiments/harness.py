@@ -1,0 +1,329 @@
+"""Runs an experiment: arms in short blocks, in random order within each round, raw data stored, disturbed rounds counted and left out.
+
+Problem: on a shared machine, one arm measured after another shows the neighbours, not the arm. Choice: each round runs every arm once, in an order drawn from the
+seed; figures are ratios within a round; a block during which other work, or the hypervisor, had too much of the plant's core, or that the experiment itself
+considers disturbed, is repeated; a round that is still disturbed, or that the experiment's own test rejects, is left out, and others are run for it until enough count or a limit of time or
+rounds is reached. A check is decided where half of the rounds are undisturbed in the arms that it rests on, else it neither passes nor fails, and says why in a sentence. Limits: a check of all
+arms loses a whole round for one disturbed block.
+
+How to add an experiment: a class that implements `Experiment` in a module of `studies/`, and a line in `registry.py`. `prepare` creates groups by
+`site.make_plant(...)` and starts what runs through all rounds; `block` starts one arm's loads (`site.start`), waits (`site.wait_until`), ends them (`site.stop`) and
+returns a plain JSON object with its measurements; `judge` turns the counted rounds into figures, checks and pictures. What `block` leaves running is killed with the
+groups, also when it raises. The regulated arm runs the agent itself (`site/agent_process.py`); an experiment never writes a knob of the groups that it compares.
+
+Source: interleaved blocks, log ratios and bootstrap as in randomised block designs; pass lines: docs/guide/node-experiments.md.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from cotenant.model.errors import InvalidInput
+from cotenant_lab.experiments.outcome import Check, Findings, Picture
+from cotenant_lab.experiments.site.site import Conditions, Site, open_site
+
+RAW = "raw.jsonl"
+MOST_FOREIGN = 0.10  # of the plant's core
+MOST_STOLEN = 0.15  # of the plant's core, by the hypervisor
+MOST_TIMES = 3  # as many rounds, and as long, as on a quiet machine
+_QUIET_S = 20.0
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?")
+
+Record = Mapping[str, Any]  # what a block measured, as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of an arm. `again`: how many disturbed tries preceded it."""
+
+    arm: str
+    record: Record
+    conditions: Conditions
+    again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Every arm once. `why_discarded` is empty for a round that counts."""
+
+    number: int
+    blocks: Mapping[str, Block]
+    why_discarded: str = ""
+
+    def record(self, arm: str) -> Record:
+        """The record of one arm."""
+        return self.blocks[arm].record
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """An experiment's conclusions from its rounds."""
+
+    figures: Mapping[str, Any]  # included in the JSON object unchanged
+    checks: Sequence[Check]
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()  # the table for a person
+    notes: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+
+
+class Experiment(Protocol):
+    """One experiment."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """A short title."""
+        ...
+
+    @property
+    def arms(self) -> Sequence[str]:
+        """The arms, in display order."""
+        ...
+
+    @property
+    def block_s(self) -> float:
+        """Approximate duration of one arm, for the remaining time."""
+        ...
+
+    def prepare(self, site: Site) -> None:
+        """Create groups and start what runs through all rounds. Raises `Unsupported` where the machine cannot."""
+        ...
+
+    def block(self, site: Site, arm: str, seed: int) -> Record:
+        """Run one arm once."""
+        ...
+
+    def disturbed(self, record: Record) -> str:
+        """Why a block was too disturbed to count, by its own measurement; empty where it was not. It is then repeated."""
+        ...
+
+    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        """Rounds that the experiment's own test rejects: number to reason."""
+        ...
+
+    def judge(self, rounds: Sequence[Round]) -> Judgement:
+        """Figures from the rounds that count; at least one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BlockProgress:
+    """Progress, reported before each block and at the end."""
+
+    done: int
+    total: int
+    arm: str
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSettings:
+    """How to run. `more_rounds`: at most this many further rounds are run for discarded ones, and after `most_s` no round and no second try begins."""
+
+    rounds: int
+    seed: int = 1
+    most_foreign: float = MOST_FOREIGN
+    most_stolen: float = MOST_STOLEN
+    more_rounds: int | None = None  # None: `MOST_TIMES` as many in all
+    most_s: float | None = None  # None: `MOST_TIMES` as long as without a disturbance
+    quiet_s: float | None = (
+        None  # how long a block waits for the plant's core to be free of other work; None: by its length
+    )
+    tries: int = 2  # of a disturbed block, before its round is left out
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rounds <= 1000:
+            raise InvalidInput("--rounds", self.rounds, "1 to 1000")
+        if self.most_s is not None and self.most_s <= 0:
+            raise InvalidInput("--limit", self.most_s / 60, "minutes, above 0")
+
+    def disturbed(self, conditions: Conditions) -> str:
+        """Why the plant's core was too disturbed; empty where it was not."""
+        if conditions.foreign_share > self.most_foreign and not conditions.may_be_used_idle:
+            return f"others used {conditions.foreign_share:.0%} of the plant's core"
+        if conditions.steal_share > self.most_stolen:
+            return f"the hypervisor took {conditions.steal_share:.0%} of the plant's core"
+        return ""
+
+    @classmethod
+    def once(cls, rounds: int, seed: int = 1) -> ExperimentSettings:
+        """Each block once, whatever other work runs on the machine: no retries, no further rounds, little waiting for a quiet core."""
+        return cls(rounds, seed, more_rounds=0, quiet_s=2.0, tries=1)
+
+    @property
+    def most_rounds(self) -> int:
+        """The number of rounds including those that replace discarded ones."""
+        return self.rounds * MOST_TIMES if self.more_rounds is None else self.rounds + self.more_rounds
+
+    @property
+    def least_rounds(self) -> int:
+        """The number of rounds that have to count for a verdict."""
+        return -(-self.rounds // 2)
+
+
+@dataclass(slots=True)
+class _Run:
+    experiment: Experiment
+    settings: ExperimentSettings
+    raw: Path
+    report: Callable[[BlockProgress], None]
+    now_s: Callable[[], float]
+    rounds: list[Round] = field(default_factory=list)
+    began_s: float = 0.0
+    took_s: float = 0.0
+
+    def all(self, site: Site) -> None:
+        drawn = random.Random(self.settings.seed)
+        self.experiment.prepare(site)
+        number, wanted = 0, self.settings.rounds
+        self.began_s = self.now_s()
+        while number < wanted and not self._is_over():
+            self._round(site, number, drawn, wanted)
+            number += 1
+            short = self.settings.rounds - sum(not each.why_discarded for each in self.judged())
+            if number == wanted and short > 0:
+                wanted = min(wanted + short, self.settings.most_rounds)
+        self.took_s = self.now_s() - self.began_s
+
+    def _is_over(self) -> bool:
+        self.took_s = self.now_s() - self.began_s
+        most_s = self.settings.most_s
+        if most_s is None:
+            most_s = MOST_TIMES * self.settings.rounds * len(self.experiment.arms) * self.experiment.block_s
+        return self.took_s >= most_s
+
+    def judged(self, arms: Sequence[str] = ()) -> list[Round]:
+        """The rounds, with why each does not count for what rests on these arms; () = all."""
+        whys = dict(self.experiment.discard(self.rounds))
+        for each in self.rounds:
+            for block in each.blocks.values():
+                if (not arms or block.arm in arms) and (why := self._disturbed(block)):
+                    whys[each.number] = f"{why} during {block.arm}"
+        return [Round(each.number, each.blocks, whys.get(each.number, "")) for each in self.rounds]
+
+    def decided(self, check: Check) -> Check:
+        """The check by the rounds that are undisturbed in its arms; with the reason where they are too few."""
+        judged = self.judged(check.arms)
+        counted = [each for each in judged if not each.why_discarded]
+        if len(counted) < self.settings.least_rounds:
+            return replace(check, why_not_decided=_why_not_decided(self.settings, judged, self.took_s))
+        if not check.arms:
+            return check
+        return next(each for each in self.experiment.judge(counted).checks if each.what == check.what)
+
+    def _round(self, site: Site, number: int, drawn: random.Random, wanted: int) -> None:
+        arms = list(self.experiment.arms)
+        drawn.shuffle(arms)
+        seed = drawn.randrange(1 << 30)  # the same for all arms of a round: the same arrivals
+        blocks: dict[str, Block] = {}
+        for place, arm in enumerate(arms):
+            done, total = number * len(arms) + place, wanted * len(arms)
+            self.report(BlockProgress(done, total, arm, (total - done) * self.experiment.block_s))
+            for again in range(self.settings.tries):
+                blocks[arm] = self._block(site, arm, seed, again)
+                line = {"round": number, "place": place, "seed": seed, **asdict(blocks[arm])}
+                with self.raw.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+                if not self._disturbed(blocks[arm]) or self._is_over():
+                    break
+        self.rounds.append(Round(number, blocks))
+
+    def _disturbed(self, block: Block) -> str:
+        return self.settings.disturbed(block.conditions) or self.experiment.disturbed(block.record)
+
+    def _block(self, site: Site, arm: str, seed: int, again: int) -> Block:
+        quiet_s = self.settings.quiet_s
+        if quiet_s is None:
+            quiet_s = max(_QUIET_S, self.experiment.block_s)  # to wait costs no more than a block that does not count
+        site.wait_for_quiet(self.settings.most_foreign, quiet_s)
+        with site.measured_conditions() as conditions:
+            record = self.experiment.block(site, arm, seed)
+            return Block(arm, record, conditions(), again)
+
+
+def run(
+    experiment: Experiment,
+    settings: ExperimentSettings,
+    folder: Path,
+    report: Callable[[BlockProgress], None],
+    opened: Callable[[], AbstractContextManager[Site]] = open_site,
+    now_s: Callable[[], float] = monotonic,
+) -> Findings:
+    """Run it on this machine; raw data are written to `folder` as they come.
+
+    Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT, SIGTERM and SIGHUP; nothing
+    that it made is left in any case.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    raw = folder / RAW
+    with interruptible():
+        with opened() as site:
+            raw.unlink(missing_ok=True)
+            state = _Run(experiment, settings, raw, report, now_s)
+            state.all(site)
+        judged = state.judged()
+    counted = [each for each in judged if not each.why_discarded]
+    # If every round was disturbed, all are shown, and decide nothing.
+    shown = counted or judged
+    judgement = experiment.judge(shown)
+    return Findings(
+        experiment=experiment.name,
+        title=experiment.title,
+        rounds=len(counted),
+        discarded=tuple((each.number, each.why_discarded) for each in judged if each.why_discarded),
+        seed=settings.seed,
+        figures=judgement.figures,
+        checks=tuple(state.decided(check) for check in judgement.checks),
+        columns=tuple(judgement.columns),
+        rows=tuple(tuple(row) for row in judgement.rows),
+        notes=tuple(judgement.notes),
+        pictures=tuple(judgement.pictures),
+        worst_foreign=max(block.conditions.foreign_share for each in shown for block in each.blocks.values()),
+        repeated=sum(block.again for each in judged for block in each.blocks.values()),
+        worst_steal=max(block.conditions.steal_share for each in shown for block in each.blocks.values()),
+    )
+
+
+def _why_not_decided(settings: ExperimentSettings, judged: Sequence[Round], took_s: float) -> str:
+    """One sentence for too few rounds that count: how many, and what most often was against it."""
+    whys = [each.why_discarded for each in judged if each.why_discarded]
+    counted = len(judged) - len(whys)
+    kinds = Counter(_AMOUNT.sub("", why) for why in whys)
+    kind, count = kinds.most_common(1)[0]
+    example = next(why for why in reversed(whys) if _AMOUNT.sub("", why) == kind)
+    return (
+        f"{counted} of {len(judged)} rounds in {took_s / 60:.0f} min were undisturbed, fewer than the {settings.least_rounds} needed; "
+        f"most often ({count}): {example}"
+    )
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP interrupt like Ctrl-C, so that groups and files are removed."""
+
+    def stop(*_: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)  # the clean-up is not interrupted
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

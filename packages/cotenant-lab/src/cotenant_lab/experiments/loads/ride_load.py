@@ -1,0 +1,72 @@
+"""The load on the ride service, a process of its own: open-loop requests, a line each second, all latencies by second at the end.
+
+    python -m cotenant_lab.experiments.loads.ride_load --port P --rate R --seconds S --seed N --objective-us T
+
+Problem: riders do not wait for one another, so a stalled frontend must not slow the load down. Choice: due times drawn beforehand, GETs pipelined over several connections. Limits: an answer that is not 200 ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+
+from cotenant.model.errors import Permanent
+from cotenant_lab.experiments.loads import open_loop
+from cotenant_lab.experiments.loads.reporting import ReportedSlots, Reporter
+from cotenant_lab.experiments.site import realtime
+from cotenant_lab.experiments.site.site import now_us
+
+CONNECTIONS = 16
+SLOT_US = 500_000
+CUSTOMERS = 40
+_LEAD_US = 50_000
+
+
+class Dispatch:
+    """GET /dispatch for one customer after another."""
+
+    def request(self, number: int) -> bytes:
+        """The bytes of the request."""
+        return b"GET /dispatch?customer=%d HTTP/1.1\r\nHost: ride\r\n\r\n" % (number * 17 % CUSTOMERS)
+
+    def replies(self, received: bytearray) -> int:
+        """Remove complete answers. Raises `Permanent` for one that is not 200."""
+        count = 0
+        while (end := received.find(b"\r\n\r\n")) >= 0:
+            head = bytes(received[:end])
+            if not head.startswith(b"HTTP/1.1 200"):
+                raise Permanent(f"the frontend answered: {head[:80].decode(errors='replace')}")
+            length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+            if len(received) < end + 4 + length:
+                break
+            del received[: end + 4 + length]
+            count += 1
+        return count
+
+
+def main() -> None:
+    """The process's entry point."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--objective-us", type=int, required=True)
+    given = parser.parse_args()
+    realtime.take()
+    sockets = [socket.create_connection(("127.0.0.1", given.port)) for _ in range(CONNECTIONS)]
+    for each in sockets:
+        each.setblocking(False)
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    began = now_us() + _LEAD_US
+    reporter = Reporter(given.objective_us, began)
+    tally = ReportedSlots(SLOT_US, began, reporter)
+    due = open_loop.due_times(given.rate, given.seed, began)
+    open_loop.run(sockets, Dispatch(), due, tally, began + int(given.seconds * 1e6), reporter.each_loop)
+    slots = [[each.index, each.latency.pairs()] for each in tally.slots()]
+    print(json.dumps({"began_us": began, "slots": slots}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

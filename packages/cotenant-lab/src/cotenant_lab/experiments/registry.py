@@ -1,0 +1,132 @@
+"""The experiments by name, and the files that a run writes.
+
+Problem: the command, the demonstration and tests start experiments alike. Choice: one function per name; an experiment's module is imported when it
+runs. Limits: none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cotenant.model.errors import InvalidInput, Permanent, Unsupported
+from cotenant_lab.experiments import harness
+from cotenant_lab.experiments.outcome import Findings
+
+RESULTS = "results.json"
+REPORT = "report.html"
+DEFAULT_ROUNDS = {
+    "sine": 3,
+    "guard": 12,
+    "loop": 3,
+    "antagonist": 10,
+    "culprit": 10,
+    "recovery": 5,
+    "burst": 6,
+    "overhead": 3,
+    "step": 8,
+}
+
+
+def make(name: str, period_s: float | None = None) -> harness.Experiment:
+    """The experiment of that name; `period_s`: of the sine's demand, where not its own. Raises `InvalidInput`."""
+    if name == "sine":
+        from cotenant_lab.experiments.loads.sine_demand import SineDemand
+        from cotenant_lab.experiments.studies.sine import Sine
+
+        return Sine() if period_s is None else Sine(SineDemand(period_s=period_s))
+    if name == "guard":
+        from cotenant_lab.experiments.studies.guard import Guard
+
+        return Guard()
+    if name == "burst":
+        from cotenant_lab.experiments.studies.burst import Burst
+
+        return Burst()
+    if name == "antagonist":
+        from cotenant_lab.experiments.studies.antagonist import Antagonist
+
+        return Antagonist()
+    if name == "culprit":
+        from cotenant_lab.experiments.studies.culprit import Culprit
+
+        return Culprit()
+    if name == "recovery":
+        from cotenant_lab.experiments.studies.recovery import Recovery
+
+        return Recovery()
+    if name == "overhead":
+        from cotenant_lab.experiments.studies.overhead import Overhead
+
+        return Overhead()
+    if name == "step":
+        from cotenant_lab.experiments.studies.step import StepResponse
+
+        return StepResponse()
+    if name == "loop":
+        from cotenant_lab.experiments.studies.loop import Loop
+
+        return Loop()
+    raise InvalidInput("experiment", name, "one of " + ", ".join(DEFAULT_ROUNDS))
+
+
+def run(
+    experiment: harness.Experiment,
+    settings: harness.ExperimentSettings,
+    folder: Path,
+    command: str,
+    report: Callable[[harness.BlockProgress], None],
+) -> Findings:
+    """Run it, and write `raw.jsonl`, `results.json` and `report.html` in the folder. Raises what `harness.run` raises."""
+    _make(folder)
+    outcome = harness.run(experiment, settings, folder, report)
+    _write(outcome, folder, command)
+    return outcome
+
+
+def run_zone(folder: Path, command: str) -> Findings:
+    """The zone experiment, which is one run without arms in random order; writes `results.json` and `report.html`. Raises `Unsupported` where this host cannot."""
+    from cotenant.drivers.cgroup.layout import detect
+    from cotenant_lab.experiments.studies.zone import ZoneTrials, measure
+
+    tree = detect().by_controller.get("cpu")
+    if tree is None or tree.version != 2:
+        raise Unsupported("the zone experiment", "cgroup v2 for the CPU controller")
+    _make(folder)
+    with harness.interruptible():
+        outcome = measure(Path(tree.path), ZoneTrials())
+    _write(outcome, folder, command)
+    return outcome
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput("--out", str(folder), "a folder that can be written", error.strerror or "") from error
+
+
+def _write(outcome: Findings, folder: Path, command: str) -> None:
+    from cotenant_lab.experiments import page
+
+    try:
+        (folder / RESULTS).write_text(encode(outcome) + "\n")
+        page.write(folder / REPORT, outcome, command)
+    except OSError as error:
+        raise Permanent(f"{folder}: the results cannot be written: {error.strerror}") from error
+
+
+def encode(outcome: Findings) -> str:
+    """The result as one JSON object. NaN and infinities are null."""
+    return json.dumps(_finite(outcome.to_object()), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,311 @@
+"""`loop`: a real application beside a batch hog: its objective burns, the cause is found and held, and it recovers, from spans alone.
+
+Problem: each part of the loop is measured by itself elsewhere; here nothing reports on itself and nothing is known beforehand. Choice: the ride service (site/ride.py) under an open-loop load, its spans in `cotenant traces`, one objective on the
+frontend's latency. In the regulated arm the agent gets the frontend's signal from the trace process and has the policy `recovery`; the guard and its idle class are off, since with them the hog hardly disturbs and no cause need be found. The hog, a batch group with ten times a service's weight,
+arrives after `calm_s`. Another batch group that works a little is innocent. The threshold is set before the rounds, at `MARGIN` times the service's p99 alone on this machine. Recovered is where the first `STEADY_S` begin in which the share of requests over the threshold is within the budget. Limits: the arm ends before the first lease of the action, so the later test without the limit is not in it; one core for the application; what other work the machine does is in every arm.
+
+Source: pass lines of the loop: 20 s from the hog's arrival, 1.3 times alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from cotenant.model.errors import CotenantError, Permanent
+from cotenant.model.machine.knob import Knob, Target
+from cotenant_lab.experiments.harness import Judgement, Record, Round
+from cotenant_lab.experiments.loads.ride_load import SLOT_US
+from cotenant_lab.experiments.measures.histogram import Histogram
+from cotenant_lab.experiments.measures.statistics import middle, ratio
+from cotenant_lab.experiments.outcome import Check, Curve, Picture
+from cotenant_lab.experiments.site import agent_process, ride
+from cotenant_lab.experiments.site.agent_process import AgentProcess
+from cotenant_lab.experiments.site.site import GENERATOR, Child, Site, in_plant, now_us
+from cotenant_lab.report.figures import BOUND, OURS, rival
+
+ALONE, UNREGULATED, REGULATED = "alone", "unregulated", "regulated"
+MARGIN = 1.5
+BUDGET = 0.05  # the target is 95 %
+STEADY_S = 10.0
+RECOVERED_LINE_S, P99_LINE, NAMED_LINE, BURN_LINE = 20.0, 1.3, 0.9, 1.0
+_HOG, _OTHER = in_plant("hog"), in_plant("backup")
+_HOG_WEIGHT = "1000"
+_BURN = "import hashlib\nwhile True: hashlib.sha256(bytes(100000))"
+_LIGHT = "import hashlib, time\nwhile True:\n  hashlib.sha256(bytes(500000))\n  time.sleep(0.05)"
+_FRONTEND = in_plant("frontend")
+_OFF = ("best_effort_cpu", "own_cpus", "batch_resources", "burst")
+_POLICIES = {**dict.fromkeys(_OFF, False), "recovery": True}
+_DRAIN_US = 10_000_000  # more than the window of a replica's figures
+_COLOURS = {ALONE: BOUND, UNREGULATED: rival(0), REGULATED: OURS}
+
+
+@dataclass(slots=True)
+class Loop:
+    """The experiment. Times in seconds; `steady_s` at the end of an arm is compared."""
+
+    rate: float = 15.0
+    calm_s: int = 12
+    trouble_s: int = 40  # less than a lease of the policy
+    steady_s: int = 12
+    name: str = "loop"
+    title: str = "From spans to a recovery: the ride service beside a batch hog"
+    arms: Sequence[str] = (ALONE, UNREGULATED, REGULATED)
+    threshold_ms: float = 0.0
+    _ride: ride.Ride = field(default=ride.Ride(0, ""))
+
+    @property
+    def block_s(self) -> float:
+        """About how long an arm takes."""
+        return self.calm_s + self.trouble_s / 2 + self.steady_s + 4.0
+
+    def prepare(self, site: Site) -> None:
+        """Start the application, measure it alone, set the threshold, start the trace process."""
+        ride.check()
+        site.make_plant("hog", "backup")
+        site.cgroups.knobs.write(Target(site.cgroups.path(_HOG), Knob.CPU_WEIGHT), _HOG_WEIGHT)
+        self._ride = ride.start(site)
+        _load(site, self._ride, self.rate, 6, 1, 1_000_000, lambda second, live: None)  # connections and caches
+        alone = _load(site, self._ride, self.rate, 15, 2, 1_000_000, lambda second, live: None)
+        p99_us = _pooled(alone, 3.0, 15.0).quantile_us(0.99)
+        if not p99_us:
+            raise Permanent("the ride service answered nothing")
+        self.threshold_ms = max(1.0, round(MARGIN * p99_us / 1000))
+        ride.start_traces(site, self._ride, self.threshold_ms, f"{100 * (1 - BUDGET):g}")
+
+    def block(self, site: Site, arm: str, seed: int) -> Record:
+        """One arm: latencies by half second, and what the trace process and the agent said each second."""
+        agent = self._agent(site) if arm == REGULATED else None
+        seconds = self.calm_s + {ALONE: self.steady_s, UNREGULATED: self.steady_s, REGULATED: self.trouble_s}[arm]
+        hogs: list[Child] = []
+        watched: list[dict[str, Any]] = []
+        other = site.start(_OTHER, [sys.executable, "-c", _LIGHT], "backup")
+
+        def hear(second: int, live: Mapping[str, Any]) -> None:
+            if second == self.calm_s and arm != ALONE:
+                hogs.extend(site.start(_HOG, [sys.executable, "-c", _BURN], f"hog-{number}") for number in range(4))
+            watched.append({"second": second, **live, **_looked(self._ride, agent)})
+
+        with site.measured():
+            slots = _load(site, self._ride, self.rate, seconds, seed, round(self.threshold_ms * 1000), hear)
+        story: dict[str, Any] = {}
+        if agent is not None:
+            story = {"agent": agent.record(), "story": _story(agent)}
+        status = ride.objective(self._ride)
+        site.stop(other, *hogs, kill=True)
+        if hogs:
+            site.wait_until(now_us() + _DRAIN_US)
+        if agent is not None:
+            agent.stop()
+        return {
+            "slots": [[index, found.pairs()] for index, found in slots],
+            "watched": watched,
+            "status": status,
+            "threshold_ms": self.threshold_ms,
+            **story,
+        }
+
+    def disturbed(self, record: Record) -> str:
+        """Blocks are judged by the plant's core only."""
+        return ""
+
+    def discard(self, rounds: Sequence[Round]) -> Mapping[int, str]:
+        """Rounds in which the application alone already misses its objective."""
+        found = {}
+        for each in rounds:
+            alone = _slots(each.record(ALONE))
+            share = _over(_pooled(alone, self.calm_s, self.calm_s + self.steady_s), self.threshold_ms)
+            if share > BUDGET:
+                found[each.number] = f"alone, {share:.0%} of the requests missed the objective"
+        return found
+
+    def judge(self, rounds: Sequence[Round]) -> Judgement:
+        """Burn, cause, recovery and the regulated tail."""
+        tails = {arm: [self._tail(each.record(arm), arm) for each in rounds] for arm in self.arms}
+        burns = [_worst_burn(each.record(UNREGULATED), self.calm_s) for each in rounds]
+        named = [_culprit(each.record(REGULATED)) for each in rounds]
+        took = [self._recovered_s(each.record(REGULATED)) for each in rounds]
+        innocent = [_innocent(each.record(REGULATED)) for each in rounds]
+        known = [each for each in took if each is not None]
+        right = sum(each == agent_process.pod_name(_HOG) for each in named) / len(rounds)
+        against = ratio(tails[REGULATED], tails[ALONE])
+        unregulated = ratio(tails[UNREGULATED], tails[ALONE])
+        slowest = max(known) if len(known) == len(rounds) else None
+        checks = [
+            Check(
+                "burn rate under the hog, unregulated, of the trace process",
+                median(burns),
+                BURN_LINE,
+                True,
+                arms=(UNREGULATED,),
+            ),
+            Check("hog named as the cause, share of rounds", right, NAMED_LINE, True, arms=(REGULATED,)),
+            Check("innocent batch group limited, rounds", float(sum(innocent)), 0.0, arms=(REGULATED,)),
+            Check("hog's arrival to recovered, slowest round", slowest, RECOVERED_LINE_S, unit="s", arms=(REGULATED,)),
+            Check(
+                "p99 regulated / alone",
+                round(against.value, 3),
+                P99_LINE,
+                False,
+                against.low,
+                against.high,
+                arms=(REGULATED, ALONE),
+            ),
+        ]
+        figures: dict[str, Any] = {
+            "threshold_ms": median(each.record(ALONE)["threshold_ms"] for each in rounds),
+            "p99_ms": {arm: round(middle(tails[arm]).value / 1000, 2) for arm in self.arms},
+            "p99_to_alone": {UNREGULATED: round(unregulated.value, 3), REGULATED: round(against.value, 3)},
+            "burn_unregulated": burns,
+            "named": named,
+            "recovered_s": took,
+            "last_action": [
+                (each.record(REGULATED)["status"].get("lastAction") or {}).get("action") for each in rounds
+            ],
+            "stories": [each.record(REGULATED)["story"].get("text", []) for each in rounds],
+        }
+        rows = [
+            (
+                str(each.number),
+                *(f"{tails[arm][place] / 1000:.1f}" for arm in self.arms),
+                f"{burns[place]:.1f}",
+                named[place] or "nothing",
+                "never" if took[place] is None else f"{took[place]:.1f}",
+            )
+            for place, each in enumerate(rounds)
+        ]
+        columns = ("round", *(f"p99 {arm} ms" for arm in self.arms), "burn", "named", "recovered s")
+        notes = (
+            f"Six processes in six groups on one core, {self.rate:g} requests a second, open loop; threshold {MARGIN:g} times p99 alone, target {100 * (1 - BUDGET):g} %. Latency of the load counts from when a request was due; "
+            f"the objective's is that of the frontend's spans. p99 is of the last {self.steady_s} s of an arm. No service reports on itself.",
+        )
+        return Judgement(figures, checks, columns, rows, notes, (self._picture(rounds[0]),))
+
+    def _agent(self, site: Site) -> AgentProcess:
+        services = {in_plant(name): None for name in ride.SERVICES}
+        settings = {"policies": _POLICIES, "traces": {"url": self._ride.traces}}
+        return agent_process.start(site, services=services, batch=(_HOG, _OTHER), settings=settings)
+
+    def _tail(self, record: Record, arm: str) -> float:
+        end = self.calm_s + (self.trouble_s if arm == REGULATED else self.steady_s)
+        return float(_pooled(_slots(record), end - self.steady_s, end).quantile_us(0.99) or 1)
+
+    def _recovered_s(self, record: Record) -> float | None:
+        """From the hog's arrival to the first `STEADY_S` that keep the objective."""
+        over = {
+            index * SLOT_US / 1e6: (found.total, found.above(round(self.threshold_ms * 1000)))
+            for index, found in _slots(record)
+        }
+        return recovered_s(over, float(self.calm_s), BUDGET, STEADY_S)
+
+    def _picture(self, first: Round) -> Picture:
+        curves = []
+        for arm in self.arms:
+            points = [
+                (index * SLOT_US / 1e6, found.quantile_us(0.95) or 0) for index, found in _slots(first.record(arm))
+            ]
+            curves.append(Curve(arm, [x for x, _ in points], [y / 1000 for _, y in points], _COLOURS[arm]))
+        return Picture(f"p95 by half second; the hog arrives at {self.calm_s} s", "s", "ms", (("first round", curves),))
+
+
+def recovered_s(
+    over: Mapping[float, tuple[int, int]], arrived_s: float, budget: float, steady_s: float
+) -> float | None:
+    """Seconds from `arrived_s` to the beginning of the first `steady_s` that begin without a miss and keep the objective.
+
+    `over`: by the time of a slot, requests and those over the threshold; no more than `budget` of a stretch's requests may be over. None where that never comes.
+    """
+    times = sorted(time for time in over if time >= arrived_s)
+    for time in times:
+        if time + steady_s > times[-1] + (times[1] - times[0] if len(times) > 1 else 0.0):
+            break
+        stretch = [over[each] for each in times if time <= each < time + steady_s]
+        requests, missed = (sum(each[place] for each in stretch) for place in (0, 1))
+        if requests and not over[time][1] and missed <= budget * requests:
+            return time - arrived_s
+    return None
+
+
+def _load(
+    site: Site,
+    running: ride.Ride,
+    rate: float,
+    seconds: int,
+    seed: int,
+    objective_us: int,
+    hear: Callable[[int, Mapping[str, Any]], None],
+) -> list[tuple[int, Histogram]]:
+    """Run the load; latencies by slot of the due time since its begin. `hear` gets each second's report."""
+    generator = site.start_python(
+        GENERATOR,
+        "cotenant_lab.experiments.loads.ride_load",
+        *("--port", str(running.port), "--rate", str(rate), "--seconds", str(seconds + 0.2)),
+        *("--seed", str(seed), "--objective-us", str(objective_us)),
+        pipe=True,
+    )
+    for second, line in enumerate(generator.process.stdout or (), 1):
+        report = json.loads(line)
+        if "live" not in report:
+            site.stop(generator)
+            return [(index, Histogram.from_pairs(pairs)) for index, pairs in report["slots"]]
+        hear(second, report["live"])
+    generator.process.wait(10)
+    raise Permanent(f"the load ended early: {generator.last_line()}")
+
+
+def _looked(running: ride.Ride, agent: AgentProcess | None) -> dict[str, Any]:
+    """The objective's worst replica, and the frontend as its agent sees it."""
+    found: dict[str, Any] = {"burn": (ride.objective(running).get("worstReplica") or {}).get("burn")}
+    if agent is not None:
+        try:
+            pods = agent.client.get("/v1/state")["pods"]
+        except CotenantError:
+            return found
+        name = agent_process.pod_name(_FRONTEND)
+        found["signals"] = next((each["signals"] for each in pods if each["pod"] == name), [])
+    return found
+
+
+def _story(agent: AgentProcess) -> dict[str, Any]:
+    try:
+        return dict(agent.client.get("/v1/explain", service=agent_process.pod_name(_FRONTEND)))
+    except CotenantError as error:
+        return {"text": [str(error)], "incidents": []}
+
+
+def _slots(record: Record) -> list[tuple[int, Histogram]]:
+    return [(index, Histogram.from_pairs(pairs)) for index, pairs in record["slots"]]
+
+
+def _pooled(slots: Sequence[tuple[int, Histogram]], from_s: float, to_s: float) -> Histogram:
+    pooled = Histogram()
+    for index, found in slots:
+        if from_s <= index * SLOT_US / 1e6 < to_s:
+            pooled.merge(found)
+    return pooled
+
+
+def _over(found: Histogram, threshold_ms: float) -> float:
+    return found.above(round(threshold_ms * 1000)) / max(1, found.total)
+
+
+def _worst_burn(record: Record, calm_s: int) -> float:
+    return max((each["burn"] or 0.0 for each in record["watched"] if each["second"] > calm_s), default=0.0)
+
+
+def _culprit(record: Record) -> str:
+    named = [each["culprit"] for each in record["story"].get("incidents", ()) if each.get("culprit")]
+    return str(named[-1]) if named else ""
+
+
+def _innocent(record: Record) -> bool:
+    """Whether the policy `recovery` held a knob of the other batch group."""
+    other = _OTHER.rpartition("/")[2]
+    return any(
+        each["what"] == "held" and each["policy"] == "recovery" and str(each["group"]).endswith(f"/{other}")
+        for each in record["agent"]["decisions"]
+    )

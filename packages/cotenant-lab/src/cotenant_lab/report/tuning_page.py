@@ -1,0 +1,185 @@
+"""The page of a tuning: the Pareto front as a picture and a table, and the judgement on held-out seeds.
+
+Problem: three objectives do not fit one plane, and a front on tuning seeds is no result. Choice: two planes with the violation on both vertical axes, every trial drawn, the front as
+a line; the judgement on held-out seeds is a table of its own, before the front. Limits: one front; knobs are columns, so that wide spaces scroll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from math import isnan
+from pathlib import Path
+
+from cotenant_lab import storage
+from cotenant_lab.provenance import Provenance
+from cotenant_lab.report.document import Section, command, document
+from cotenant_lab.report.figures import BOUND, OURS, Chart, Figure, Line, Mark, over, rival
+from cotenant_lab.report.page import heading, tables_and_pictures
+from cotenant_lab.report.wide import Cell, Row, cell, head, wide
+from cotenant_lab.statistics import Interval
+from cotenant_lab.tuning.judging import Judged, Tuned
+from cotenant_lab.tuning.objectives import OBJECTIVES, Objective
+from cotenant_lab.tuning.search import Trial
+
+_COLOURS = {"trials": BOUND, "front": rival(1), "defaults": rival(0), "selected": OURS}
+_VERDICTS = {"better": "better", "worse": "worse", "trade-off": "", "not separated": "", "defaults": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class TuningFacts:
+    """What the page says was run."""
+
+    workload: str
+    policy: str
+    seeds: str
+    held_out: str
+    load: str
+    defaults: tuple[tuple[str, float], ...]  # of the tuned knobs
+    origin: Provenance
+
+
+def write_tuning_page(path: Path, tuned: Tuned, facts: TuningFacts) -> None:
+    """Write the page, or leave the earlier one. Raises `Permanent`, e.g. on a full disk."""
+    page = render(tuned, facts).encode()
+    storage.write_atomic(path, lambda file: file.write(page))
+
+
+def render(tuned: Tuned, facts: TuningFacts) -> str:
+    """The page as text."""
+    figures = [_plane(tuned, 0), _plane(tuned, 1)]
+    sections = [
+        Section("run", "What was run", _what_was_run(tuned, facts)),
+        Section("held-out", "Judged on held-out seeds", _held_out(tuned)),
+        Section(
+            "front",
+            "Front on the tuning seeds",
+            tables_and_pictures(_front_table(tuned, facts), figures, "the front as a table"),
+        ),
+        Section("objectives", "Definitions", _definitions()),
+    ]
+    name = f"{facts.policy} tuned on {facts.workload}"
+    return document(heading(name, name, sentence(tuned), facts.origin), sections, figures, _COLOURS)
+
+
+def sentence(tuned: Tuned) -> str:
+    """The result in one sentence."""
+    members = len(tuned.front)
+    on_front = f"{len(tuned.found.trials)} trials, {members} on the front, {'with' if 0 in tuned.front else 'without'} the defaults."
+    if tuned.recommended:
+        return f"{on_front} Trial {tuned.recommended} is better than the defaults on held-out seeds."
+    if tuned.selected:
+        return f"{on_front} Trial {tuned.selected}, selected on the tuning seeds, is not shown to be better on held-out seeds: the defaults stay."
+    return f"{on_front} No trial has less violation without being worse elsewhere: the defaults stay."
+
+
+def shown(objective: Objective, figure: Interval) -> str:
+    """A mean with half of its interval, in the objective's display unit."""
+    places = 3 if objective.scale == 1.0 else 2
+    half = "" if isnan(figure.half_width) else f" ±{figure.half_width * objective.scale:.{places}f}"
+    return f"{figure.mean * objective.scale:.{places}f}{half}"
+
+
+def _plane(tuned: Tuned, across: int) -> Figure:
+    x, y = OBJECTIVES[across], OBJECTIVES[-1]
+    trials = tuned.found.trials
+    by_number = {each.number: each for each in trials}
+    members = sorted((by_number[number] for number in tuned.front), key=lambda each: each.figures[across])
+
+    def points(name: str, of: Sequence[Trial], size: float, mark: Mark = "circle") -> Line:
+        return Line(
+            name=name,
+            x=[each.figures[across] * x.scale for each in of],
+            y=[each.figures[-1] * y.scale for each in of],
+            colour=_COLOURS[name],
+            notes=[f"trial {each.number}" for each in of],
+            mark=mark,
+            size=size,
+            is_points=True,
+        )
+
+    lines = [
+        points("trials", trials, 6),
+        points("front", members, 9),
+        points("defaults", trials[:1], 13, "diamond"),
+    ]
+    if tuned.selected:
+        lines.append(points("selected", [by_number[tuned.selected]], 15, "star"))
+    unit = f", {x.unit}" if x.unit else ""
+    chart = Chart(
+        x=over(f"{x.title}{unit}, more is better", [each for line in lines for each in line.x]),
+        y=over(f"{y.title}, {y.unit}, less is better", [each for line in lines for each in line.y], from_zero=True),
+        lines=tuple(lines),
+    )
+    caption = "Means over the tuning seeds. The front has three objectives, so that its members need not lie on a curve of this plane."
+    return Figure(f"plane-{x.name}", f"{y.title} against {x.title.lower()}", caption, chart)
+
+
+def _what_was_run(tuned: Tuned, facts: TuningFacts) -> str:
+    said = [
+        ("workload", facts.workload),
+        ("policy", facts.policy),
+        ("load", facts.load),
+        ("tuning seeds", facts.seeds),
+        ("held-out seeds", facts.held_out),
+        ("defaults", ", ".join(f"{name} {value:g}" for name, value in facts.defaults)),
+        ("search", f"{len(tuned.found.trials)} trials, Optuna {tuned.found.optuna}, multi-objective TPE"),
+        ("software", ", ".join((f"cotenant {facts.origin.cotenant}", f"Python {facts.origin.python}", *facts.origin.libraries))),
+        ("machine", f"{facts.origin.machine}, {facts.origin.cores} cores, {facts.origin.jobs} runs side by side"),
+    ]  # fmt: skip
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said)
+    return f"<dl>{rows}</dl><p class=again>To reproduce these figures:</p>{command(facts.origin.command)}"
+
+
+def _held_out(tuned: Tuned) -> str:
+    words = (
+        "<p>Means with half of the 95 % interval; in brackets the paired difference from the defaults. <b class=better>Better</b>: no objective is worse and at least one is better, "
+        "with an interval that excludes zero. Only the selected trial was chosen before these seeds were run; verdicts on the others are several comparisons at once.</p>"
+    )
+    heads = [head("trial", "name"), *(head(o.title, unit=o.unit) for o in OBJECTIVES), head("verdict", "words")]
+    return words + wide(heads, [_held_out_row(tuned, each) for each in tuned.judged])
+
+
+def _held_out_row(tuned: Tuned, each: Judged) -> Row:
+    cells = [
+        cell(f"{shown(o, mean)}{'' if each.verdict == 'defaults' else f' ({shown(o, difference)})'}")
+        for o, mean, difference in zip(OBJECTIVES, each.means, each.differences, strict=True)
+    ]
+    colour = _VERDICTS[each.verdict]
+    verdict = f"<b class={colour}>{each.verdict}</b>" if colour else each.verdict
+    return Row([cell(label(tuned, each.trial), "name"), *cells, Cell(verdict, "words")])
+
+
+def label(tuned: Tuned, trial: Trial) -> str:
+    """A trial's name in tables."""
+    if not trial.number:
+        return "defaults"
+    return f"trial {trial.number}{', selected' if trial.number == tuned.selected else ''}"
+
+
+def _front_table(tuned: Tuned, facts: TuningFacts) -> str:
+    names = [name for name, _ in facts.defaults]
+    heads = [head("trial", "name"), *(head(o.title) for o in OBJECTIVES), *(head(name) for name in names)]
+    by_number = {each.number: each for each in tuned.found.trials}
+    rows = []
+    for number in dict.fromkeys((0, *tuned.front)):
+        if number not in by_number:
+            continue
+        trial = by_number[number]
+        knobs = dict(facts.defaults) | dict(trial.knobs)
+        figures = [
+            cell(f"{value * o.scale:.{3 if o.scale == 1.0 else 2}f}")
+            for o, value in zip(OBJECTIVES, trial.figures, strict=True)
+        ]
+        rows.append(Row([cell(label(tuned, trial), "name"), *figures, *(cell(f"{knobs[name]:g}") for name in names)]))
+    return wide(heads, rows, is_sortable=True)
+
+
+def _definitions() -> str:
+    rows = "".join(
+        f"<dt>{escape(o.title)}</dt><dd>{escape(o.definition)} {'More' if o.sign > 0 else 'Less'} is better; "
+        f"differences below {o.resolution * o.scale:g}{f' {o.unit}' if o.unit else ''} count as none on the front.</dd>"
+        for o in OBJECTIVES
+    )
+    return f"<dl>{rows}</dl>"

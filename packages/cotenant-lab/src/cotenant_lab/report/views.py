@@ -1,0 +1,44 @@
+"""What the console's view of an experiment answers from inside a report's file.
+
+Problem: the console answers questions about runs, and a report carries the answers in its file; both are drawn by the same view. Choice: one form of each answer (`model/results` of the product), packed here.
+Limits: those of the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cotenant.model.results.views import MetricView
+from cotenant_lab.metrics import Metric
+
+
+class EmbeddedPage(msgspec.Struct, frozen=True):
+    """The console's page of an experiment."""
+
+    name: str
+    written: float
+    metrics: tuple[MetricView, ...]
+    results: dict[str, object]  # of results.json: what the view reads
+
+
+class EmbeddedRuns(msgspec.Struct, frozen=True):
+    """What the view inside the file answers from: deflated JSON in base64, the page's and by policy.
+
+    `machines`: the bytes of a view's cells are by column, machine and frame, which packs to half; None = the run records no machines over time.
+    """
+
+    page: str
+    load: float
+    seed: int
+    curves: dict[str, str]
+    machines: dict[str, str | None]
+
+
+def metric_views(metrics: Mapping[str, Metric]) -> tuple[MetricView, ...]:
+    """The figures of a workload, in their order."""
+    return tuple(
+        MetricView(each.name, each.title, each.short, each.unit, each.better, each.ranks, each.definition)
+        for each in metrics.values()
+    )

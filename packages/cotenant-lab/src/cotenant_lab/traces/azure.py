@@ -1,0 +1,29 @@
+"""Sizes and durations of Azure's virtual machines, in the sampled form of the GAIA study.
+
+Arrivals were stretched over a year by the sampler: use sizes and durations, not the arrival process. The official `vmtable` with its
+usage percentiles is another table, which the `generic` format can map.
+"""
+
+from __future__ import annotations
+
+from cotenant_lab.traces.schema import Column, Format, Table
+
+VMS = Table(
+    "vms",
+    "virtual machines: arrival, duration, CPUs",
+    (
+        Column("arrival_hours", "number", "h", minimum=0, maximum=100_000),
+        Column("duration_hours", "number", "h", minimum=0, maximum=100_000),
+        Column("cpus", "number", "cores", minimum=0.001, maximum=4_096),
+    ),
+    r"azure.*",
+    ascending="arrival_hours",
+)
+
+FORMAT = Format(
+    "azure-vm",
+    "Azure virtual machines: a sample of sizes and durations",
+    "Azure public VM trace, sample of umassos/GAIA",
+    "original CC-BY; sample MIT",
+    (VMS,),
+)

@@ -1,0 +1,349 @@
+"""The built-in resources: URL, names for kubectl, verbs, subresources, selectable fields, and behaviour.
+
+Problem: discovery, kubectl and controllers must find the same resources as in a real cluster. Choice: one table. Only kinds with
+behaviour are listed: those that nothing here enforces or works on (CronJobs, ReplicationControllers, quotas, limit ranges) are left out, so
+that a client learns immediately that they are not served. The exceptions are what every chart brings: network policies, roles and admission policies are stored
+and not enforced, since there is one user and no network. Source: Kubernetes API reference and `kubectl api-resources` of v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant_local.apiserver.contract import Resource, Scope
+from cotenant_local.apiserver.kinds.behaviour import Behaviour, SpecBehaviour
+from cotenant_local.apiserver.kinds.data import DataBehaviour, RevisionBehaviour, SecretBehaviour
+from cotenant_local.apiserver.kinds.events import EventBehaviour
+from cotenant_local.apiserver.kinds.namespaces import NamespaceBehaviour
+from cotenant_local.apiserver.kinds.nodes import NodeBehaviour
+from cotenant_local.apiserver.kinds.pods.pod import PodBehaviour
+from cotenant_local.apiserver.kinds.priority import SYSTEM, PriorityClassBehaviour
+from cotenant_local.apiserver.kinds.services import ServiceBehaviour
+from cotenant_local.apiserver.kinds.volumes import ClaimBehaviour, VolumeBehaviour
+from cotenant_local.apiserver.kinds.workload_groups import PodGroupBehaviour, WorkloadObjectBehaviour
+from cotenant_local.apiserver.kinds.workloads import JobBehaviour, StatefulSetBehaviour, WorkloadBehaviour
+
+ALL = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
+CREATE = frozenset({"create"})
+
+Fields = Mapping[str, Callable[[Manifest], str]]
+
+
+def field(path: str) -> Callable[[Manifest], str]:
+    """A reader of the text at a path (`spec.nodeName`), empty if absent."""
+    parts = path.split(".")
+
+    def read(obj: Manifest) -> str:
+        value: object = obj
+        for part in parts:
+            if not isinstance(value, dict):
+                return ""
+            value = value.get(part)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return "" if value is None else str(value)
+
+    return read
+
+
+def _fields(*paths: str) -> Fields:
+    return {path: field(path) for path in paths}
+
+
+def _with_default(path: str, default: str) -> Fields:
+    read = field(path)
+    return {path: lambda obj: read(obj) or default}
+
+
+_POD_FIELDS: Fields = {
+    **_fields(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    **_with_default("spec.hostNetwork", "false"),
+}
+_EVENT_FIELDS: Fields = {
+    **_fields(
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "type",
+    ),
+    "source": lambda obj: field("source.component")(obj) or field("reportingComponent")(obj),
+}
+
+
+def _resource(
+    group: str,
+    kind: str,
+    plural: str,
+    scope: Scope = Scope.NAMESPACED,
+    *,
+    version: str = "v1",
+    verbs: frozenset[str] = ALL,
+    short: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    sub: tuple[str, ...] = (),
+    fields: Fields | None = None,
+    stored_as: tuple[str, str] = ("", ""),
+) -> Resource:
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        scope=scope,
+        verbs=verbs,
+        short_names=short,
+        categories=categories,
+        subresources=frozenset(sub),
+        selectable=fields or {},
+        stored_as=stored_as,
+    )
+
+
+_CLUSTER = Scope.CLUSTER
+_CATEGORY_ALL = ("all",)
+
+BUILT_IN: tuple[Resource, ...] = (
+    _resource("", "Binding", "bindings", verbs=CREATE),
+    _resource("", "ConfigMap", "configmaps", short=("cm",)),
+    _resource("", "Endpoints", "endpoints", short=("ep",)),
+    _resource("", "Event", "events", short=("ev",), fields=_EVENT_FIELDS),
+    _resource(
+        "",
+        "Namespace",
+        "namespaces",
+        _CLUSTER,
+        short=("ns",),
+        sub=("finalize", "status"),
+        fields=_fields("status.phase"),
+        verbs=ALL - {"deletecollection"},
+    ),
+    _resource(
+        "",
+        "Node",
+        "nodes",
+        _CLUSTER,
+        short=("no",),
+        sub=("status",),
+        fields=_with_default("spec.unschedulable", "false"),
+    ),
+    _resource("", "PersistentVolumeClaim", "persistentvolumeclaims", short=("pvc",), sub=("status",)),
+    _resource("", "PersistentVolume", "persistentvolumes", _CLUSTER, short=("pv",), sub=("status",)),
+    _resource(
+        "",
+        "Pod",
+        "pods",
+        short=("po",),
+        categories=_CATEGORY_ALL,
+        fields=_POD_FIELDS,
+        sub=("binding", "eviction", "ephemeralcontainers", "resize", "status"),
+    ),
+    _resource("", "Secret", "secrets", fields=_fields("type")),
+    _resource("", "ServiceAccount", "serviceaccounts", short=("sa",)),
+    _resource(
+        "",
+        "Service",
+        "services",
+        short=("svc",),
+        categories=_CATEGORY_ALL,
+        sub=("status",),
+        fields=_fields("spec.clusterIP", "spec.type"),
+    ),
+    _resource("apps", "ControllerRevision", "controllerrevisions"),
+    _resource("apps", "DaemonSet", "daemonsets", short=("ds",), categories=_CATEGORY_ALL, sub=("status",)),
+    _resource(
+        "apps", "Deployment", "deployments", short=("deploy",), categories=_CATEGORY_ALL, sub=("scale", "status")
+    ),
+    _resource(
+        "apps",
+        "ReplicaSet",
+        "replicasets",
+        short=("rs",),
+        categories=_CATEGORY_ALL,
+        sub=("scale", "status"),
+        fields=_fields("status.replicas"),
+    ),
+    _resource("apps", "StatefulSet", "statefulsets", short=("sts",), categories=_CATEGORY_ALL, sub=("scale", "status")),
+    _resource("batch", "Job", "jobs", categories=_CATEGORY_ALL, sub=("status",), fields=_fields("status.successful")),
+    _resource("policy", "PodDisruptionBudget", "poddisruptionbudgets", short=("pdb",), sub=("status",)),
+    _resource("coordination.k8s.io", "Lease", "leases"),
+    _resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", _CLUSTER, short=("pc",)),
+    _resource("storage.k8s.io", "StorageClass", "storageclasses", _CLUSTER, short=("sc",)),
+    _resource("storage.k8s.io", "CSINode", "csinodes", _CLUSTER),
+    _resource("storage.k8s.io", "VolumeAttachment", "volumeattachments", _CLUSTER, sub=("status",)),
+    _resource("events.k8s.io", "Event", "events", short=("ev",), stored_as=("", "events")),
+    _resource("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+    _resource(
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        _CLUSTER,
+        short=("crd", "crds"),
+        categories=("api-extensions",),
+        sub=("status",),
+    ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        _CLUSTER,
+        categories=("api-extensions",),
+    ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        _CLUSTER,
+        categories=("api-extensions",),
+    ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        _CLUSTER,
+        categories=("api-extensions",),
+        sub=("status",),
+    ),
+    _resource(
+        "admissionregistration.k8s.io",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        _CLUSTER,
+        categories=("api-extensions",),
+    ),
+    _resource("networking.k8s.io", "NetworkPolicy", "networkpolicies", short=("netpol",)),
+    _resource("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", _CLUSTER),
+    _resource("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", _CLUSTER),
+    _resource("rbac.authorization.k8s.io", "Role", "roles"),
+    _resource("rbac.authorization.k8s.io", "RoleBinding", "rolebindings"),
+    _resource("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", _CLUSTER, verbs=CREATE),
+    _resource("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", _CLUSTER, verbs=CREATE),
+    _resource("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", _CLUSTER, verbs=CREATE),
+)
+
+_SCHEDULING = "scheduling.k8s.io"
+WORKLOAD_API: tuple[Resource, ...] = (
+    _resource(_SCHEDULING, "Workload", "workloads", version="v1beta1"),
+    _resource(_SCHEDULING, "Workload", "workloads", version="v1alpha3"),
+    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1beta1", sub=("status",)),
+    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha3", sub=("status",)),
+    _resource(_SCHEDULING, "CompositePodGroup", "compositepodgroups", version="v1alpha3", sub=("status",)),
+)
+"""As Kubernetes 1.37 has it with all versions switched on."""
+WORKLOAD_API_OF_1_36: tuple[Resource, ...] = (
+    _resource(_SCHEDULING, "Workload", "workloads", version="v1alpha2"),
+    _resource(_SCHEDULING, "PodGroup", "podgroups", version="v1alpha2", sub=("status",)),
+)
+"""Not served unless they are added to the registry: a server has them beside the others only while it is upgraded."""
+
+
+def behaviours(*, taints_new_nodes: bool = True) -> dict[tuple[str, str], Behaviour]:
+    """The behaviour of each built-in kind, by storage; a kind not listed is stored as written, without generation."""
+    replica_status: Manifest = {"replicas": 0}
+    daemon_status = dict.fromkeys(
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+    )
+    budget_status = dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0)
+    workload, counted = WorkloadBehaviour({}), Behaviour(has_generation=True, needs_version=True)
+    return {
+        ("", "configmaps"): DataBehaviour(),
+        ("", "secrets"): SecretBehaviour(),
+        ("", "endpoints"): Behaviour(may_create_on_update=True),
+        ("", "events"): EventBehaviour(),
+        ("", "namespaces"): NamespaceBehaviour(),
+        ("", "nodes"): NodeBehaviour(taints_new=taints_new_nodes),
+        ("", "persistentvolumeclaims"): ClaimBehaviour(),
+        ("", "persistentvolumes"): VolumeBehaviour(),
+        ("", "pods"): PodBehaviour(),
+        ("", "services"): ServiceBehaviour(),
+        ("apps", "controllerrevisions"): RevisionBehaviour(),
+        ("apps", "daemonsets"): WorkloadBehaviour(daemon_status),
+        ("apps", "deployments"): workload,
+        ("apps", "replicasets"): WorkloadBehaviour(replica_status),
+        ("apps", "statefulsets"): StatefulSetBehaviour({"replicas": 0, "availableReplicas": 0}),
+        ("batch", "jobs"): JobBehaviour(),
+        ("policy", "poddisruptionbudgets"): SpecBehaviour(budget_status, needs_version=True),
+        ("coordination.k8s.io", "leases"): Behaviour(needs_version=True, may_create_on_update=True),
+        ("scheduling.k8s.io", "priorityclasses"): PriorityClassBehaviour(),
+        (_SCHEDULING, "workloads"): WorkloadObjectBehaviour(),
+        (_SCHEDULING, "podgroups"): PodGroupBehaviour(),
+        (_SCHEDULING, "compositepodgroups"): PodGroupBehaviour(),
+        ("storage.k8s.io", "csinodes"): Behaviour(needs_version=True),
+        ("storage.k8s.io", "volumeattachments"): Behaviour(has_status=True, needs_version=True),
+        ("discovery.k8s.io", "endpointslices"): Behaviour(has_generation=True),
+        ("apiextensions.k8s.io", "customresourcedefinitions"): SpecBehaviour(needs_version=True),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): counted,
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): counted,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"): Behaviour(
+            has_status=True, has_generation=True
+        ),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): counted,
+        ("networking.k8s.io", "networkpolicies"): Behaviour(has_generation=True),
+    }
+
+
+_SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def default_objects() -> list[tuple[tuple[str, str], Manifest]]:
+    """The default objects of every cluster: (storage, object)."""
+    found: list[tuple[tuple[str, str], Manifest]] = [
+        (("", "namespaces"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in _SYSTEM_NAMESPACES
+    ]
+    for name, value in SYSTEM.items():
+        found.append(
+            (
+                ("scheduling.k8s.io", "priorityclasses"),
+                {
+                    "apiVersion": "scheduling.k8s.io/v1",
+                    "kind": "PriorityClass",
+                    "metadata": {"name": name},
+                    "value": value,
+                    "globalDefault": False,
+                    "preemptionPolicy": "PreemptLowerPriority",
+                    "description": "Used for system critical pods that must run in the cluster, "
+                    + ("but can be moved to another node if necessary." if "cluster" in name else "on their node."),
+                },
+            )
+        )
+    found.append(
+        (
+            ("", "services"),
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {
+                    "name": "kubernetes",
+                    "namespace": "default",
+                    "labels": {"component": "apiserver", "provider": "kubernetes"},
+                },
+                "spec": {
+                    "type": "ClusterIP",
+                    "clusterIP": "10.96.0.1",
+                    "clusterIPs": ["10.96.0.1"],
+                    "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+                    "sessionAffinity": "None",
+                    "ipFamilies": ["IPv4"],
+                    "ipFamilyPolicy": "SingleStack",
+                    "internalTrafficPolicy": "Cluster",
+                },
+            },
+        )
+    )
+    return found

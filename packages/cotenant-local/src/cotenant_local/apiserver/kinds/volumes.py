@@ -1,0 +1,37 @@
+"""PersistentVolumes and claims: phase Pending at creation; a claim's spec is mostly immutable.
+
+Source: Kubernetes documentation "Persistent Volumes".
+"""
+
+from __future__ import annotations
+
+from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant_local.apiserver.kinds.behaviour import Behaviour, ObjectLookup
+
+_CLAIM_MUTABLE = ("resources", "volumeAttributesClassName")
+
+
+class VolumeBehaviour(Behaviour):
+    """A PersistentVolume."""
+
+    has_status = True
+
+    def prepare_create(self, obj: Manifest, world: ObjectLookup) -> None:
+        """Set phase Pending."""
+        obj["status"] = {"phase": "Pending"}
+
+
+class ClaimBehaviour(VolumeBehaviour):
+    """A PersistentVolumeClaim."""
+
+    def check_update(self, obj: Manifest, old: Manifest, subresource: str = "") -> list[Cause]:
+        """Only resources and attributes class may change; the volume name, and an absent storage class, may be set once."""
+        new, before = obj.get("spec") or {}, old.get("spec") or {}
+        for name in new.keys() | before.keys():
+            if name in _CLAIM_MUTABLE or new.get(name) == before.get(name):
+                continue
+            if name in ("volumeName", "storageClassName") and not before.get(name):
+                continue
+            why = "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+            return [Cause("FieldValueForbidden", why, "spec")]
+        return []

@@ -1,0 +1,80 @@
+"""The defaults and validation rules of each built-in kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cotenant.drivers.kube.manifests.errors import Cause, Manifest
+from cotenant_local.apiserver.custom import definition
+from cotenant_local.apiserver.schema.kinds import (
+    cluster,
+    configuration,
+    disruption,
+    jobs,
+    node,
+    pod,
+    service,
+    storage,
+    webhooks,
+    workloads,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`default` sets defaults in place; `validate` returns validation errors (`old`: the stored object on update).
+
+    `is_about_spec`: the rules depend on the spec alone, so a valid spec can be cached.
+    """
+
+    default: Callable[[Manifest], None]
+    validate: Callable[[Manifest, Manifest | None], list[Cause]]
+    is_about_spec: bool = False
+
+
+def _no_defaults(_: Manifest) -> None:
+    return
+
+
+def _no_rules(_: Manifest, __: Manifest | None) -> list[Cause]:
+    return []
+
+
+NONE = Rules(_no_defaults, _no_rules)
+
+
+def rules_of(group: str, kind: str) -> Rules:
+    """The rules of a kind; a kind without rules accepts everything and sets no defaults."""
+    return _RULES.get((group, kind), NONE)
+
+
+_RULES: dict[tuple[str, str], Rules] = {
+    ("", "Pod"): Rules(pod.default_pod, pod.check_pod, is_about_spec=True),
+    ("", "Node"): Rules(node.default_node, node.check_node),
+    ("", "Service"): Rules(service.default_service, service.check_service),
+    ("", "ConfigMap"): Rules(_no_defaults, configuration.check_config_map),
+    ("", "Secret"): Rules(configuration.default_secret, configuration.check_secret),
+    ("", "Namespace"): Rules(configuration.default_namespace, _no_rules),
+    ("", "Event"): Rules(_no_defaults, cluster.check_event),
+    ("", "PersistentVolume"): Rules(storage.default_volume, storage.check_volume),
+    ("", "PersistentVolumeClaim"): Rules(storage.default_claim, storage.check_claim),
+    ("storage.k8s.io", "StorageClass"): Rules(storage.default_class, storage.check_class),
+    ("apps", "Deployment"): Rules(workloads.default_deployment, workloads.check_deployment),
+    ("apps", "ReplicaSet"): Rules(workloads.default_replica_set, workloads.check_replica_set),
+    ("apps", "StatefulSet"): Rules(workloads.default_stateful_set, workloads.check_stateful_set),
+    ("apps", "DaemonSet"): Rules(workloads.default_daemon_set, workloads.check_daemon_set),
+    ("batch", "Job"): Rules(jobs.default_job, jobs.check_job),
+    ("policy", "PodDisruptionBudget"): Rules(_no_defaults, disruption.check_budget),
+    ("scheduling.k8s.io", "PriorityClass"): Rules(cluster.default_priority_class, cluster.check_priority_class),
+    ("coordination.k8s.io", "Lease"): Rules(_no_defaults, cluster.check_lease),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): Rules(
+        definition.default_definition, definition.check_definition
+    ),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): Rules(
+        webhooks.default_mutating, webhooks.check_webhooks
+    ),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): Rules(
+        webhooks.default_validating, webhooks.check_webhooks
+    ),
+}

@@ -1,0 +1,283 @@
+"""ObjectMeta: the fields that the server sets, the fields that an update keeps, and the validation of the rest.
+
+Sources: Kubernetes API conventions "Metadata"; the validation rules of ObjectMeta as documented for labels, annotations, finalizers and
+owner references.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from cotenant.drivers.kube.manifests.errors import ApiError, Cause, Manifest
+from cotenant_local.apiserver.contract import Scope, Target
+from cotenant_local.apiserver.verbs.errors import bad_request, immutable, shown
+
+_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_NAME_RE = re.compile(_NAME)
+_PREFIX_RE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_STANDARD_FINALIZERS = (
+    "kubernetes",
+    "foregroundDeletion",
+    "orphan",
+    "customresourcecleanup.apiextensions.k8s.io",  # of a definition whose objects are being deleted
+)
+_ANNOTATIONS_BYTES = 256 * 1024
+_TEXTS = ("name", "generateName", "namespace", "uid", "resourceVersion")
+_SYSTEM = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields")
+_KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_NAME_MESSAGE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_MESSAGE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def metadata_of(obj: Manifest) -> dict[str, Any]:
+    """The metadata, created if absent. Raises ApiError 400 if it is not an object."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata: expected an object")
+    for name in _TEXTS:
+        if not isinstance(metadata.get(name, ""), str | None):
+            raise bad_request(f"metadata.{name}: expected a string, got {shown(metadata[name])}")
+    return metadata
+
+
+def check_type(obj: Manifest, target: Target) -> None:
+    """Check that the document has the resource's kind; set apiVersion and kind if absent. Raises ApiError 400.
+
+    A custom object must contain both, as on the real server, whose decoder has no Go type to infer them from.
+    """
+    if not isinstance(obj, dict):
+        raise bad_request("the object provided is not a JSON object")
+    resource = target.resource
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if version and version != resource.api_version:
+        raise _unhandled(kind or resource.kind, version, resource.kind)
+    if kind and kind != resource.kind:
+        raise _unhandled(kind, resource.api_version, resource.kind)
+    if resource.is_custom and not kind:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing"
+        )
+    if resource.is_custom and not version:
+        raise bad_request(
+            f"the API version in the data () does not match the expected API version ({resource.api_version})"
+        )
+    if not version or not kind:
+        obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+
+
+def _unhandled(kind: str, version: str, wanted: str) -> ApiError:
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {wanted}: no kind "{kind}" is registered for version "{version}"'
+    )
+
+
+def set_namespace(metadata: dict[str, Any], target: Target) -> None:
+    """Set the request's namespace on an object. Raises ApiError 400 if it names another."""
+    named = metadata.get("namespace") or ""
+    if target.resource.scope is Scope.CLUSTER:
+        if named:
+            raise bad_request("namespace may not be set on a cluster-scoped object")
+        metadata.pop("namespace", None)
+        return
+    if named and named != target.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    metadata["namespace"] = target.namespace
+
+
+def set_system_fields(metadata: dict[str, Any], uid: str, stamp: str, *, has_generation: bool) -> None:
+    """Set the system fields of a new object. Raises ApiError if the client set a resourceVersion."""
+    if metadata.get("resourceVersion"):
+        raise ApiError(500, "", "resourceVersion should not be set on objects to be created")  # as the real server does
+    metadata.pop("resourceVersion", None)
+    for name in _SYSTEM:
+        metadata.pop(name, None)
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = stamp
+    if has_generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+
+
+def check_kept(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """Errors for changed system fields; leaving them out is allowed."""
+    return [
+        immutable(f"metadata.{name}", metadata[name])
+        for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+        if metadata.get(name) and metadata[name] != old.get(name)
+    ]
+
+
+def check_uid(metadata: dict[str, Any], old: dict[str, Any]) -> list[Cause]:
+    """As `check_kept`, for the UID alone."""
+    return [each for each in check_kept(metadata, old) if each.field == "metadata.uid"]
+
+
+def keep_system_fields(metadata: dict[str, Any], old: dict[str, Any]) -> None:
+    """Copy the fields that an update cannot change from the stored object."""
+    for name in _KEPT:
+        if name in old:
+            metadata[name] = old[name]
+        else:
+            metadata.pop(name, None)
+    metadata.pop("selfLink", None)
+    metadata["resourceVersion"] = old.get("resourceVersion", "")
+
+
+@lru_cache(maxsize=16_384)
+def _key_problem(key: str) -> str:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > 253 or not _PREFIX_RE.fullmatch(prefix)):
+        return (
+            "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
+        )
+    if not name:
+        return "name part must be non-empty"
+    if len(name) > 63:
+        return "name part must be no more than 63 characters"
+    return "" if _NAME_RE.fullmatch(name) else _NAME_MESSAGE
+
+
+@lru_cache(maxsize=16_384)
+def _value_problem(value: str) -> str:
+    if len(value) > 63:
+        return "must be no more than 63 characters"
+    return "" if not value or _NAME_RE.fullmatch(value) else _VALUE_MESSAGE
+
+
+def check_labels(labels: object, path: str) -> list[Cause]:
+    """Validation errors of a label map."""
+    if labels is None:
+        return []
+    if not isinstance(labels, dict):
+        return [Cause("FieldValueInvalid", f"Invalid value: {shown(labels)}: must be a map of strings", path)]
+    causes: list[Cause] = []
+    for key, value in labels.items():
+        if why := _key_problem(key):
+            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
+        if not isinstance(value, str):
+            causes.append(
+                Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
+            )
+        elif why := _value_problem(value):
+            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{value}": {why}', path))
+    return causes
+
+
+def _check_annotations(annotations: object) -> list[Cause]:
+    path = "metadata.annotations"
+    if annotations is None:
+        return []
+    if not isinstance(annotations, dict):
+        return [Cause("FieldValueInvalid", f"Invalid value: {shown(annotations)}: must be a map of strings", path)]
+    causes: list[Cause] = []
+    size = 0
+    for key, value in annotations.items():
+        if why := _key_problem(key.lower()):
+            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{key}": {why}', path))
+        if not isinstance(value, str):
+            causes.append(
+                Cause("FieldValueInvalid", f"Invalid value: {shown(value)}: must be a string", f"{path}.{key}")
+            )
+        else:
+            size += len(key.encode()) + len(value.encode())
+    if size > _ANNOTATIONS_BYTES:
+        causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes", path))
+    return causes
+
+
+def _check_owners(owners: object) -> list[Cause]:
+    path = "metadata.ownerReferences"
+    if owners is None:
+        return []
+    if not isinstance(owners, list):
+        return [Cause("FieldValueInvalid", f"Invalid value: {shown(owners)}: must be a list", path)]
+    causes: list[Cause] = []
+    controllers: list[str] = []
+    for at, owner in enumerate(owners):
+        if not isinstance(owner, dict):
+            causes.append(
+                Cause("FieldValueInvalid", f"Invalid value: {shown(owner)}: must be an object", f"{path}[{at}]")
+            )
+            continue
+        for name, what in (("apiVersion", "version must"), ("kind", "must"), ("name", "must"), ("uid", "must")):
+            if not owner.get(name):
+                causes.append(Cause("FieldValueInvalid", f'Invalid value: "": {what} not be empty', f"{path}.{name}"))
+        if owner.get("controller") is True:
+            controllers.append(f"{owner.get('kind', '')}/{owner.get('name', '')}")
+    if len(controllers) > 1:
+        causes.append(
+            Cause(
+                "FieldValueInvalid",
+                f'Invalid value: {shown(owners)}: Only one reference can have Controller set to true. Found "true" in references for '
+                f"{' and '.join(controllers[:2])}",
+                path,
+            )
+        )
+    return causes
+
+
+def check_metadata(metadata: dict[str, Any], old: dict[str, Any] | None, *, is_core: bool = True) -> list[Cause]:
+    """Validation errors of the metadata (names excepted). `is_core` False: finalizers need no domain."""
+    causes: list[Cause] = []
+    if "labels" in metadata:
+        causes += check_labels(metadata["labels"], "metadata.labels")
+    if "annotations" in metadata:
+        causes += _check_annotations(metadata["annotations"])
+    if "ownerReferences" in metadata:
+        causes += _check_owners(metadata["ownerReferences"])
+    finalizers = metadata.get("finalizers")
+    if finalizers:
+        causes += _check_finalizers(finalizers, old, is_core=is_core)
+    return causes
+
+
+def _check_finalizers(finalizers: object, old: dict[str, Any] | None, *, is_core: bool) -> list[Cause]:
+    path = "metadata.finalizers"
+    if not isinstance(finalizers, list) or not all(isinstance(name, str) for name in finalizers):
+        return [Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: must be a list of strings", path)]
+    causes = [
+        Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', path)
+        for name in finalizers
+        if (why := _key_problem(name))
+    ]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        why = "finalizer orphan and foregroundDeletion cannot be both set"
+        causes.append(Cause("FieldValueInvalid", f"Invalid value: {shown(finalizers)}: {why}", path))
+    for at, name in enumerate(finalizers):
+        if is_core and "/" not in name and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            causes.append(Cause("FieldValueInvalid", f'Invalid value: "{name}": {why}', f"{path}[{at}]"))
+    if old is not None and old.get("deletionTimestamp"):
+        new = sorted(set(finalizers) - set(old.get("finalizers") or ()))
+        if new:
+            causes.append(
+                Cause(
+                    "FieldValueForbidden",
+                    f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+                    f"[]string{{{', '.join(shown(name) for name in new)}}}",
+                    path,
+                )
+            )
+    return causes
+
+
+def is_done(obj: Manifest) -> bool:
+    """Whether an object being deleted can be removed (no finalizer, no grace period left)."""
+    metadata = obj["metadata"]
+    return bool(
+        metadata.get("deletionTimestamp")
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )

@@ -1,0 +1,61 @@
+"""The list of all controllers of the local cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cotenant_local.controllers import cluster_controllers as cluster
+from cotenant_local.controllers import workload_controllers as workload
+from cotenant_local.controllers.cleanup.event_expiry import EventExpiry
+from cotenant_local.controllers.cleanup.garbage_controller import GarbageCollector
+from cotenant_local.controllers.cluster.node_lifecycle import GRACE_S
+from cotenant_local.controllers.runtime.informer import Informers
+from cotenant_local.controllers.runtime.runner import Controller, Runner
+
+
+def all_controllers(
+    informers: Informers,
+    clock: Callable[[], float] = time.time,
+    node_grace_s: float = GRACE_S,
+    served: tuple[str, ...] = (),
+    *,
+    workload_with_job: bool = False,
+) -> tuple[Controller, ...]:
+    """One of each.
+
+    `node_grace_s`: seconds without a heartbeat until a node counts as dead. `served`: the names of the cluster's
+    scheduler; empty = it has none. `workload_with_job`: each Job gets a Workload and a PodGroup.
+    """
+    unserved = (cluster.UnservedPods(informers, clock, served),) if served else ()
+    return (
+        workload.Deployments(informers, clock),
+        workload.ReplicaSets(informers, clock),
+        workload.StatefulSets(informers, clock),
+        workload.DaemonSets(informers, clock),
+        workload.GroupedJobs(informers, clock) if workload_with_job else workload.Jobs(informers, clock),
+        cluster.NodeLifecycle(informers, clock, node_grace_s),
+        cluster.TaintEviction(informers, clock),
+        cluster.Budgets(informers, clock),
+        *unserved,
+        cluster.PodCollector(informers, clock),
+        cluster.FinishedPods(informers, clock),
+        cluster.Namespaces(informers, clock),
+        cluster.Claims(informers, clock),
+        cluster.Volumes(informers, clock),
+        GarbageCollector(informers, clock),
+        EventExpiry(informers, clock),
+    )
+
+
+def controller_manager(
+    informers: Informers,
+    clock: Callable[[], float] = time.time,
+    node_grace_s: float = GRACE_S,
+    served: tuple[str, ...] = (),
+    *,
+    workload_with_job: bool = False,
+) -> Runner:
+    """A runner of all controllers, ready to start."""
+    controllers = all_controllers(informers, clock, node_grace_s, served, workload_with_job=workload_with_job)
+    return Runner(informers, controllers, clock)

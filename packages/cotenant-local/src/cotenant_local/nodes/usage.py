@@ -1,0 +1,63 @@
+"""What simulated nodes and pods use, for `kubectl top`.
+
+Problem: the API shows usage by container, the world computes it by pod. Choice: the world's present figures; a pod's usage is divided among
+its containers by their requests, equally where there are none. Limits: a node's usage is that of its pods; a simulated system uses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cotenant.model.errors import InvalidInput
+from cotenant.model.resources import CPU_NAME, MEMORY_NAME, NOTHING, Amounts
+from cotenant_local.apiserver.http.resource_metrics import Measured, Usage
+from cotenant_local.controllers.runtime.actions import NODES, PODS
+from cotenant_local.controllers.runtime.informer import Informers
+from cotenant_local.controllers.views.core import NodeView, Pod
+from cotenant_local.nodes.kubelets import Kubelets
+
+
+class FleetUsage:
+    """The usage of a fleet (a `UsageSource`). Reads the informers' caches."""
+
+    def __init__(self, informers: Informers, kubelets: Kubelets) -> None:
+        self._informers = informers
+        self._kubelets = kubelets
+        self.window_s = 1.0  # the figures are of this moment; the API has no shorter window
+
+    def nodes(self) -> Iterator[Measured]:
+        """Every simulated node that is powered on, in order of name."""
+        world = self._kubelets.world
+        nodes: list[NodeView] = sorted(self._informers.store(NODES), key=lambda node: node.metadata.name)
+        for node in nodes:
+            name = node.metadata.name
+            if self._kubelets.has(name) and self._kubelets.is_up(name):
+                yield Measured("", name, node.metadata.labels, {"": Usage(*world.node_usage(name))})
+
+    def pods(self, namespace: str) -> Iterator[Measured]:
+        """Every pod that runs on a simulated node, in order of namespace and name."""
+        store = self._informers.store(PODS)
+        pods: list[Pod] = store.by("namespace", namespace) if namespace else list(store)
+        for pod in sorted(pods, key=lambda pod: pod.metadata.key):
+            used = self._kubelets.world.pod_usage(pod.metadata.uid)
+            if used is not None:
+                usage = _by_container(pod, *used)
+                yield Measured(pod.metadata.namespace, pod.metadata.name, pod.metadata.labels, usage)
+
+
+def _by_container(pod: Pod, cores: float, memory: float) -> dict[str, Usage]:
+    names = [container.name for container in pod.spec.containers]
+    requests = []
+    for container in pod.spec.containers:
+        try:
+            requests.append(Amounts.parse(container.resources.requests))
+        except InvalidInput:
+            requests.append(NOTHING)
+    cpu = _shares([amounts.get(CPU_NAME) for amounts in requests])
+    room = _shares([amounts.get(MEMORY_NAME) for amounts in requests])
+    return {name: Usage(cores * a, memory * b) for name, a, b in zip(names, cpu, room, strict=True)}
+
+
+def _shares(amounts: list[int]) -> list[float]:
+    total = sum(amounts)
+    return [amount / total if total else 1.0 / len(amounts) for amount in amounts]

@@ -1,0 +1,30 @@
+"""The ConfigMap by which a local cluster's manager lends from the start.
+
+Problem: a manager lends nothing until an administrator says so, and a person who tries it on one machine wants to see it lend. Choice: the ConfigMap that an administrator would write, with the policy
+that was asked for and the defaults of everything else; one that is there already stays as it is.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cotenant.drivers.kube.manifests.errors import Manifest
+from cotenant.policy.overcommit.facts import Policy
+from cotenant.policy.overcommit.strategy import KEY, Strategy
+from cotenant.services.manager.watches import ConfigSource
+
+POLICIES = tuple(each.value for each in Policy if each is not Policy.REQUEST)  # of CPU
+
+
+def config_map(policy: str) -> Manifest:
+    """`policy`: one of `POLICIES`. Memory is lent by the same policy where it is ours, else by upstream's default."""
+    strategy = Strategy(enable=True, cpu_calculate_policy=policy)
+    if policy == Policy.PEAK:
+        strategy = msgspec.structs.replace(strategy, memory_calculate_policy=policy)
+    source = ConfigSource()
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": source.name, "namespace": source.namespace},
+        "data": {KEY: msgspec.json.encode(strategy).decode()},
+    }

@@ -1,0 +1,60 @@
+"""What `cotenant up` does with options that are left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cotenant.model.errors import InvalidInput
+from cotenant.policy.overcommit.strategy import KEY, read_config
+from cotenant_local.up.config import NODES_FILE, USUAL_NODES, UpConfig, usual_nodes
+from cotenant_local.up.lending import POLICIES, config_map
+from cotenant_local.up.node_metrics import period_s
+
+
+def test_a_new_cluster_has_nodes_and_an_old_one_as_many_as_before(tmp_path: Path) -> None:
+    assert usual_nodes(tmp_path) == USUAL_NODES > 0
+    (tmp_path / NODES_FILE).write_text("37\n")
+    assert usual_nodes(tmp_path) == 37
+    (tmp_path / NODES_FILE).write_text("0\n")
+    assert usual_nodes(tmp_path) == 0
+    (tmp_path / NODES_FILE).write_text("many\n")
+    assert usual_nodes(tmp_path) == USUAL_NODES
+
+
+def test_the_scheduler_serves_pods_that_name_no_scheduler_unless_it_is_turned_off(tmp_path: Path) -> None:
+    assert UpConfig(tmp_path).scheduler_names() == ("cotenant", "default-scheduler")
+    config = UpConfig(tmp_path, is_default_scheduler=False, more_names=("gpu", "batch=best-fit"))
+    assert config.scheduler_names() == ("cotenant", "gpu", "batch")
+    options = config.scheduler_options()
+    passed = [options[at + 1] for at, word in enumerate(options) if word == "--scheduler-name"]
+    assert passed == ["cotenant", "gpu", "batch=best-fit"]
+
+
+@pytest.mark.parametrize("names", [("",), ("My_Own",), ("cotenant",), ("cotenant=best-fit",), ("b=best",)])
+def test_bad_scheduler_names_are_refused_before_anything_starts(names: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--scheduler-name"):
+        UpConfig(tmp_path, more_names=names)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_manager_reads_the_config_map_that_lends_from_the_start(policy: str) -> None:
+    read = read_config(config_map(policy)["data"][KEY])
+    assert (read.cluster.enable, read.cluster.cpu_calculate_policy) == (True, policy)
+
+
+@pytest.mark.parametrize(("lend", "manager"), [("peak", False), ("requests", True)])
+def test_lending_needs_a_manager_and_a_known_policy(lend: str, manager: bool, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--lend"):
+        UpConfig(tmp_path, has_manager=manager, lend=lend)
+
+
+@pytest.mark.parametrize(
+    ("speed", "nodes", "seconds"),
+    [(1.0, 10, 10.0), (60.0, 10, 2.0), (3600.0, 10, 1.0), (3600.0, 120, 2.0), (60.0, 240, 4.0), (60.0, 5000, 10.0)],
+)
+def test_simulated_nodes_measure_every_two_simulated_minutes_within_one_to_ten_seconds(
+    speed: float, nodes: int, seconds: float
+) -> None:
+    assert period_s(speed, nodes) == seconds

@@ -1,0 +1,104 @@
+"""`cotenant node`: the state of this machine and its agent, and held knobs.
+
+Only signatures and help texts are here; what a command does is imported when it runs, so that `--help` stays fast.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from cotenant.cli.options import Json
+
+app = App(
+    name="node", help="This machine: what its agent sees, holds and did, and experiments.", help_format="plaintext"
+)
+_DEFAULT_AGENT = "127.0.0.1:10262"  # the agent's own default
+_AGENT = Parameter(help="Where the agent listens: HOST:PORT or unix:/PATH.")
+_GROUPS = Parameter(help="How many groups to show, the busiest first.")
+_STATE = Parameter(help="The keeper's state folder, for when no agent runs.")
+_STATE_DIR = Path("/var/lib/cotenant")
+
+
+@app.command
+def status(
+    *,
+    agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
+    groups: Annotated[int, _GROUPS] = 12,
+    json: Json = False,
+) -> int:
+    """The machine and its groups over one second, its agent, and what this machine can and cannot do."""
+    from cotenant.cli.node import views
+
+    return views.status(agent, groups, json)
+
+
+@app.command
+def watch(
+    *,
+    agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
+    groups: Annotated[int, _GROUPS] = 16,
+    every: Annotated[float, Parameter(help="Seconds between two samples.")] = 2.0,
+    count: Annotated[int | None, Parameter(help="End after this many samples; default: on Ctrl-C.")] = None,
+    json: Annotated[
+        bool, Parameter(negative=(), help="Print one JSON object a line (NDJSON), and nothing else.")
+    ] = False,
+) -> int:
+    """The machine and its groups, repeatedly."""
+    from cotenant.cli.node import views
+
+    return views.watch(agent, groups, every, count, json)
+
+
+@app.command
+def explain(
+    group: Annotated[str, Parameter(help="A group's path, a pod's namespace/name, or its UID.")],
+    /,
+    *,
+    agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
+    state_dir: Annotated[Path, _STATE] = _STATE_DIR,
+    json: Json = False,
+) -> int:
+    """Why a group or pod is limited: the held knobs, the rules, their numbers, and when each is released."""
+    from cotenant.cli.node import views
+
+    return views.explain(group, agent, state_dir, json)
+
+
+@app.command
+def knobs(
+    *,
+    restore: Annotated[
+        bool, Parameter(negative=(), help="Restore the knobs left by an agent that no longer runs.")
+    ] = False,
+    agent: Annotated[str, _AGENT] = _DEFAULT_AGENT,
+    state_dir: Annotated[Path, _STATE] = _STATE_DIR,
+    json: Json = False,
+) -> int:
+    """The held knobs, their original values and rules. Exit status with --restore: 1 where something could not be restored or read."""
+    from cotenant.cli.node import views
+
+    return views.knobs(agent, state_dir, restore, json)
+
+
+@app.command
+def doctor(
+    *,
+    config: Annotated[
+        Path | None, Parameter(help="The agent's configuration; without one: the defaults, on all best-effort pods.")
+    ] = None,
+    single: Annotated[bool, Parameter(negative=(), help="For an agent that is its own keeper.")] = False,
+    cpu_manager_state: Annotated[
+        Path, Parameter(help="Checkpoint of the kubelet's CPU manager; its configuration is read beside it.")
+    ] = Path("/var/lib/kubelet/cpu_manager_state"),
+    json: Json = False,
+) -> int:
+    """What would be refused, fought over or missing if an agent acted on this node. Nothing is written.
+
+    A conflict keeps an agent in mode act from acting; a warning is a policy that does less than it says; a note needs no action. Exit status: 0 without a conflict, 1 with one, 2 bad input.
+    """
+    from cotenant.cli.node import doctor as command
+
+    return command.doctor(config, single, cpu_manager_state, json)

@@ -1,5 +1,0 @@
-"""Scenarios: a workload with a world to run it in and its competitors, one per file.
-
-Belongs here: objects that implement `Scenario` (lab/contract.py), with their own event loops where they have one. Not here: generators of workloads
-(lab/workloads), policies (policy), or the runner of experiments (lab/experiment.py).
-"""

@@ -1,4 +1,0 @@
-"""Pods: defaults and admission at create, immutable fields, QoS class, binding and eviction.
-
-Not here: the shape of a pod (`schema/kinds`), what a kubelet does with it (`local/nodes`), and which node it should get.
-"""

@@ -1,0 +1,54 @@
+"""Every help page, read as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cyclopts import App
+
+from cotenant.cli.defaults import shown_default
+from cotenant.cli.further import add_all
+from cotenant.cli.main import app, main
+
+
+def commands(of: App, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name in of:
+        if not name.startswith("-"):
+            yield from commands(of[name], (*words, name))
+
+
+add_all(app)
+ALL = list(commands(app))
+
+
+def test_there_are_commands() -> None:
+    assert {("up",), ("scheduler",), ("node", "experiment", "sine"), ("lab", "compare")} <= set(ALL)
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_defaults_that_say_nothing_are_left_out(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--help"]) == 0
+    page = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for nothing in ("[default: ()]", '[default: ""]', "[default: False]", "[default: None]", "[default: ]", "--empty-"):
+        assert nothing not in page
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, None),
+        ("", None),
+        ((), None),
+        (False, None),
+        (True, "yes"),
+        (0, "0"),
+        (15.0, "15"),
+        (0.5, "0.5"),
+        (float("inf"), "inf"),
+        (("cotenant", "default-scheduler"), "cotenant, default-scheduler"),
+    ],
+)
+def test_the_text_of_a_default(value: object, shown: str | None) -> None:
+    assert shown_default(value) == shown
