@@ -116,6 +116,7 @@ class GangSpec:
     min_resources: Amounts = NOTHING  # the cluster must have this much free before any member is placed
     disruption: Disruption = Disruption.BELOW_MINIMUM
     disrupted_with: tuple[str, ...] = ()  # with ALL: the keys of the gangs that go together with it, itself included
+    inner_key: str = ""  # label key of nodes: all its members are in one domain of it, within what its bundle may use
 
 
 class GangPhase(StrEnum):
@@ -172,6 +173,7 @@ class PodGroup:
     preempts: bool = True  # whether its members preempt, beside what they say themselves
     disruption: Disruption = Disruption.BELOW_MINIMUM
     disrupted_with: tuple[str, ...] = ()  # with ALL: the keys of the gangs that go together with it, itself included
+    inner_key: str = ""  # of its own, below the topology of its composite groups
     obstacle: str = ""  # why it cannot be placed at all as it stands in its composite groups
 
 

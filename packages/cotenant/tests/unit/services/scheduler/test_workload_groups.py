@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.fakes.cluster.gang_world import binds, cluster, node, pod, see, settle
+from tests.fakes.cluster.gang_world import BLOCK, RACK, binds, cluster, node, pod, see, settle
 
 from cotenant.drivers.kube.kinds.pod.reader import GroupPriorities, GroupPriority
 from cotenant.drivers.kube.kinds.pod.schema import SchedulingGroup
@@ -21,6 +21,7 @@ from cotenant.model.groups.gang import (
     Disruption,
     GangNotes,
     GangPhase,
+    GangTopology,
     MatchPolicy,
     Mode,
     PodGroup,
@@ -173,6 +174,86 @@ def test_composite_groups_are_placed_together() -> None:
     assert binds(settle(c, 3.0)) == {}  # four pods, three nodes
     c.node_seen(node("n9"))
     assert len(binds(settle(c, 60.0))) == 4
+    c.validate()
+
+
+def racked(racks: int, nodes: int) -> Cluster:
+    """Nodes of one pod each, in racks of two blocks."""
+    c = cluster(0)
+    for rack in range(racks):
+        for i in range(nodes):
+            c.node_seen(node(f"n{rack}-{i}", rack=f"r{rack}", block=f"b{rack // 2}"))
+    return c
+
+
+def in_racks(count: int) -> list[PodGroup]:
+    """Groups of two pods, each in one rack, of one composite gang."""
+    notes = GangNotes(
+        mode=Mode.STRICT, match_policy=MatchPolicy.WAITING_AND_RUNNING, topology=GangTopology((RACK,), True)
+    )
+    return [replace(a_group(f"g{i}", uid=f"g{i}", parent="default/top"), notes=notes) for i in range(count)]
+
+
+def racks_of(placed: dict[str, str]) -> dict[str, set[str]]:
+    """The racks of each group's pods, by the start of their nodes' names."""
+    found: dict[str, set[str]] = {}
+    for pod_name, node_name in placed.items():
+        found.setdefault(pod_name.partition("-")[0], set()).add(node_name.partition("-")[0])
+    return found
+
+
+def test_each_group_of_a_composite_gang_is_in_one_rack_of_its_own() -> None:
+    c = racked(racks=3, nodes=3)
+    groups = Groups(c)
+    groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 3), 0.0)
+    for each in in_racks(3):
+        groups.seen(each, 0.0)
+    see(c, *(member(i, f"g{g}") for g in range(3) for i in range(2)))
+    placed = binds(settle(c, 1.0))
+    assert {len(racks) for racks in racks_of(placed).values()} == {1}
+    assert len(placed) == 6
+    c.validate()
+
+
+def test_the_racks_of_a_composite_gang_are_in_one_block() -> None:
+    c = racked(racks=4, nodes=2)
+    see(c, pod("other", on="n1-0"))  # of the first block one rack has no room
+    groups = Groups(c)
+    groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 2, topology_key=BLOCK), 0.0)
+    for each in in_racks(2):
+        groups.seen(each, 0.0)
+    see(c, *(member(i, f"g{g}") for g in range(2) for i in range(2)))
+    found = racks_of(binds(settle(c, 1.0)))
+    assert {rack for racks in found.values() for rack in racks} == {"n2", "n3"}
+    c.validate()
+
+
+def test_a_composite_gang_with_too_few_racks_leaves_no_trace() -> None:
+    c = racked(racks=2, nodes=1)
+    groups = Groups(c)
+    groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 2), 0.0)
+    for each in in_racks(2):
+        groups.seen(each, 0.0)
+    see(c, *(member(i, f"g{g}") for g in range(2) for i in range(2)))
+    assert binds(settle(c, 1.0)) == {}
+    view = c.plugins.gangs.describe("default/g0")
+    assert view is not None
+    assert "0 of 4 members fit" in view.why
+    see(c, pod("single", cpu=1000), now_s=2.0)
+    assert set(binds(settle(c, 2.0))) == {"single"}
+    c.validate()
+
+
+def test_a_further_pod_of_a_group_joins_its_rack() -> None:
+    c = racked(racks=2, nodes=3)
+    groups = Groups(c)
+    groups.composite_seen(CompositeGroup("default/top", "top", 0.0, "v1alpha3", 2), 0.0)
+    for each in in_racks(2):
+        groups.seen(each, 0.0)
+    see(c, *(member(i, f"g{g}") for g in range(2) for i in range(2)))
+    before = racks_of(binds(settle(c, 1.0)))
+    see(c, member(2, "g1"), now_s=2.0)
+    assert racks_of(binds(settle(c, 3.0))) == {"g1": before["g1"]}
     c.validate()
 
 

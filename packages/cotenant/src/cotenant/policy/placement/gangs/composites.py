@@ -2,9 +2,9 @@
 
 A composite gang of `min_groups` children is placed as one bundle of the first that many of them, the oldest first; its
 further children need that bundle to be satisfied and are placed after it. Under the basic policy children are
-independent. A topology key counts for a whole bundle: keys on several levels of one bundle, or a key of a composite
-whose children are independent, are an obstacle, and never ignored. A tree that upstream calls invalid (a cycle, more
-than four levels, several Workloads) is not placed either.
+independent. The topology key of a composite gang counts for its whole bundle, that of a group below it for the group.
+Keys of several composites above one another, or of one whose children are independent, are an obstacle, and never
+ignored. A tree that upstream calls invalid (a cycle, more than four levels, several Workloads) is not placed either.
 
 Source: KEP-6012, "Group hierarchy", "GangScheduling Plugin Changes" and "Integration with workload-aware preemption".
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cotenant.model.groups.gang import CompositeGroup, Disruption, GangTopology, Mode, PodGroup
+from cotenant.model.groups.gang import CompositeGroup, Disruption, GangTopology, MatchPolicy, Mode, PodGroup
 
 MAX_DEPTH = 4
 
@@ -96,7 +96,7 @@ class Tree:
         self._core(root, children, bundles, obstacles)
         for key in self._leaves(root.key, children):
             group, path = self.groups[key], [self.composites[each] for each in self._path(self.groups[key])[0]]
-            topology, obstacle = self._topology(key, path, bundles)
+            topology, inner_key, obstacle = self._topology(key, path, bundles)
             together = next((above.key for above in reversed(path) if above.all_together), "")
             bundle = bundles.get(key, ())
             notes = replace(
@@ -104,12 +104,14 @@ class Tree:
                 groups=bundle,
                 mode=Mode.STRICT if len(bundle) > 1 or topology is not None else group.notes.mode,
                 topology=topology,
+                match_policy=MatchPolicy.WAITING_AND_RUNNING if len(bundle) > 1 else group.notes.match_policy,
                 wrong=(*group.notes.wrong, *(each for above in path for each in above.wrong)),
             )
             priority = next((above.priority for above in reversed(path) if above.priority is not None), group.priority)
             yield replace(
                 group,
                 notes=notes,
+                inner_key=inner_key,
                 obstacle=next((obstacles[above.key] for above in path if above.key in obstacles), "") or obstacle,
                 priority=priority,
                 preempts=group.preempts and all(above.preempts for above in path),
@@ -142,18 +144,15 @@ class Tree:
 
     def _topology(
         self, key: str, path: list[CompositeGroup], bundles: Mapping[str, tuple[str, ...]]
-    ) -> tuple[GangTopology | None, str]:
-        """The topology that counts for a leaf, and why it cannot be placed with it."""
+    ) -> tuple[GangTopology | None, str, str]:
+        """The topology of a leaf's bundle, the leaf's own key below that, and why it cannot be placed with them."""
         own = self.groups[key].notes.topology
         above = [each for each in path if each.topology_key]
-        if not above:
-            others = any(self.groups[each].notes.topology != own for each in bundles.get(key, ()))
-            alone = len(bundles.get(key, ())) < 2
-            if alone or (own is None and not others):
-                return own, ""
-            return own, "a topology key of its own, in a bundle of several groups, is not supported"
-        if own is not None or len(above) > 1:
-            return own, "topology keys on several levels of groups are not supported"
-        if above[0].min_groups is None:
-            return None, f"CompositePodGroup {above[0].key}: a topology key with the basic policy is not supported"
-        return GangTopology((above[0].topology_key,), True), ""
+        if len(above) > 1:
+            return own, "", "topology keys on several levels of composite groups are not supported"
+        if above and above[0].min_groups is None:
+            return own, "", f"CompositePodGroup {above[0].key}: a topology key with the basic policy is not supported"
+        if not above and len(bundles.get(key, ())) < 2:
+            return own, "", ""
+        inner = own.keys[-1] if own is not None else ""
+        return GangTopology((above[0].topology_key,), True) if above else None, inner, ""

@@ -52,6 +52,7 @@ def from_pod_group(group: PodGroup) -> tuple[GangSpec, tuple[str, ...]]:
         min_resources=group.min_resources,
         disruption=group.disruption,
         disrupted_with=group.disrupted_with,
+        inner_key=group.inner_key,
     )
     return spec, tuple(messages)
 

@@ -109,20 +109,27 @@ def test_a_topology_key_of_a_composite_gang_counts_for_all_below() -> None:
     assert {each.notes.topology for each in found.values()} == {RACK}
 
 
+def test_a_group_below_keeps_its_own_key() -> None:
+    leaves = [leaf("a", "top", topology=RACK), leaf("b", "top")]
+    for block, bundle in (("block", GangTopology(("block",), True)), ("", None)):
+        found = resolved(leaves, [above("top", 2, topology_key=block)])
+        assert {name: (each.notes.topology, each.inner_key) for name, each in found.items()} == {
+            "a": (bundle, "rack"),
+            "b": (bundle, ""),
+        }
+
+
 @pytest.mark.parametrize(
-    ("leaves", "composites", "why"),
+    ("composites", "why"),
     [
-        ([leaf("a", "top", topology=RACK)], [above("top", 1, topology_key="block")], "on several levels"),
-        ([leaf("a", "top", topology=RACK), leaf("b", "top")], [above("top", 2)], "a topology key of its own"),
-        ([leaf("a", "top")], [above("top", None, topology_key="block")], "with the basic policy is not supported"),
+        ([above("top", 1, "x", topology_key="rack"), above("x", 1, topology_key="block")], "on several levels"),
+        ([above("top", None, topology_key="block")], "with the basic policy is not supported"),
     ],
 )
-def test_a_topology_that_is_not_supported_is_named(
-    leaves: list[PodGroup], composites: list[CompositeGroup], why: str
-) -> None:
-    assert why in resolved(leaves, composites)["a"].obstacle
+def test_a_topology_that_is_not_supported_is_named(composites: list[CompositeGroup], why: str) -> None:
+    assert why in resolved([leaf("a", "top")], composites)["a"].obstacle
 
 
 def test_a_key_of_a_group_that_is_placed_alone_counts() -> None:
     (found,) = resolved([leaf("a", "top", topology=RACK)], [above("top", 1)]).values()
-    assert (found.notes.topology, found.obstacle) == (RACK, "")
+    assert (found.notes.topology, found.inner_key, found.obstacle) == (RACK, "", "")
