@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ AGAIN_S = 60.0
 RETRY_S = 2.0
 FIRST_TRIES = 3
 
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _log = logging.getLogger(__name__)
 
 
@@ -132,9 +134,11 @@ class ServerCoverage:
                         f"{plural}.{group} is served as {_words(served)} only, and this version reads {_words(read)}:"
                         " none of these objects is seen"
                     )
-                elif served - read:
+                    continue
+                newer = {each for each in served - read if _age(each) > max(map(_age, served & read))}
+                if newer:
                     notes.append(
-                        f"{plural}.{group} is also served as {_words(served - read)}, which this version does not read:"
+                        f"{plural}.{group} is also served as {_words(newer)}, which this version does not read:"
                         f" objects are read as {_words(served & read)}, without later fields"
                     )
         return tuple(notes)
@@ -143,6 +147,15 @@ class ServerCoverage:
         decoder = ListWatchDecoder(self._pods.kind)
         page = decoder.page(await self._client.request("GET", PODS.path(), query={"fieldSelector": "spec.nodeName="}))
         self._reread([Changed(PODS.name, "", None, pod) for pod in page.objects])
+
+
+def _age(version: str) -> tuple[int, int, int, int]:
+    """A sort key of versions, as kubectl prefers them: stable ones after beta ones after alpha ones, newer ones last."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return -1, 0, 0, 0
+    major, stage, minor = match.groups()
+    return 0, {"alpha": 0, "beta": 1, None: 2}[stage], int(major), int(minor or 0)
 
 
 def _words(versions: Iterable[str]) -> str:

@@ -133,6 +133,7 @@ def test_pods_are_listed_again_when_an_upgraded_server_has_a_new_field() -> None
             "is served as v1beta2 only, and this version reads v1alpha2, v1beta1: none of these objects is seen",
         ),
         (("v1", "v1beta1"), "is also served as v1, which this version does not read"),
+        (("v1alpha1", "v1beta1", "odd"), ""),  # older ones, and one of no known form
         ((), ""),
     ],
 )
