@@ -25,10 +25,10 @@ from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import GiveBack, Knob, LeaseAnswer, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason, Term
-from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.host import CLOCK, machine_knobs
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.client import KeeperClient
+from cotenant.services.knobs.executor import LeaseExecutor
+from cotenant.services.knobs.host import CLOCK, machine_knobs
+from cotenant.services.knobs.rules import Rules
 
 REASON = Reason(
     "cpu-suppress",

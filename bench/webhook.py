@@ -40,13 +40,14 @@ from cotenant.model.cluster.observed import NamespaceFacts
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.groups.quota import Quota
 from cotenant.services.certificates.material import advance
+from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.review import read_review, write_review
+from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 from cotenant.services.running import run_until_signal
 from cotenant.services.webhook.app import Application
-from cotenant.services.webhook.facts import Facts
 from cotenant.services.webhook.metrics import WebhookMetrics
 from cotenant.services.webhook.process import LIMITS
-from cotenant.services.webhook.review import read_review, write_review
-from cotenant.services.webhook.reviewer import Reviewer, Rules
 
 PATHS = ("/mutate-pod", "/validate-pod")
 _CASES = ((0, 0), (1, 1), (50, 1), (50, 50))  # (profiles, of which match)

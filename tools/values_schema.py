@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent_settings.config import AgentConfig
 
 FILE = Path(__file__).parents[1] / "deploy/chart/values.schema.json"
 BY_THE_CHART = {"mode", "node", "cgroup_root", "keeper", "kubelet_groups"}  # node.mode, the pod's own, node.cgroupRoot

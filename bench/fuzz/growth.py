@@ -39,9 +39,10 @@ from cotenant.model.groups.reservation import Owner, Reservation
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.extender.pod_reader import PodDemandReader
-from cotenant.services.webhook.facts import Facts
-from cotenant.services.webhook.review import read_review, write_review
-from cotenant.services.webhook.reviewer import Reviewer, Rules
+from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.review import read_review, write_review
+from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 from cotenant_local.apiserver.patching.jsonpatch import json_patch
 from cotenant_local.apiserver.selectors import parse_fields, parse_labels
 

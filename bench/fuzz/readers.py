@@ -48,15 +48,15 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.quantities import parse_quantity
 from cotenant.model.traces.spans import SpanBatch
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.agent.configuration.config import read_config
-from cotenant.services.agent.configuration.koordinator import not_taken, policies_of, read_node_slo
-from cotenant.services.keeper import wire
+from cotenant.services.agent_settings.config import read_config
+from cotenant.services.agent_settings.koordinator import not_taken, policies_of, read_node_slo
+from cotenant.services.knobs import wire
 from cotenant.services.objectives.converting import convert
 from cotenant.services.objectives.files import documents, objectives_of
 from cotenant.services.reporting import payload, signals, stories
-from cotenant.services.scheduler.actions.claims import ClaimBinder
-from cotenant.services.scheduler.load_aware import parse_settings
-from cotenant.services.scheduler.watches import EngineWatches
+from cotenant.services.scheduling.claims import ClaimBinder
+from cotenant.services.scheduling.load_aware import parse_settings
+from cotenant.services.scheduling.watches import EngineWatches
 from cotenant.services.zones.reading import definition_of
 from cotenant_lab.traces.read import read_table
 

@@ -28,9 +28,10 @@ from cotenant.model.groups.quota import Quota
 from cotenant.services.lint.judging import lint
 from cotenant.services.lint.reading import read_manifests
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
-from cotenant.services.webhook.facts import Facts
-from cotenant.services.webhook.review import API_VERSION, KIND, read_review, write_review
-from cotenant.services.webhook.reviewer import Reviewer, Rules
+from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.review import API_VERSION, KIND, read_review, write_review
+from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 from cotenant.services.webhook.watches import add_watches
 
 _CONFIG: dict[str, Any] = {

@@ -16,8 +16,6 @@ from tests.kube.definitions import collection, installed
 from tests.kube.installation import accounts, documents
 from tests.kube.test_webhook_process import webhook
 
-from cotenant.services.webhook.reviewer import Rules
-
 pytestmark = pytest.mark.slow
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -173,7 +171,6 @@ def test_an_agent_writes_its_own_nodes_objects(governed: Kube, node: str) -> Non
 
 def test_an_agent_evicts_pods_of_its_own_node(governed: Kube, namespace: str, pods: str, node: str) -> None:
     """A policy does not see where the pod is: the webhook does, and for everybody else's evictions it is not even asked."""
-    agents = "system:serviceaccount:cotenant-node:cotenant-node"
     other, name = f"other-{uuid.uuid4().hex[:6]}", f"agent-{uuid.uuid4().hex[:6]}"
     bearer = {"authorization": f"Bearer {agent_token(governed, node, name)}"}
 
@@ -184,7 +181,7 @@ def test_an_agent_evicts_pods_of_its_own_node(governed: Kube, namespace: str, po
     try:
         for made, where in (("here", node), ("there", other), ("third", other)):
             governed.create(pods, pod(made, nodeName=where))
-        with webhook(governed, namespace, rules=Rules(agents=agents)):
+        with webhook(governed, namespace, agent_account="cotenant-node/cotenant-node"):
             refused = evict("there", bearer)
             assert (refused.code, "its own node only" in refused.message) == (403, True), refused.body
             assert evict("here", bearer).code == 201

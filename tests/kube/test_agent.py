@@ -28,10 +28,10 @@ from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodeContainer, NodePod, Phase
 from cotenant.policy.overcommit.reclaimable import Reclaimable
 from cotenant.services.agent.actions.evictions import Evictions
-from cotenant.services.agent.configuration.config import AgentConfig, ClusterAccess
 from cotenant.services.agent.discovery.cluster_pods import ClusterPods
 from cotenant.services.agent.reports.nodemetric import NodeMetricWriter
 from cotenant.services.agent.reports.topology import NodeTopologyWriter
+from cotenant.services.agent_settings.config import AgentConfig, ClusterAccess
 from cotenant.services.nodeview.doctor import look
 
 CRD = dict(manifests())["nodemetrics"]

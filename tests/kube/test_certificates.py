@@ -24,12 +24,13 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.policy.placement.profiles import profile
+from cotenant.services.certificates.bundle import parse_bundle
 from cotenant.services.certificates.keeper import CertificateKeeper
-from cotenant.services.certificates.parts import PartCertificates, parse_bundle, secret_name, service_hosts
+from cotenant.services.certificates.parts import PartCertificates, secret_name, service_hosts
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.reporting.sender import ReportSender
-from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.options import Options
 
 pytestmark = pytest.mark.slow
 

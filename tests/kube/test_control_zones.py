@@ -12,8 +12,8 @@ from tests.unit.services.agent.actions.test_zones import SPEC, Keeper
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.services.agent.actions.zones import LiveZones
 from cotenant.services.zones.client import ZoneClient
+from cotenant.services.zones.cluster_objects import LiveZones
 
 
 def test_a_control_zone_runs_on_its_nodes_and_has_a_status_for_each(kube: Any, tmp_path: Path) -> None:

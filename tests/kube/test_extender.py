@@ -24,7 +24,8 @@ from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.trust import trusting
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.process import LIMITS, ExtenderSettings, serve
+from cotenant.services.extender.arguments import ExtenderSettings
+from cotenant.services.extender.process import LIMITS, serve
 
 JSON = {"Content-Type": "application/json"}
 SECRET = "a-secret-for-agents"

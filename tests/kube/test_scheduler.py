@@ -23,8 +23,8 @@ from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.options import Options
 from cotenant_local.apiserver import patching
 from cotenant_local.apiserver.http.app import Application
 from cotenant_local.apiserver.http.auth import Credentials

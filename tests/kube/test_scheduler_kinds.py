@@ -28,8 +28,8 @@ from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.options import Options
 from cotenant_local.nodes.accelerators import devices_of
 
 pytestmark = pytest.mark.slow  # a scheduler, and definitions

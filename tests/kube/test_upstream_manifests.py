@@ -22,7 +22,7 @@ from tests.kube.test_webhook_process import EXAMPLE, webhook
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.engine.manager.settings import ManagerSettings
-from cotenant.services.agent.configuration.koordinator import policies_of, read_node_slo
+from cotenant.services.agent_settings.koordinator import policies_of, read_node_slo
 from cotenant.services.kube_process.leadership import Alone
 from cotenant.services.manager.process import ManagerOptions, ManagerProcess
 

@@ -13,9 +13,8 @@ import yaml
 from tests.fakes import waiting
 from tests.kube.definitions import collection, installed
 
-from cotenant.services.webhook.configurations import NAME
-from cotenant.services.webhook.process import WebhookSettings, serve
-from cotenant.services.webhook.reviewer import Rules
+from cotenant.services.webhook.arguments import NAME, WebhookSettings
+from cotenant.services.webhook.process import serve
 
 pytestmark = pytest.mark.slow
 
@@ -60,8 +59,8 @@ class Running:
         self.url = ""
         self._failure: BaseException | None = None
         self._settings = WebhookSettings(
-            "127.0.0.1:0",
-            kube.kubeconfig,
+            listen="127.0.0.1:0",
+            kubeconfig=kube.kubeconfig,
             namespace="default",
             register=True,
             leader_elect=False,
@@ -166,7 +165,7 @@ def test_a_node_with_a_bad_ratio_can_still_say_that_it_is_dead(kube: Any, kinds:
     nodes, name = "/api/v1/nodes", f"ratio-{namespace}"
     kube.create(nodes, {"metadata": {"name": name, "annotations": annotations}})
     try:
-        with webhook(kube, namespace, failure_policy="Fail", rules=Rules(amplifies_nodes=True)) as running:
+        with webhook(kube, namespace, failure_policy="Fail", amplify_nodes=True) as running:
             for ready in ("True", "Unknown"):
                 conditions = [{"type": "Ready", "status": ready}]
                 status = {"status": {"allocatable": {"cpu": "4"}, "capacity": {"cpu": "4"}, "conditions": conditions}}
@@ -195,7 +194,7 @@ def test_quotas_are_completed_and_guarded(kube: Any, kinds: None, namespace: str
     path = collection("elasticquotas", namespace)
     prefix = "quota.scheduling.koordinator.sh/"
     name = f"{namespace}-team"
-    with webhook(kube, namespace, rules=Rules(limits_quotas=True)):
+    with webhook(kube, namespace, quota_admission=True):
         made = kube.create(path, {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "ElasticQuota",
                                   "metadata": {"name": name}, "spec": {"max": {"cpu": "1"}, "min": {"cpu": "1"}}})  # fmt: skip
         assert made["metadata"]["labels"][prefix + "parent"] == "koordinator-root-quota"

@@ -22,7 +22,7 @@ from tests.node.burning import burning
 from cotenant.drivers.cgroup.layout import Layout
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.model.errors import CotenantError
-from cotenant.services.agent.client import AgentClient
+from cotenant.services.clients.agent import AgentClient
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 30.0
@@ -224,7 +224,7 @@ AS_NOBODY = """
 import os, sys
 import concurrent.futures.thread, encodings.ascii, encodings.idna, encodings.latin_1
 import uvicorn.lifespan.off
-import cotenant.cli.main, cotenant.services.agent.main, cotenant.services.keeper.client, cotenant.drivers.http.server
+import cotenant.cli.main, cotenant.services.agent.main, cotenant.services.knobs.client, cotenant.drivers.http.server
 import cotenant.drivers.ebpf.delays, cotenant.drivers.ebpf.runqueue
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(cotenant.cli.main.main(sys.argv[1:]))

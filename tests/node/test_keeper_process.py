@@ -24,7 +24,7 @@ from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.leasefile.audit import changes
 from cotenant.model.machine.knob import Knob, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.client import KeeperClient
+from cotenant.services.knobs.client import KeeperClient
 
 pytestmark = pytest.mark.slow
 NOBODY = 65534
@@ -67,8 +67,8 @@ import asyncio, os, sys, time
 from pathlib import Path
 from cotenant.model.machine.knob import Knob, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.wire import Trigger
+from cotenant.services.knobs.client import KeeperClient
+from cotenant.services.knobs.wire import Trigger
 
 socket, group, file, ttl_us = sys.argv[1:]
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

@@ -19,8 +19,8 @@ from cotenant.model.cpus.cpulist import parse_cpus
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import GiveBack, Knob, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.rules import Rules
 
 WHY = Reason("test", "for a test")
 WISHES = {

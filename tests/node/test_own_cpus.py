@@ -20,7 +20,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
-from cotenant.services.keeper.executor import Clock
+from cotenant.services.knobs.executor import Clock
 
 
 def pod(name: str, group: str, own: tuple[int, ...] = ()) -> NodePod:

@@ -23,9 +23,9 @@ from cotenant.model.cluster.pod import Estimate, Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.names import by_requests, cluster_profile
-from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.names import by_requests, cluster_profile
+from cotenant.services.scheduling.options import Options
 from cotenant_lab.bridge import Bridge
 from cotenant_lab.workloads.colocation import generate
 from cotenant_lab.world.config import WorldConfig

@@ -30,7 +30,7 @@ from cotenant.policy.admission.pods import check_pod
 from cotenant.policy.admission.profiles import Mutation, mutate_pod, mutate_reservation
 from cotenant.policy.admission.translation import EXTENDED_SPEC, record
 from cotenant.policy.quota.pods import check_pod_quota, exceeded, quota_of_pod, unknown
-from cotenant.services.webhook.merging import merge_pod, merge_reservation
+from cotenant.services.reviewing.merging import merge_pod, merge_reservation
 
 Compared = Iterator[tuple[str, Any, Any]]
 

@@ -12,9 +12,10 @@ from tests.conformance.reading import one_of, plain
 from cotenant.model.cluster.colocation_profile import ColocationProfile
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.groups.quota import Quota
-from cotenant.services.webhook.facts import Facts
-from cotenant.services.webhook.review import Outcome, ResourceName, ReviewRequest
-from cotenant.services.webhook.reviewer import Reviewer, Rules
+from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.review import Outcome, ResourceName, ReviewRequest
+from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 
 
 async def _no_pods(quota: Quota) -> bool:

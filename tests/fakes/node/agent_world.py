@@ -14,7 +14,7 @@ from typing import Any
 from tests.fakes.node.fake_knobs import FakeKnobs
 from tests.fakes.node.kept_knobs import KeptKnobs
 
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.machine.counters import (
@@ -30,12 +30,12 @@ from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAn
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.services.agent.components import Clocks, Components
-from cotenant.services.agent.configuration.config import AgentConfig, PlainGroup, WrittenAmounts
 from cotenant.services.agent.loop.triggers import TriggerSource
 from cotenant.services.agent.process import AgentProcess
-from cotenant.services.keeper.dry_run import NoStateFile
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.agent_settings.config import AgentConfig, PlainGroup, WrittenAmounts
+from cotenant.services.knobs.dry_run import NoStateFile
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.rules import Rules
 
 SECOND_US = 1_000_000
 GIB = 1 << 30

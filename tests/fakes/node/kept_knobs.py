@@ -8,7 +8,7 @@ from tests.fakes.node.fake_knobs import FakeKnobs
 
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import KnobLease, Target, Vanished
-from cotenant.services.keeper.executor import LeaseStore
+from cotenant.services.knobs.executor import LeaseStore
 
 
 class Killed(BaseException):

@@ -27,14 +27,16 @@ from cotenant.policy.placement.profiles import profile
 from cotenant.services.agent.main import http_server
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
 from cotenant.services.extender import process as extender
+from cotenant.services.extender.arguments import ExtenderSettings
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.scheduler.options import Options
+from cotenant.services.reviewing.facts import Facts as WebhookFacts
+from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.options import Options
 from cotenant.services.traces import process as traces
 from cotenant.services.webhook import app as webhook
-from cotenant.services.webhook.facts import Facts as WebhookFacts
 from cotenant.services.webhook.metrics import WebhookMetrics
-from cotenant.services.webhook.reviewer import Reviewer, Rules
 from cotenant_local.apiserver.assembly import assemble
 from cotenant_local.apiserver.http import app as apiserver
 from cotenant_local.apiserver.http.auth import Credentials
@@ -109,7 +111,7 @@ async def _scheduler(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Add
 
 @asynccontextmanager
 async def _extender(limits: ServerLimits, tls: Tls | None) -> AsyncIterator[Address]:
-    settings = extender.ExtenderSettings(listen="127.0.0.1:0")
+    settings = ExtenderSettings(listen="127.0.0.1:0")
     if tls is not None:
         settings = replace(settings, tls_cert=tls.certificate, tls_key=tls.key)
     stop = asyncio.Event()

@@ -11,12 +11,12 @@ from typing import Any
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.engine.cluster import Cluster
+from cotenant.services.routes import Guard, Routes
 from cotenant.services.scheduler.http import Pages
 from cotenant.services.scheduler.metrics import SchedulerMetrics
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState, routes
-from cotenant.services.scheduler.pages.routes import Guard, Routes
 
 SECRET = "a-secret-of-the-operators"
 HERE = ("127.0.0.1", 40000)

@@ -9,10 +9,10 @@ from tests.fakes.waiting import patience
 
 from cotenant.model.machine.knob import Knob, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.dry_run import NoStateFile
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.local_keeper import LocalKeeper
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.dry_run import NoStateFile
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.local_keeper import LocalKeeper
+from cotenant.services.knobs.rules import Rules
 
 
 class _NoTrail:

@@ -18,8 +18,8 @@ from cotenant.drivers.leasefile.audit import changes
 from cotenant.drivers.leasefile.file import NAME
 from cotenant.model.machine.knob import Knob, LeaseState, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.host import put_back, read_left
+from cotenant.services.knobs.client import KeeperClient
+from cotenant.services.knobs.host import put_back, read_left
 
 pytestmark = pytest.mark.slow
 REASON = Reason("test", "because")

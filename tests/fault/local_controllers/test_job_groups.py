@@ -19,8 +19,8 @@ from cotenant.engine.cluster import Cluster as Engine
 from cotenant.engine.framework.instructions import Bind, Unschedulable
 from cotenant.engine.state.reports import Reports
 from cotenant.policy.placement.profiles import profile
-from cotenant.services.scheduler.actions.claims import ClaimBinder
-from cotenant.services.scheduler.watches import EngineWatches
+from cotenant.services.scheduling.claims import ClaimBinder
+from cotenant.services.scheduling.watches import EngineWatches
 from cotenant_local.apiserver.assembly import with_schema
 from cotenant_local.apiserver.contract import ListOptions, Target
 from cotenant_local.apiserver.kinds.built_in import WORKLOAD_API_OF_1_36

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.processes.plain_cluster import template
 
 from cotenant.model.cluster.annotations import FAIL
+from cotenant.model.cluster.report import NodeReport
 from cotenant_local.apiserver.assembly import assemble
 from cotenant_local.apiserver.contract import MERGE, ListOptions
 from cotenant_local.apiserver.storage.store import Store
@@ -19,9 +20,19 @@ from cotenant_local.controllers.runtime.actions import JOBS, NODES, PODS, REPLIC
 from cotenant_local.controllers.runtime.informer import Informers
 from cotenant_local.controllers.runtime.runner import Runner
 from cotenant_local.nodes.fleet import Fleet, Shape
-from cotenant_local.nodes.reporting import LastReports
 from cotenant_local.nodes.simulated import SimulatedNodes
 from cotenant_local.workloads.submitter import Submitter
+
+
+class LastReports:
+    """Keeps the last report of each node."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, NodeReport] = {}
+
+    async def report(self, reports: Sequence[NodeReport]) -> None:
+        for report in reports:
+            self.by_node[report.node] = report
 
 
 class Cluster:

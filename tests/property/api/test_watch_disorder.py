@@ -27,8 +27,8 @@ from cotenant.engine.framework.settings import Settings
 from cotenant.engine.state.reports import Reports
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.watches import Watches
-from cotenant.services.scheduler.actions.claims import ClaimBinder
-from cotenant.services.scheduler.watches import EngineWatches
+from cotenant.services.scheduling.claims import ClaimBinder
+from cotenant.services.scheduling.watches import EngineWatches
 
 CORES = 4
 NAMES = st.integers(0, 4)

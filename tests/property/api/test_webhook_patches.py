@@ -15,8 +15,8 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.policy.admission.differences import difference
 from cotenant.policy.admission.profiles import mutate_pod
-from cotenant.services.webhook.merging import merge_pod
-from cotenant.services.webhook.reviewer import complete_pod
+from cotenant.services.reviewing.merging import merge_pod
+from cotenant.services.reviewing.reviewer import complete_pod
 
 CLASSES = {"batch": PriorityClassValue("batch", 5500, "Never"), "mid": PriorityClassValue("mid", 7500)}
 NAMES = [

@@ -18,8 +18,9 @@ from tests.fakes.node.fake_node import SECOND, FakeKeeper, FakeNode, FixedPolicy
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.evictions import HOUR_US, MINUTE_US
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import enabled_policies
-from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
+from cotenant.engine.node.settings import AgentSettings, EvictionLimits
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.counters import GroupCounters, HostCounters, LogicalCpu, NodeSample, Pressure, Stall
 from cotenant.model.machine.knob import Knob, SetKnob, Target

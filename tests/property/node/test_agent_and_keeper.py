@@ -22,9 +22,9 @@ from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Transient
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseAnswer, Scope, SetKnob, Target
-from cotenant.services.keeper.dry_run import NoStateFile
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.dry_run import NoStateFile
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.rules import Rules
 
 GROUPS = ("pods", "pods/be", "pods/be/a", "pods/be/b", "pods/web")
 PODS = (

@@ -26,9 +26,9 @@ from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.knob import Knob, Scope, Target
 from cotenant.model.machine.node_pod import NodeContainer, NodePod
-from cotenant.services.keeper.dry_run import NoStateFile
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.dry_run import NoStateFile
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.rules import Rules
 
 TOP = "kubepods/besteffort"
 ONLY = PolicySettings(best_effort_cpu=None, own_cpus=None, burst=None)

@@ -18,8 +18,8 @@ from cotenant.engine.leases.leases import Leases
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.rules import Rules
 
 GROUPS = ("be/a", "be/a/x")
 REQUESTS = {

@@ -25,8 +25,8 @@ from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.leases.leases import Leases
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.rules import Rules
 
 REASON = Reason("test", "because")
 GROUPS = ("be/a", "be/a/x")

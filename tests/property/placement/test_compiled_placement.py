@@ -8,14 +8,8 @@ from hypothesis import strategies as st
 from cotenant.engine.state.ledger import empty_nodes
 from cotenant.engine.state.verdict_cache import VerdictCache, place_cached
 from cotenant.model.arrays import MEMORY, PODS, NodeArrays, Param, Report, ShapeArrays, Sum
-from cotenant.policy.placement.compiled import (
-    Fit,
-    Score,
-    plain_rejections,
-    plain_scores,
-    rejection,
-    score_rows,
-)
+from cotenant.policy.placement.codes import Fit, Score
+from cotenant.policy.placement.compiled import plain_rejections, plain_scores, rejection, score_rows
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.knobs import Knobs
 

@@ -21,7 +21,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Estimate, JobStage, Pod
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.compiled import Fit
+from cotenant.policy.placement.codes import Fit
 from cotenant.policy.placement.contribution import contribution
 from cotenant.policy.placement.profiles import PROFILES, profile
 from cotenant_lab.baselines.drf import DominantResourceFairness

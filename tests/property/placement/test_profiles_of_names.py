@@ -20,7 +20,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.order import Order
+from cotenant.policy.placement.codes import Order
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 
 GIB = 1 << 30

@@ -23,7 +23,8 @@ from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
-from cotenant.policy.placement.compiled import Fit, Score, plain_rejections
+from cotenant.policy.placement.codes import Fit, Score
+from cotenant.policy.placement.compiled import plain_rejections
 from cotenant.policy.placement.knobs import Knobs
 
 KNOBS = Knobs().array()

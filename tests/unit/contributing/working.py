@@ -64,7 +64,8 @@ def compiled_score() -> None:
     """`score_rows` serves the code."""
     import numpy as np
 
-    from cotenant.policy.placement.compiled import Score, score_rows
+    from cotenant.policy.placement.codes import Score
+    from cotenant.policy.placement.compiled import score_rows
     from cotenant.policy.placement.knobs import Knobs
 
     nodes, shapes = arrays()
@@ -77,7 +78,8 @@ def plain_score() -> None:
     """`plain_scores` serves the code, with the same values."""
     import numpy as np
 
-    from cotenant.policy.placement.compiled import Score, plain_scores
+    from cotenant.policy.placement.codes import Score
+    from cotenant.policy.placement.compiled import plain_scores
     from cotenant.policy.placement.knobs import Knobs
 
     values = plain_scores(Score.MEMORY_LEFT, *arrays(), 0, np.arange(2), 0.0, Knobs().array())
@@ -100,7 +102,7 @@ def score() -> None:
 def profile() -> None:
     """It is listed, and selectable by the scheduler and in the lab."""
     from cotenant.policy.placement.profiles import PROFILES
-    from cotenant.services.scheduler.names import cluster_profile
+    from cotenant.services.scheduling.names import cluster_profile
     from cotenant_lab.scenarios.competitors import competitor
 
     assert "memory-left" in [each.name for each in PROFILES]
@@ -188,13 +190,13 @@ def kind() -> None:
 
 def knob(folder: Path) -> None:
     """It is written, read back and restored on cgroup v2, is a gap on v1, and of two values the smaller wins."""
+    from cotenant.services.keeper.border import exceeds
     from tests.fakes.node.cgroup_trees import CgroupTrees
 
     from cotenant.drivers.cgroup.knobs import CgroupKnobs
     from cotenant.engine.node.knobs.restrictiveness import restrictiveness
     from cotenant.model.machine.knob import Knob, Target
     from cotenant.model.machine.knob_values import is_default
-    from cotenant.services.keeper.border import exceeds
 
     swap = Knob("memory.swap.max")
     ranks = [restrictiveness(swap, value) for value in ("1048576", "2097152", "max")]
@@ -343,7 +345,7 @@ def node_policy(folder: Path) -> None:
     from cotenant.engine.node.policy_runner import PolicyRunner
     from cotenant.model.cluster.qos import QoSClass
     from cotenant.model.machine.knob import Knob, Target
-    from cotenant.services.agent.configuration.config import read_config
+    from cotenant.services.agent_settings.config import read_config
 
     (folder / "agent.yaml").write_text("node: n\npolicies: {waiting_services: {tolerated_ppm: 50000}}\n")
     chosen = enabled_policies(read_config(folder / "agent.yaml").policies)

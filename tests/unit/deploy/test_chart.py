@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.fakes.command_options import options
 from tests.unit.deploy.chart import helm_only, objects
 from tests.unit.deploy.objects import DEPLOY, by_identity, containers, resources
 from tools.manifests import CHART, definitions, rendered, template
@@ -308,14 +309,14 @@ def test_a_part_sends_its_traces_to_the_trace_process(part: str) -> None:
     (container,) = pods[part]["containers"]
     _, bound, unused, *_ = app.parse_known_args(container["args"])
     assert not unused
-    assert bound.arguments["otlp_traces"] == "https://cotenant-traces.cotenant-system.svc:4318"
+    assert options(bound)["otlp_traces"] == "https://cotenant-traces.cotenant-system.svc:4318"
     mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
     secrets = {each["name"]: each["secret"] for each in pods[part]["volumes"] if "secret" in each}
     for option, secret in (
         ("otlp_traces_token_file", "cotenant-traces-send"),
         ("otlp_traces_ca", "cotenant-traces-tls"),
     ):
-        path = bound.arguments[option]
+        path = options(bound)[option]
         assert secrets[mounted[str(path.parent)]]["secretName"] == secret
         assert path.name in {each["path"] for each in secrets[mounted[str(path.parent)]]["items"]}
     policies = {
@@ -341,10 +342,10 @@ def test_the_console_asks_the_credit_process_and_the_agents() -> None:
     pod = made["Deployment", "cotenant-system", "cotenant-console"]["spec"]["template"]["spec"]
     _, bound, unused, *_ = app.parse_known_args(pod["containers"][0]["args"])
     assert not unused
-    assert bound.arguments["credit"] == "https://cotenant-credit.cotenant-system.svc:10265"
-    assert str(bound.arguments["credit_ca"]) == "/etc/cotenant/credit/ca.crt"
-    assert str(bound.arguments["credit_token_file"]) == "/etc/cotenant/credit-token/token"
-    assert bound.arguments["agents"] == "http://{ip}:10262/"
+    assert options(bound)["credit"] == "https://cotenant-credit.cotenant-system.svc:10265"
+    assert str(options(bound)["credit_ca"]) == "/etc/cotenant/credit/ca.crt"
+    assert str(options(bound)["credit_token_file"]) == "/etc/cotenant/credit-token/token"
+    assert options(bound)["agents"] == "http://{ip}:10262/"
     (secret,) = (each["secret"] for each in pod["volumes"] if each["name"] == "credit-token")
     assert secret["secretName"] == "books"
     egress = made["NetworkPolicy", "cotenant-system", "cotenant-console"]["spec"]["egress"]

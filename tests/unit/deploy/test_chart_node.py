@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.fakes.command_options import options
 from tests.unit.deploy.chart import SHADOW, agent_config, helm_only, objects, pod, refusal
 from tests.unit.deploy.objects import Obj, containers
 from tools import values_schema
 
 from cotenant.cli.main import app
-from cotenant.services.agent.configuration.config import AgentConfig, read_config
+from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.reporting.identity import AUDIENCE
 
 NAME = ("DaemonSet", "cotenant-node", "cotenant-node")
@@ -26,7 +27,7 @@ def parts(*arguments: str) -> dict[str, Obj]:
 def keeper(*arguments: str) -> dict[str, object]:
     _, bound, unused, *_ = app.parse_known_args(parts(*arguments)["keeper"]["args"])
     assert not unused
-    return dict(bound.arguments)
+    return options(bound)
 
 
 def taken(tmp_path: Path, *arguments: str) -> AgentConfig:
@@ -92,7 +93,7 @@ def test_the_loop_of_objectives_closes_by_itself(tmp_path: Path) -> None:
         (container,) = pod("Deployment", "cotenant-system", f"cotenant-{part}", LOOP)["containers"]
         _, bound, unused, *_ = app.parse_known_args(container["args"])
         assert not unused
-        assert bound.arguments["report_account"] == "cotenant-node/cotenant-node"
+        assert options(bound)["report_account"] == "cotenant-node/cotenant-node"
         rules = made["ClusterRole", "", f"cotenant-{part}"]["rules"]
         assert {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]} in rules
         ingress = made["NetworkPolicy", "cotenant-system", f"cotenant-{part}"]["spec"]["ingress"]

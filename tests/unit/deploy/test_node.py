@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.fakes.command_options import options
 
 from cotenant.cli.main import app
 from cotenant.drivers.kubelet.roots import KubeletGroups
-from cotenant.services.agent.configuration.config import AgentConfig, read_config
-from cotenant.services.keeper.peers import peers_of
+from cotenant.services.agent_settings.config import AgentConfig, read_config
 from cotenant.services.keeper.privileges import Capability, needed
+from cotenant.services.sockets.peers import peers_of
 
 NODE = Path(__file__).parents[3] / "deploy/node"
 UNITS = sorted(NODE.glob("*.service"))
@@ -38,7 +39,7 @@ def arguments(tokens: list[str]) -> dict[str, Any]:
     """By the command's own parser: an option that it does not know raises."""
     command, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
     assert command.__name__ == tokens[0]
-    return dict(bound.arguments)
+    return options(bound)
 
 
 def config(tmp_path: Path) -> AgentConfig:

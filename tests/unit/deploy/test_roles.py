@@ -79,7 +79,7 @@ PROCESSES = {
         paths=DECLARED,
         foreign=(  # it has the scheduler's engine and watches, and none of its writes
             "cotenant.services.reporting.identity",
-            "cotenant.services.scheduler.actions",
+            "cotenant.services.scheduling.claims",
             "cotenant.drivers.kube.kinds.custom.pod_group",
             "cotenant.drivers.kube.kinds.custom.workload_pod_group",
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.fakes.command_options import options
 from tests.unit.deploy.chart import helm_only, objects
 from tests.unit.deploy.objects import Identity, Obj
 
@@ -20,8 +21,8 @@ def job(name: str, *arguments: str) -> tuple[Obj, dict[str, Any]]:
     command, bound, unused, *_ = app.parse_known_args(container["args"])
     assert not unused
     assert command.__name__ == "withdraw"
-    assert bound.arguments["within_s"] < found["spec"]["activeDeadlineSeconds"]
-    return found, dict(bound.arguments)
+    assert options(bound)["within_s"] < found["spec"]["activeDeadlineSeconds"]
+    return found, options(bound)
 
 
 def hook(obj: Obj) -> tuple[str, int]:
@@ -76,7 +77,7 @@ def test_a_folder_of_the_host_is_removed_where_the_keeper_keeps_it() -> None:
     assert not unused
     (mount,) = container["volumeMounts"]
     (volume,) = spec["volumes"]
-    folder = bound.arguments["folder"]
+    folder = options(bound)["folder"]
     assert str(folder.parent) == mount["mountPath"]
     keeper = objects()["DaemonSet", NODE, "cotenant-node"]["spec"]["template"]["spec"]
     paths = {each["hostPath"]["path"] for each in keeper["volumes"] if each["name"] == "state"}

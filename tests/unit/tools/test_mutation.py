@@ -104,7 +104,7 @@ def test_slow_tests_are_those_that_import_the_module_and_else_its_folder(tmp_pat
 
 
 def test_a_place_may_be_named() -> None:
-    file = "packages/cotenant/src/cotenant/services/webhook/facts.py"
+    file = "packages/cotenant/src/cotenant/services/reviewing/facts.py"
     every = drawn(["services"], [file], 10_000, 1)
     assert {each.file for each in every} == {file.removeprefix(f"{SOURCES}/")}
     line = every[0].change.line

@@ -12,7 +12,7 @@ from typing import Any
 from cotenant.cli import tables
 from cotenant.cli.interrupted import Interrupted
 from cotenant.model.errors import InvalidInput, Permanent
-from cotenant.policy.placement.compiled import Fit
+from cotenant.policy.placement.codes import Fit
 from cotenant.policy.placement.profile_file import profile_text
 from cotenant.policy.placement.profiles import PROFILES, PlacementProfile, profile
 from cotenant_lab import experiment, storage

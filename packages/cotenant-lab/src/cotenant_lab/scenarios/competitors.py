@@ -12,9 +12,8 @@ from dataclasses import dataclass, fields, replace
 from cotenant.engine.rebalancer.settings import MissedObjectives, MoveKinds, RebalancerSettings
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.strategy import Strategy
-from cotenant.policy.placement.compiled import Fit
+from cotenant.policy.placement.codes import Fit, Order
 from cotenant.policy.placement.contract import RoundPolicy
-from cotenant.policy.placement.order import Order
 from cotenant.policy.placement.profiles import PlacementProfile, profile
 from cotenant_lab.contract import PolicyInfo
 from cotenant_lab.lending import BY_FORMULA, BY_PEAK

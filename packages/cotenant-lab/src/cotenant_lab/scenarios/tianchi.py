@@ -21,7 +21,8 @@ from cotenant.model.compiled import njit
 from cotenant.model.errors import InvalidInput
 from cotenant.model.results.forms import Series
 from cotenant.policy.placement import compiled
-from cotenant.policy.placement.compiled import Fit, Score, choose, commit, plain_rejections, plain_scores, sample_size
+from cotenant.policy.placement.codes import Fit, Score
+from cotenant.policy.placement.compiled import choose, commit, plain_rejections, plain_scores, sample_size
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.leftover import Leftover, LeftoverKnobs, leftover, leftover_choose, leftover_parts
 from cotenant.policy.placement.topology import group_antiaffinity

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cotenant.engine.node.agent import Agent
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.recovery.story import ServiceStory, story
-from cotenant.engine.node.settings import AgentSettings, Mode
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.annotations import OBJECTIVE_P99_MS, SIMULATED
 from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.machine.knob import Knob, Vanished

@@ -1,7 +1,7 @@
 """The port for simulated nodes' reports.
 
 A service implements it (POST /metrics/report to the scheduler and the extender, or their stores if they run in this process);
-here are only the Protocol and an implementation that keeps the last reports for tables and tests.
+here is only the Protocol.
 """
 
 from __future__ import annotations
@@ -17,15 +17,3 @@ class Reporter(Protocol):
 
     async def report(self, reports: Sequence[NodeReport]) -> None:
         """Deliver reports. Raises `Transient` if no receiver could be reached; fresh reports are sent next time."""
-
-
-class LastReports:
-    """Keeps the last report of each node."""
-
-    def __init__(self) -> None:
-        self.by_node: dict[str, NodeReport] = {}
-
-    async def report(self, reports: Sequence[NodeReport]) -> None:
-        """Store the reports, replacing older ones."""
-        for report in reports:
-            self.by_node[report.node] = report

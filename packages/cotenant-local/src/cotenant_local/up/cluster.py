@@ -31,8 +31,8 @@ from cotenant.drivers.kube.manifests.errors import ApiError, Manifest
 from cotenant.drivers.seals.making import ensure_pair
 from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
+from cotenant.services.clients.scheduler import URL_FILE
 from cotenant.services.credit.opening import FILE
-from cotenant.services.scheduler.explain.client import URL_FILE
 from cotenant.services.traces.finding import URL_FILE as TRACES_URL_FILE
 from cotenant_local.apiserver.admission.webhooks import attach
 from cotenant_local.apiserver.assembly import assemble

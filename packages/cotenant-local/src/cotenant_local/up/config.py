@@ -127,9 +127,9 @@ class UpConfig:
 
     def _check_contents(self) -> None:
         """Read what is named, so that an error is raised here, before a child fails to start."""
-        from cotenant.services.scheduler.device_settings import device_settings
-        from cotenant.services.scheduler.load_aware import read_settings
-        from cotenant.services.scheduler.names import by_requests, cluster_profile, read_names
+        from cotenant.services.scheduling.device_settings import device_settings
+        from cotenant.services.scheduling.load_aware import read_settings
+        from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names
 
         if self.load_aware is not None:
             read_settings(self.load_aware)
@@ -155,15 +155,15 @@ class UpConfig:
         return tuple(each.partition("=")[0] for each in self._written_names())
 
     def _written_names(self) -> tuple[str, ...]:
-        from cotenant.services.scheduler.names import DEFAULT_SCHEDULER
+        from cotenant.services.scheduling.names import DEFAULT_SCHEDULER
 
         default = (DEFAULT_SCHEDULER,) if self.is_default_scheduler else ()
         return ("cotenant", *default, *self.more_names)
 
     def scheduler_options(self) -> tuple[str, ...]:
         """The scheduler's command-line options about placement."""
-        from cotenant.services.scheduler.device_settings import STRATEGY, USUAL
-        from cotenant.services.scheduler.names import FLAG
+        from cotenant.services.scheduling.device_settings import STRATEGY, USUAL
+        from cotenant.services.scheduling.names import FLAG
 
         # the only scheduler here: a lease that it could not renew in time would stop it for nobody's sake
         asked = ["--profile", self.profile, STRATEGY, self.device_strategy, "--no-leader-elect", "--state-dir", ""]
@@ -179,7 +179,7 @@ class UpConfig:
 
     def rebalancer_options(self) -> tuple[str, ...]:
         """The rebalancer's command-line options."""
-        from cotenant.services.scheduler.names import FLAG
+        from cotenant.services.scheduling.names import FLAG
 
         asked = ["--profile", self.profile]
         for name in self._written_names():

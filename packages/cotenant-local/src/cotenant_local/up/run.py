@@ -11,7 +11,7 @@ from cotenant.services.credit.opening import FILE
 from cotenant.services.heap import map_large_blocks
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import raise_descriptors
-from cotenant.services.scheduler.names import cluster_profile
+from cotenant.services.scheduling.names import cluster_profile
 from cotenant.services.warming import is_warm
 from cotenant_local.up.cluster import LocalCluster
 from cotenant_local.up.config import UpConfig

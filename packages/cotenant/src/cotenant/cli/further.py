@@ -13,9 +13,11 @@ from importlib.metadata import entry_points
 
 from cyclopts import App
 
+from cotenant.cli.groups import LAB, TRY
 from cotenant.model.errors import Unsupported
 
 GROUP = "cotenant.commands"
+GROUPS = {"demo": TRY, "up": TRY, "lab": LAB}  # in `cotenant --help`
 PACKAGES = {
     "demo": "cotenant-local",
     "lab": "cotenant-lab",
@@ -43,7 +45,13 @@ def add_further(app: App, tokens: Sequence[str]) -> None:
     for last in [asked] if asked in names else sorted(names):
         point = found.get(names[last])
         if point is not None:
-            at.command(point.load(), name=last)
+            command, group = point.load(), GROUPS.get(names[last])
+            if not isinstance(command, App):
+                at.command(command, name=last, group=group)
+                continue
+            if group is not None:
+                command.group = group
+            at.command(command, name=last)
         elif last == asked:
             package = PACKAGES[names[last]]
             raise Unsupported(f"cotenant {names[last]}", f"the package {package}: pip install {package}")

@@ -11,29 +11,13 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from cotenant import __version__
-from cotenant.cli.cluster import credit, explain, profile, rebalancer
-from cotenant.cli.cluster.console import console
-from cotenant.cli.cluster.crds import crds
-from cotenant.cli.cluster.extender import extender
-from cotenant.cli.cluster.lint import lint
-from cotenant.cli.cluster.manager import manager
-from cotenant.cli.cluster.scheduler import scheduler
-from cotenant.cli.cluster.warm import warm
-from cotenant.cli.cluster.webhook import webhook
-from cotenant.cli.cluster.withdraw import withdraw
 from cotenant.cli.defaults import COMMON
 from cotenant.cli.further import add_further
+from cotenant.cli.groups import ASK, CLUSTER, INSTALL, NODE, TRY
 from cotenant.cli.interrupted import Interrupted
-from cotenant.cli.node import commands as node
-from cotenant.cli.node.agent import agent
-from cotenant.cli.node.keeper import keeper
-from cotenant.cli.node.nri import nri
-from cotenant.cli.traces import commands as traces
-from cotenant.cli.traces import objective
-from cotenant.cli.zone import commands as zone
 from cotenant.model.errors import CotenantError, InvalidInput
 
 BAD_INPUT = 2
@@ -48,26 +32,49 @@ app = App(
     help_format="plaintext",
     default_parameter=COMMON,
 )
-app.command(agent)
-app.command(node.app)
-app.command(console)
-app.command(crds)
-app.command(credit.app)
-app.command(explain.app)
-app.command(extender)
-app.command(keeper)
-app.command(lint)
-app.command(manager)
-app.command(nri)
-app.command(objective.app)
-app.command(profile.app)
-app.command(rebalancer.app)
-app.command(scheduler)
-app.command(traces.app)
-app.command(warm)
-app.command(webhook)
-app.command(withdraw)
-app.command(zone.app)
+
+
+def _register(group: Group, **commands: str) -> None:
+    for name, path in commands.items():
+        app.command(f"cotenant.cli.{path}", name=name, group=group)
+
+
+# By what a person does, and imported when it is the one that runs: a command costs the imports of no other.
+_register(
+    TRY,
+    warm="cluster.warm:warm",
+)
+_register(
+    INSTALL,
+    crds="cluster.crds:crds",
+    lint="cluster.lint:lint",
+    withdraw="cluster.withdraw:withdraw",
+)
+_register(
+    CLUSTER,
+    scheduler="cluster.scheduler:scheduler",
+    extender="cluster.extender:extender",
+    manager="cluster.manager:manager",
+    webhook="cluster.webhook:webhook",
+    rebalancer="cluster.rebalancer:app",
+    credit="cluster.credit:app",
+    traces="traces.commands:app",
+    console="cluster.console:console",
+)
+_register(
+    ASK,
+    explain="cluster.explain:app",
+    objective="traces.objective:app",
+    profile="cluster.profile:app",
+)
+_register(
+    NODE,
+    agent="node.agent:agent",
+    keeper="node.keeper:keeper",
+    nri="node.nri:nri",
+    node="node.commands:app",
+    zone="zone.commands:app",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,6 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     try:
         add_further(app, tokens)
+        if not tokens or tokens[0] in ("--help", "-h"):
+            for name in app:
+                app[name]  # imports it: the list of commands has the first sentence of each
         status = app(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         return _fail(error, BAD_INPUT)

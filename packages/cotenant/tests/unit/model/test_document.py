@@ -11,7 +11,7 @@ import pytest
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.document import build, parse, read_struct
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent_settings.config import AgentConfig
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from tests.fakes.command_options import options
 
 from cotenant.cli.main import app
 from cotenant.model.errors import InvalidInput
@@ -37,7 +38,7 @@ def root_as_before() -> Iterator[None]:
 @pytest.mark.parametrize("command", PROCESSES, ids=lambda each: each[0])
 def test_every_process_has_the_option(command: tuple[str, ...]) -> None:
     _, bound, unused, *_ = app.parse_known_args([*command, "--log-format", "json"])
-    assert bound.arguments["log_format"] == "json"
+    assert options(bound)["log_format"] == "json"
     assert not unused
 
 

@@ -19,7 +19,7 @@ from cotenant.drivers.kube.client.errors import Conflict, Unavailable
 from cotenant.drivers.otlp.encoding import OwnSpan
 from cotenant.engine.manager.instructions import DeleteObject, NodeObjectKind, WriteRatios
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.kube_process.span_export import span_target
+from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.manager.write_spans import WriteSpans
 from cotenant.services.rebalancer.arguments import RunArguments
 from cotenant.services.rebalancer.main import options_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cotenant.services.agent.client import AgentClient
+from cotenant.services.clients.agent import AgentClient
 from cotenant_lab.experiments.site.site import OWN, Child, Site
 
 _UP_S = 20.0

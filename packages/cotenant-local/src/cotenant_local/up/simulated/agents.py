@@ -18,18 +18,18 @@ from pathlib import Path
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.messages import Answer, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.server import HttpServer
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.knob import Knob
 from cotenant.policy.interference.attribution.settings import AttributionSettings
 from cotenant.services.agent.actions.evictions import Evictions
 from cotenant.services.agent.components import Clocks, Components
-from cotenant.services.agent.configuration.config import AgentConfig, CreditTarget, Probe, TraceSource, Triggers
-from cotenant.services.agent.latency import LatencyReport
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.trace_link import TraceLink
+from cotenant.services.agent_settings.config import AgentConfig, CreditTarget, Probe, TraceSource, Triggers
+from cotenant.services.reporting.latency import LatencyReport
 from cotenant.services.reporting.sender import ReportSender
 from cotenant_local.controllers.runtime.actions import PODS
 from cotenant_local.controllers.runtime.informer import Informers

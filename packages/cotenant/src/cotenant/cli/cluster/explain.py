@@ -10,8 +10,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.cli.options import Context, Json, Kubeconfig
+from cotenant.cli.options import Json
 from cotenant.model.errors import InvalidInput
+from cotenant.services.options import Context, Kubeconfig
 
 app = App(
     name="explain",

@@ -10,8 +10,8 @@ import msgspec
 from cotenant.cli import tables
 from cotenant.model.quantities import format_bytes
 from cotenant.model.resources import Unit, kubernetes_name, unit_of
-from cotenant.services.manager.explaining import AmountView, NodeView, explain_node
-from cotenant.services.manager.holding import LenderView
+from cotenant.services.offers.explaining import AmountView, NodeView, explain_node
+from cotenant.services.offers.holding import LenderView
 
 _SHOWN = 8  # pods of a list
 

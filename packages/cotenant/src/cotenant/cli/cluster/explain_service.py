@@ -11,7 +11,7 @@ import msgspec
 
 from cotenant.cli import tables
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.services.agent.client import AgentClient
+from cotenant.services.clients.agent import AgentClient
 from cotenant.services.traces.client import TraceClient
 
 

@@ -17,11 +17,11 @@ from cotenant.cli.local_directory import default_directory
 from cotenant.model.decisions.answers import NodeVerdict, PodAnswer, Preempted, Waiting, WhatIf
 from cotenant.model.decisions.record import Candidate, DecisionRecord
 from cotenant.model.errors import InvalidInput
+from cotenant.services.clients import scheduler as asking
 from cotenant.services.rebalancer.explaining import PodMove, known_moves
-from cotenant.services.scheduler.explain import client as asking
 
 if TYPE_CHECKING:
-    from cotenant.services.scheduler.explain.stored import StoredReasons
+    from cotenant.services.scheduler.stored_reasons import StoredReasons
 
 _HISTORY_LINES = 6
 
@@ -44,7 +44,7 @@ def pod(
             raise InvalidInput(
                 field, value, "not together with --kubeconfig", "stored annotations cannot answer what-if questions"
             )
-        from cotenant.services.scheduler.explain.stored import stored_reasons
+        from cotenant.services.scheduler.stored_reasons import stored_reasons
 
         try:
             left = stored_reasons(kubeconfig, context, namespace, short)

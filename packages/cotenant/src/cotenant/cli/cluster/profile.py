@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.cli.options import Context, Kubeconfig
+from cotenant.services.options import Context, Kubeconfig
 
 app = App(
     name="profile",

@@ -17,7 +17,7 @@ from cotenant.cli.interrupted import Interrupted
 from cotenant.drivers.kube.kinds.custom.workload_profile import USUAL_KIND
 from cotenant.model.cluster.workload_profile import Axis, WorkloadProfile, WorkloadRef
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.services.agent.client import AgentClient
+from cotenant.services.clients.agent import AgentClient
 from cotenant.services.profiling import radar
 from cotenant.services.profiling.cluster import ProfileClient, split
 from cotenant.services.profiling.ladder import MEASURED, Ladder, LadderResult, climb

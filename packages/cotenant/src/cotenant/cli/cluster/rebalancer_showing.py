@@ -9,6 +9,7 @@ from cotenant.engine.rebalancer.jobs import LOW_NODE_LOAD
 from cotenant.engine.rebalancer.plan import KeptPod, Plan, PlannedMove
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
 from cotenant.services.rebalancer import planning
+from cotenant.services.rebalancer.arguments import PlanArguments
 
 HEADINGS = ("pod", "uses", "from", "its use, %", "to", "its use, %")
 PREDICTED = ("pod", "uses", "from, to", "its use, %", "objective of", "used, %")  # two lines a move; 100 = at the limit
@@ -17,7 +18,7 @@ _MOST_REASONS = 12
 _MOST_NODES = 5
 
 
-def plan(request: planning.PlanArguments, as_json: bool) -> int:
+def plan(request: PlanArguments, as_json: bool) -> int:
     """Plan one round and print it."""
     found = planning.plan(request)
     if as_json:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from cotenant.cli.options import Context, Kubeconfig
+from cotenant.services.options import Context, Kubeconfig
 
 Names = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
 
@@ -79,7 +79,7 @@ def withdraw(
     from cotenant.drivers.kube.client.access import load_access
     from cotenant.drivers.kube.client.client import Client
     from cotenant.model.errors import InvalidInput
-    from cotenant.services.keeper.host import boot_id
+    from cotenant.services.knobs.host import boot_id
     from cotenant.services.withdrawal import leftovers, withdrawing
 
     def pair(option: str, given: str, of: str) -> tuple[str, str]:

@@ -11,11 +11,12 @@ from typing import Any
 from cotenant.cli import tables
 from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, findings
 from cotenant.engine.node.doctor.found import NodeFound
-from cotenant.engine.node.settings import AgentSettings, Mode
+from cotenant.engine.node.mode import Mode
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.group_names import best_effort_group
-from cotenant.services.agent.configuration.config import AgentConfig, read_config
-from cotenant.services.agent.discovery.node_roots import with_roots_here
+from cotenant.services.agent_settings.config import AgentConfig, read_config
+from cotenant.services.agent_settings.node_roots import with_roots_here
 from cotenant.services.nodeview.doctor import look
 
 _UNKNOWN = "not known"

@@ -17,8 +17,8 @@ from cotenant.drivers.leasefile.audit import changes
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Transient
 from cotenant.model.machine.knob import LeaseState
 from cotenant.model.machine.node_state import GroupUse
-from cotenant.services.agent.client import AgentClient
-from cotenant.services.keeper.host import Left, put_back, read_left
+from cotenant.services.clients.agent import AgentClient
+from cotenant.services.knobs.host import Left, put_back, read_left
 from cotenant.services.nodeview.capabilities import MEASURE, WRITE, capabilities
 from cotenant.services.nodeview.reading import Look, NodeLooker
 

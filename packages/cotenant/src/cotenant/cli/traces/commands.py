@@ -10,7 +10,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from cotenant.cli.options import LogFormat, LogLevel, TlsKey
+from cotenant.services.options import GIVEN
+from cotenant.services.traces.arguments import TraceSettings, check
 
 app = App(
     name="traces",
@@ -30,117 +31,16 @@ Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print exactly
 
 
 @app.default
-def serve(
-    *,
-    http: Annotated[str, Parameter(help="Where to receive OTLP/HTTP and to answer questions.")] = "127.0.0.1:4318",
-    grpc: Annotated[str, Parameter(help="Where to receive OTLP/gRPC; empty: nowhere.")] = "127.0.0.1:4317",
-    jaeger_udp: Annotated[
-        str,
-        Parameter(
-            help="Where to receive spans of Jaeger clients (compact Thrift), usually 127.0.0.1:6831. Default: nowhere."
-        ),
-    ] = "",
-    tls_cert: Annotated[Path | None, Parameter(help="Certificate chain of both servers, as PEM.")] = None,
-    tls_key: TlsKey = None,
-    client_ca: Annotated[
-        Path | None, Parameter(help="Accept clients with certificates of this authority only.")
-    ] = None,
-    token_file: Annotated[
-        Path | None, Parameter(help="Accept requests with the bearer token in this file only.")
-    ] = None,
-    send_token_file: Annotated[
-        Path | None,
-        Parameter(help="Accept spans with the bearer token in this file, and no longer with that of --token-file."),
-    ] = None,
-    sender_tokens: Annotated[
-        Path | None,
-        Parameter(
-            help="Folder with a token for each namespace, in a file of its name: its spans count for that namespace's objectives."
-        ),
-    ] = None,
-    review_senders: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Accept spans with tokens of service accounts, projected for the audience cotenant-spans: they count for objectives of their namespace; needs --cluster.",
-        ),
-    ] = False,
-    collector: Annotated[
-        tuple[str, ...],
-        Parameter(
-            negative=(),
-            help="NAMESPACE/NAME of a service account that forwards others' spans; may be repeated; needs --review-senders.",
-        ),
-    ] = (),
-    trust_senders: Annotated[
-        bool,
-        Parameter(negative=(), help="Let nodes act by the spans of whoever can send, also beyond loopback."),
-    ] = False,
-    report_account: Annotated[
-        str,
-        Parameter(
-            help="NAMESPACE/NAME of the agents' service account: with its token an agent gets signals and reports actions of its own node; needs --cluster. Default: agents need the token."
-        ),
-    ] = "",
-    insecure: Annotated[
-        bool, Parameter(negative=(), help="Listen beyond loopback without a token: the network is trusted.")
-    ] = False,
-    most_skew_s: Annotated[
-        float, Parameter(help="Do not correct clock skews beyond this many seconds; 0: correct none.")
-    ] = 10.0,
-    objectives: Annotated[Path | None, Parameter(help="YAML file of ServiceObjectives to count.")] = None,
-    cluster: Annotated[
-        bool, Parameter(negative=(), help="Count the ServiceObjectives of the cluster, and write their statuses.")
-    ] = False,
-    kubeconfig: Annotated[Path | None, Parameter(help="Of the cluster; implies --cluster.")] = None,
-    context: Annotated[str, Parameter(help="Of the kubeconfig; implies --cluster.")] = "",
-    request_moves: Annotated[
-        bool,
-        Parameter(
-            negative=(),
-            help="Make PodMigrationJobs of the moves that agents ask for, for objectives with maxAction evict.",
-        ),
-    ] = False,
-    state: Annotated[Path | None, Parameter(help="File that keeps the counts of objectives over a restart.")] = None,
-    log_level: LogLevel = "info",
-    log_format: LogFormat = "text",
-) -> int:
+def serve(*, request: Annotated[TraceSettings, GIVEN] = TraceSettings()) -> int:
     """Receive spans until Ctrl-C or SIGTERM.
 
     Services send OTLP to it (OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318). What it knows is in memory: latency of
     every operation, the graph of services, the last and the slowest traces. /metrics has names that Grafana's service map reads.
     """
-    from cotenant.services.traces.arguments import TraceSettings, check
-
-    settings = TraceSettings(
-        http=http,
-        grpc=grpc,
-        jaeger_udp=jaeger_udp,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        client_ca=client_ca,
-        token_file=token_file,
-        send_token_file=send_token_file,
-        sender_tokens=sender_tokens,
-        review_senders=review_senders,
-        collectors=collector,
-        trust_senders=trust_senders,
-        report_account=report_account,
-        insecure=insecure,
-        most_skew_s=most_skew_s,
-        objectives=objectives,
-        cluster=cluster,
-        kubeconfig=kubeconfig,
-        context=context,
-        request_moves=request_moves,
-        state=state,
-        log_level=log_level,
-        log_format=log_format,
-    )
-    check(settings)  # before the imports below, which take seconds
+    check(request)
     from cotenant.services.traces import process
 
-    return process.run(settings)
+    return process.run(request)
 
 
 @app.command

@@ -8,7 +8,7 @@ second, and neither knows the other. Limits: for plugins only; the engine's owne
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -21,7 +21,7 @@ from cotenant.engine.framework.plugin import Cycle, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group
 from cotenant.model.arrays import Mask
-from cotenant.model.resources import NOTHING, Amounts
+from cotenant.model.resources import Amounts
 
 
 class GroupPlacer(Protocol):
@@ -66,38 +66,6 @@ class PlacesGroups(Protocol):
         ...
 
 
-class PlainPlacer:
-    """For an engine in which no plugin reserves resources: `Placing.place`."""
-
-    drew = False
-
-    def __init__(self, components: Components) -> None:
-        self._components = components
-
-    def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
-        """See `GroupPlacer`."""
-        return self._components.placing.place(entries, now_s, only)
-
-    def undo(self, now_s: float) -> None:
-        """See `GroupPlacer`."""
-
-    def offered(self, entry: PodInfo, only: Mask) -> AbstractContextManager[Mask | None]:
-        """See `GroupPlacer`."""
-        return nullcontext()
-
-    def usable(self, entries: Sequence[PodInfo]) -> Amounts:
-        """See `GroupPlacer`."""
-        return NOTHING
-
-    def insists(self, entry: PodInfo) -> bool:
-        """See `GroupPlacer`."""
-        return False
-
-    def refusal(self, entry: PodInfo) -> Refused | None:
-        """See `GroupPlacer`."""
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class CycleAccess(Cycle):
     """The parts of one engine's cycle."""
@@ -114,8 +82,5 @@ class CycleAccess(Cycle):
 
 
 def group_placer(components: Components) -> GroupPlacer:
-    """The placer of the plugin that reserves resources, else the plain one."""
-    for plugin in components.plugins:
-        if isinstance(plugin, PlacesGroups):
-            return plugin.group_placer()
-    return PlainPlacer(components)
+    """The placer of the plugin that reserves resources; every engine has one."""
+    return next(plugin.group_placer() for plugin in components.plugins if isinstance(plugin, PlacesGroups))

@@ -17,7 +17,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group
 from cotenant.engine.state.assignments import Assignments
 from cotenant.model.arrays import CPU, Int, Mask
-from cotenant.policy.placement.compiled import Fit
+from cotenant.policy.placement.codes import Fit
 from cotenant.policy.placement.profiles import PlacementProfile
 
 

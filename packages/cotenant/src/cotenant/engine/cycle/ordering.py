@@ -18,7 +18,8 @@ from cotenant.engine.framework.queueing import Group, Rank
 from cotenant.model.arrays import Param, PendingArrays, ShapeArrays
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
-from cotenant.policy.placement.order import Order, keys
+from cotenant.policy.placement.codes import Order
+from cotenant.policy.placement.order import keys
 from cotenant.policy.placement.profiles import PlacementProfile
 
 

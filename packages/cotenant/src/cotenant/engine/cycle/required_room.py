@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from cotenant.model.arrays import CPU, MEMORY, Int, NodeArrays, Param, ShapeArrays, Sum
 from cotenant.model.resources import CPU_NAME
-from cotenant.policy.placement.compiled import REASONS, Fit, Reject
+from cotenant.policy.placement.codes import Fit
+from cotenant.policy.placement.compiled import REASONS, Reject
 from cotenant.policy.placement.filters import fit, load_threshold
 from cotenant.policy.placement.profiles import PlacementProfile
 

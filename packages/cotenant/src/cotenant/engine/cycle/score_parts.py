@@ -17,7 +17,8 @@ import numpy as np
 from cotenant.engine.cycle.rejections import Checked
 from cotenant.model.arrays import Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.decisions.record import Candidate, ScorePart
-from cotenant.policy.placement.compiled import Score, plain_scores
+from cotenant.policy.placement.codes import Score
+from cotenant.policy.placement.compiled import plain_scores
 from cotenant.policy.placement.preference import Part, scaled
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.policy.placement.scores.interference import PARTS, interference_parts

@@ -25,13 +25,14 @@ from cotenant.engine.node.knobs.knob_entry import Changes, KnobEntry, KnobStatus
 from cotenant.engine.node.knobs.knob_tracker import KnobTracker
 from cotenant.engine.node.knobs.plan import Plan, RejectCause, resolve
 from cotenant.engine.node.knobs.readings import Readings
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import NodePolicy, enabled_policies
 from cotenant.engine.node.policy_runner import PolicyResults, PolicyRunner
 from cotenant.engine.node.rates import Rates
 from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.story import ServiceStory, story
 from cotenant.engine.node.report import NodeUsage
-from cotenant.engine.node.settings import AgentSettings, Mode
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.engine.node.view import NodeView, check_health
 from cotenant.model.cluster.report import NodeReport
 from cotenant.model.errors import Permanent

@@ -10,20 +10,12 @@ Source of the defaults: Koordinator's koordlet (period 1 s; evictions off).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
 from cotenant.model.errors import InvalidInput
 
 SECOND_US = 1_000_000
-
-
-class Mode(StrEnum):
-    """How far the agent goes."""
-
-    ACT = "act"
-    DRY_RUN = "dry-run"  # decides and emits everything, for a keeper that only records; `Instructions.dry` is set
-    OBSERVE = "observe"  # decides and records, emits nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.compiled import Reject, Score, commit, rejection, score_rows, winner
+from cotenant.policy.placement.codes import Score
+from cotenant.policy.placement.compiled import Reject, commit, rejection, score_rows, winner
 
 BEST = 3  # candidates recorded per pod
 _BLOCK = 128  # rows per block, whose best few are kept: some hundred blocks in a large cluster

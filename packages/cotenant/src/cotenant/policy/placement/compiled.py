@@ -15,6 +15,7 @@ import numpy as np
 
 from cotenant.model.arrays import CPU, MEMORY, Float, Int, Mask, NodeArrays, Param, ShapeArrays, Sum
 from cotenant.model.compiled import inlined, njit
+from cotenant.policy.placement.codes import Fit, Score
 from cotenant.policy.placement.knobs import column
 from cotenant.policy.placement.scores.founding import founding, founding_at
 from cotenant.policy.placement.scores.interference import (
@@ -36,29 +37,6 @@ from cotenant.policy.placement.scores.packing import (
     least_allocated,
     least_allocated_at,
 )
-
-
-class Fit(IntEnum):
-    """What must fit: the pods' requests, or the predicted use of batch (services always by requests)."""
-
-    REQUESTS = 0
-    PREDICTED_USE = 1
-
-
-class Score(IntEnum):
-    """The score that ranks feasible nodes."""
-
-    NONE = 0
-    BEST_FIT = 1
-    LEAST_ALLOCATED = 2
-    BALANCE = 3
-    FEWEST_PODS = 4
-    DOT_PRODUCT = 5
-    KUBE_DEFAULT = 6
-    FOUNDING = 7
-    FOUNDING_LEDGER = 8
-    PARAGON_LIKE = 9
-    INTERFERENCE = 10
 
 
 class Reject(IntEnum):

@@ -7,11 +7,13 @@ passed to the kernels as a float array indexed by `column`. Limits: a knob that 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from math import isfinite
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from cotenant.model.arrays import Float
 from cotenant.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cotenant.model.arrays import Float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Knobs:
 
     def array(self) -> Float:
         """The knobs as `float64[number of knobs]`, in the order of the fields."""
+        import numpy as np  # a command line that only names profiles needs none
+
         return np.array([getattr(self, f.name) for f in fields(self)], dtype=np.float64)
 
     def with_values(self, overrides: tuple[tuple[str, float], ...]) -> Knobs:
@@ -70,7 +74,7 @@ class Knobs:
         for name, value in overrides:
             if name not in known:
                 raise InvalidInput("knob", name, f"one of {', '.join(sorted(known))}")
-            if not np.isfinite(value):
+            if not isfinite(value):
                 raise InvalidInput(f"knob {name}", value, "a finite number")
         return replace(self, **dict(overrides))
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask, NodeArrays, ShapeArrays
 from cotenant.model.compiled import njit
-from cotenant.policy.placement.compiled import Fit, rejection
+from cotenant.policy.placement.codes import Fit
+from cotenant.policy.placement.compiled import rejection
 from cotenant.policy.placement.knobs import Knobs
 from cotenant.policy.placement.scores.leftover import (
     WasteTable,

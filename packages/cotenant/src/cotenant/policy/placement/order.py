@@ -7,20 +7,11 @@ that they do not starve (shedding: placing a late job may only delay another job
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 
 from cotenant.model.arrays import CPU, Float, Param, PendingArrays, ShapeArrays
+from cotenant.policy.placement.codes import Order
 from cotenant.policy.placement.knobs import Knobs
-
-
-class Order(IntEnum):
-    """Order of batch in the queue."""
-
-    ARRIVAL = 0
-    DEADLINE = 1
-    SLACK = 2
 
 
 def keys(order: Order, pending: PendingArrays, shapes: ShapeArrays, now_s: float, knobs: Knobs) -> Float:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cotenant.model.arrays import Float, Int, Mask
-from cotenant.policy.placement.compiled import Score
+from cotenant.policy.placement.codes import Score
 
 TAINT_WEIGHT = 3.0
 NODE_AFFINITY_WEIGHT = 2.0

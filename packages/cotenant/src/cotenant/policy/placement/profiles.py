@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from cotenant.policy.placement.compiled import Fit, Score
+from cotenant.policy.placement.codes import Fit, Order, Score
 from cotenant.policy.placement.knobs import Knobs
-from cotenant.policy.placement.order import Order
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.interfaces import Discovery, Keeper, KnobPort, Sensor
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import PolicySettings
-from cotenant.engine.node.settings import Mode
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.cache_partition import CacheHardware
 from cotenant.model.machine.counters import Gap, LogicalCpu

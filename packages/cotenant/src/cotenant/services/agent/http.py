@@ -40,8 +40,8 @@ from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.model.machine.replica_signal import ReplicaSignal
-from cotenant.services.agent import latency
-from cotenant.services.agent.latency import LatencyOutcome
+from cotenant.services.reporting import latency
+from cotenant.services.reporting.latency import LatencyOutcome
 
 MOST_DECISIONS = 500  # an answer
 

@@ -12,8 +12,7 @@ import logging
 import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,38 +20,27 @@ import msgspec
 from cotenant.drivers.http.address import Address, Listening, bind
 from cotenant.drivers.http.limits import DEFAULTS, ServerLimits
 from cotenant.engine.node.decision_log import DecisionKind, HeldKnob
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.configuration.config import AgentConfig, read_config
-from cotenant.services.agent.discovery.node_roots import with_roots_here
+from cotenant.services.agent.arguments import AgentArguments, check
 from cotenant.services.agent.http import HoldsPage, StatePage
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.self_check import checked
 from cotenant.services.agent.wiring import open_components
+from cotenant.services.agent_settings.config import AgentConfig, read_config
+from cotenant.services.agent_settings.naming import check_mode
+from cotenant.services.agent_settings.node_roots import with_roots_here
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import cancelled, raise_descriptors, stop_on_signals
 
 if TYPE_CHECKING:  # uvicorn comes with it: only where the agent listens
     from cotenant.drivers.http.server import HttpServer
-    from cotenant.services.agent.actions.zones import LiveZones
-    from cotenant.services.agent.configuration.live_node_slo import LiveNodeSlo
+    from cotenant.services.agent_settings.live_node_slo import LiveNodeSlo
+    from cotenant.services.zones.cluster_objects import LiveZones
 
 # A tick creates thousands of values and no cycles: collecting at the default rate costs an eighth of it.
 GARBAGE = (20_000, 20, 20)
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentArguments:
-    """The command's arguments."""
-
-    config: Path | None
-    single: bool = False
-    mode: str = ""  # "" = from the file
-    once: bool = False
-    json: bool = False
-    log_level: str = "info"
-    log_format: str = "text"
 
 
 class OnceView(msgspec.Struct, frozen=True):
@@ -69,8 +57,7 @@ def configure(request: AgentArguments, node_slo: Mapping[str, object] | None = N
     except InvalidInput as error:
         raise error.of("--config") from None
     if request.mode:
-        if request.mode not in set(Mode):
-            raise InvalidInput("--mode", request.mode, "one of " + ", ".join(Mode))
+        check_mode(request.mode)
         config = replace(config, mode=Mode(request.mode))
     if request.once:
         config = replace(config, mode=Mode.OBSERVE)  # holding something for one second would do more harm than good
@@ -79,8 +66,7 @@ def configure(request: AgentArguments, node_slo: Mapping[str, object] | None = N
 
 def run(request: AgentArguments) -> int:
     """Run until a signal, or once. Raises `InvalidInput`, and `Unsupported` with what the machine lacks."""
-    if request.json and not request.once:
-        raise InvalidInput("--json", "alone", "--once with it", "a running agent serves /v1/state")
+    check(request)
     log_to_stderr(request.log_level, request.log_format)
     config = configure(request)
     if request.once:
@@ -157,7 +143,7 @@ def _live_node_slo(request: AgentArguments, process: AgentProcess) -> LiveNodeSl
     cluster, client = process.config.cluster, process.components.client
     if cluster is None or not cluster.node_slo or client is None:
         return None
-    from cotenant.services.agent.configuration.live_node_slo import LiveNodeSlo
+    from cotenant.services.agent_settings.live_node_slo import LiveNodeSlo
 
     async def apply() -> bool:
         return await process.reload(lambda: configure(request, slo.spec))
@@ -171,8 +157,8 @@ def _live_zones(process: AgentProcess, listen: str | None) -> LiveZones | None:
     cluster, client = process.config.cluster, process.components.client
     if cluster is None or not cluster.zones or client is None:
         return None
-    from cotenant.services.agent.actions.zones import LiveZones
     from cotenant.services.zones.client import ZoneClient
+    from cotenant.services.zones.cluster_objects import LiveZones
 
     return LiveZones(client, process.node, ZoneClient(cluster.zone_socket), cluster.zone_state_dir, listen)
 

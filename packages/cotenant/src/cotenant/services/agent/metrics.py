@@ -36,12 +36,12 @@ from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, PodUse
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import Components
 from cotenant.services.agent.discovery.sources import Sources
-from cotenant.services.agent.latency import LatencyOutcome as LatencyOutcome
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.ticker import Ticker
 from cotenant.services.agent.reports.incidents import IncidentReporter
 from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.agent.reports.writers import ObjectWriters
+from cotenant.services.reporting.latency import LatencyOutcome as LatencyOutcome
 
 if TYPE_CHECKING:  # an HTTP client comes with it
     from cotenant.services.agent.trace_link import TraceLink

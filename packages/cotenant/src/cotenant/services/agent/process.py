@@ -33,19 +33,16 @@ from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import HeldKnob
 from cotenant.engine.node.doctor.checks import Finding
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.engine.node.recovery.policy import RecoveryMemory
-from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_pod import NodePod, Phase
 from cotenant.model.machine.node_state import NodeState
-from cotenant.services.agent import latency
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import Components
-from cotenant.services.agent.configuration.config import AgentConfig
-from cotenant.services.agent.discovery.node_roots import RootCheck, with_roots
 from cotenant.services.agent.discovery.sources import Source, Sources, plain
 from cotenant.services.agent.http import Pages, PodPage, StatePage
 from cotenant.services.agent.loop.actor import Actor
@@ -57,9 +54,12 @@ from cotenant.services.agent.reports.objective_actions import actions_of, moves_
 from cotenant.services.agent.reports.outbox import Outbox
 from cotenant.services.agent.reports.stories import ChangedStories
 from cotenant.services.agent.reports.writers import writers_of
-from cotenant.services.agent.zone_metrics import ZoneMetrics
+from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.agent_settings.node_roots import RootCheck, with_roots
+from cotenant.services.reporting import latency
 from cotenant.services.reporting.signals import SignalLine, to_signal
 from cotenant.services.running import cancelled
+from cotenant.services.zones.metrics import ZoneMetrics
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where a trace process is configured
     from cotenant.services.agent.trace_link import TraceLink

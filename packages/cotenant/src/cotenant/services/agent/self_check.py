@@ -11,9 +11,9 @@ import logging
 from dataclasses import replace
 
 from cotenant.engine.node.doctor.checks import Finding, Severity, conflicts, findings
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.errors import CotenantError
-from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.nodeview.doctor import look
 
 _log = logging.getLogger(__name__)

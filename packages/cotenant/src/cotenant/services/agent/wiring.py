@@ -30,7 +30,7 @@ from cotenant.drivers.proc.topology import read_topology
 from cotenant.drivers.psi.triggers import PressureFiles, PressureTrigger, Resource
 from cotenant.drivers.seals.seals import unsealed
 from cotenant.engine.node.interfaces import Discovery, Keeper
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import Gap
@@ -41,11 +41,11 @@ from cotenant.services.agent.actions.hardware_classes import open_classes
 from cotenant.services.agent.actions.keepers import open_keeper
 from cotenant.services.agent.collectors import collectors
 from cotenant.services.agent.components import Clocks, Components
-from cotenant.services.agent.configuration.config import AgentConfig, PlainEviction
 from cotenant.services.agent.discovery.kubelet import KubeletOfNode
 from cotenant.services.agent.loop.triggers import LateWakeups, PressureTriggers, TriggerSource
 from cotenant.services.agent.reports.outbox import Post
-from cotenant.services.keeper.node_facts import NodeFacts
+from cotenant.services.agent_settings.config import AgentConfig, PlainEviction
+from cotenant.services.knobs.node_facts import NodeFacts
 
 if TYPE_CHECKING:
     from cotenant.drivers.kube.client.client import Client
@@ -242,7 +242,7 @@ def _kubelet(
     config: AgentConfig, layout: Layout, keeper: Keeper, client: Client | None, node: ClusterNode | None
 ) -> KubeletOfNode:
     """The facts about the node's kubelet, by all sources that there are."""
-    from cotenant.services.keeper.client import KeeperClient
+    from cotenant.services.knobs.client import KeeperClient
 
     async def of_keeper() -> KubeletFacts:
         assert isinstance(keeper, KeeperClient)
@@ -263,8 +263,8 @@ def _kubelet(
 
 def _pressure(config: AgentConfig, layout: Layout, keeper: Keeper, stack: AsyncExitStack) -> PressureTriggers:
     stall_us, window_us = config.pressure.stall_ms * 1000, config.pressure.window_ms * 1000
-    from cotenant.services.keeper.client import KeeperClient
-    from cotenant.services.keeper.wire import Trigger
+    from cotenant.services.knobs.client import KeeperClient
+    from cotenant.services.knobs.wire import Trigger
 
     if isinstance(keeper, KeeperClient):
 

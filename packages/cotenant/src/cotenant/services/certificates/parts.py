@@ -18,7 +18,7 @@ from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS
-from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.model.errors import CotenantError
 from cotenant.services.certificates.keeper import CHECK_S, RETRY_S, CertificateKeeper
 
 BUNDLE = "ca.crt"
@@ -112,13 +112,3 @@ class PartCertificates:
         if found.get(BUNDLE) != wanted:
             await self._client.patch(CONFIG_MAPS, namespace, name, {"data": {BUNDLE: wanted}})
             _log.info("renewed the authorities in ConfigMap %s/%s", namespace, name)
-
-
-def parse_bundle(written: str, field: str) -> tuple[str, str] | None:
-    """NAMESPACE/NAME of a ConfigMap; None for "". Raises `InvalidInput`."""
-    if not written:
-        return None
-    namespace, _, name = written.partition("/")
-    if not namespace or not name or "/" in name:
-        raise InvalidInput(field, written, "NAMESPACE/NAME of a ConfigMap")
-    return namespace, name

@@ -13,13 +13,11 @@ to list nodes and pods in all namespaces: the page shows no less. That right is 
 from __future__ import annotations
 
 import hmac
-import re
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 import msgspec
@@ -35,6 +33,7 @@ from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
 from cotenant.drivers.kube.kinds.custom.workload_profile import WORKLOAD_PROFILES
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.services.console.kept_sessions import KeptSessions
+from cotenant.services.console.proxy_login import ProxyLogin
 
 COOKIE = b"cotenant_console"
 SESSION_S = 12 * 3600.0
@@ -98,39 +97,6 @@ class OneTimeToken:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyLogin:
-    """A proxy in front that logs viewers in: requests from its addresses with its header are admitted."""
-
-    header: bytes  # in lower case
-    networks: tuple[IPv4Network | IPv6Network, ...]
-
-    @classmethod
-    def parse(cls, name: str, networks: str) -> ProxyLogin:
-        """Raises `InvalidInput`."""
-        if not re.fullmatch(r"[A-Za-z0-9-]{1,100}", name) or name.lower() in ("authorization", "cookie", "host"):
-            raise InvalidInput("--proxy-header", name, "the name of a header", "such as X-Forwarded-User")
-        try:
-            found = tuple(ip_network(each.strip()) for each in networks.split(",") if each.strip())
-        except ValueError:
-            found = ()
-        if not found:
-            raise InvalidInput("--proxy-from", networks, "addresses or networks of the proxy", "such as 127.0.0.1,::1")
-        return cls(name.lower().encode(), found)
-
-    def admits(self, scope: Scope) -> bool:
-        """Whether the proxy sent this request and names a user."""
-        client = scope.get("client")
-        if client is None or not header(scope, self.header).strip():
-            return False
-        try:
-            address = ip_address(client[0])
-        except ValueError:
-            return False
-        mapped = getattr(address, "ipv4_mapped", None)
-        return any((mapped or address) in network for network in self.networks)
 
 
 class Sessions:

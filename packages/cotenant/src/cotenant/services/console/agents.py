@@ -14,17 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
 from cotenant.drivers.kube.client.errors import UNREADABLE
-from cotenant.model.errors import InvalidInput
+from cotenant.services.console.arguments import ADDRESS, NODE
 from cotenant.services.console.sources import AGENT
 from cotenant.services.console.upstream import Unanswered, Upstream
 
 ANSWER_S = 5.0
-NODE, ADDRESS = "{node}", "{ip}"
 T = TypeVar("T")
 
 
@@ -70,13 +69,6 @@ class Agents:
         if ADDRESS in self._pattern and not address:
             raise Unanswered(AGENT, f"node {node} has no internal address", 404)
         return self._pattern.replace(NODE, quote(node, safe="")).replace(ADDRESS, address)
-
-
-def check_pattern(pattern: str) -> None:
-    """Raises `InvalidInput` for a pattern that makes no URL."""
-    parts = urlsplit(pattern.replace(NODE, "node").replace(ADDRESS, "192.0.2.1"))
-    if "{" in parts.netloc or parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InvalidInput("--agents", pattern, "a URL", f"such as http://{ADDRESS}:10262 or http://{NODE}:10262")
 
 
 def read_answer(body: bytes, type_: type[T], source: str = AGENT) -> T:

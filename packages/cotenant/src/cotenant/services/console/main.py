@@ -4,89 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from cotenant.drivers.http.address import Address, bind
+from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_access
 from cotenant.model.errors import InvalidInput
-from cotenant.services.console.access import OneTimeToken, ProxyLogin
-from cotenant.services.console.agents import check_pattern
+from cotenant.services.clients.scheduler import DEFAULT_URL, URL_FILE
+from cotenant.services.console.access import OneTimeToken
+from cotenant.services.console.arguments import ConsoleArguments, check
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.process import ConsoleOptions, ConsoleProcess
+from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.console.upstream import address_in
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.running import raise_descriptors, run_until_signal
-from cotenant.services.scheduler.explain.client import DEFAULT_URL, URL_FILE
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleArguments:
-    """The command's arguments."""
-
-    kubeconfig: Path | None = None
-    context: str = ""
-    listen: str = "127.0.0.1:10266"
-    scheduler: str = ""
-    scheduler_token_file: Path | None = None
-    scheduler_ca: Path | None = None
-    traces: str = "http://127.0.0.1:4318"
-    traces_token_file: Path | None = None
-    traces_ca: Path | None = None
-    credit: str = ""
-    credit_token_file: Path | None = None
-    credit_ca: Path | None = None
-    agents: str = ""
-    results: Path | None = None
-    token_file: Path | None = None
-    login_file: Path | None = None
-    session_file: Path | None = None
-    kubernetes_login: bool = False
-    proxy_header: str = ""
-    proxy_from: str = "127.0.0.1,::1"
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    insecure: bool = False
-    period_s: float = 10.0
-    title: str = ""
-    log_level: str = "info"
-    log_format: str = "text"
 
 
 def options_of(asked: ConsoleArguments) -> ConsoleOptions:
     """What the arguments mean. Raises `InvalidInput`."""
-    address = Address.parse("--listen", asked.listen)
-    if address.path:
-        raise InvalidInput("--listen", asked.listen, "HOST:PORT", "browsers do not open unix sockets")
-    if (asked.tls_cert is None) != (asked.tls_key is None):
-        raise InvalidInput("--tls-cert, --tls-key", str(asked.tls_cert or asked.tls_key), "both or neither")
-    if not address.is_loopback and asked.tls_cert is None and not asked.insecure:
-        raise InvalidInput(
-            "--listen",
-            asked.listen,
-            "a loopback address, or --tls-cert and --tls-key",
-            "a session could be read on the way; --insecure says that the network is trusted, or that a proxy ends TLS",
-        )
-    if not (isfinite(asked.period_s) and 0.5 <= asked.period_s <= 600):
-        raise InvalidInput("--period-s", asked.period_s, "0.5 to 600 seconds")
-    for option, url in (("--scheduler", asked.scheduler), ("--traces", asked.traces), ("--credit", asked.credit)):
-        if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc):
-            raise InvalidInput(option, url, "a URL", f"such as {DEFAULT_URL}")
-    if asked.results is not None and not asked.results.is_dir():
-        raise InvalidInput("--results", str(asked.results), "a folder, such as the --out of `cotenant lab compare`")
-    if asked.agents:
-        check_pattern(asked.agents)
-    for option, file in (
-        ("--scheduler-ca", asked.scheduler_ca),
-        ("--traces-ca", asked.traces_ca),
-        ("--credit-ca", asked.credit_ca),
-    ):
-        if file is not None and not file.is_file():
-            raise InvalidInput(option, str(file), "a file of certificates as PEM")
+    address = check(asked)
     beside = asked.kubeconfig or next(
         (Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each), None
     )

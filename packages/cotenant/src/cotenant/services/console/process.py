@@ -33,13 +33,14 @@ from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.model.cluster.node import Node
-from cotenant.services.console.access import OneTimeToken, ProxyLogin, Reviewer, Sessions
+from cotenant.services.console.access import OneTimeToken, Reviewer, Sessions
 from cotenant.services.console.agents import Agents
 from cotenant.services.console.app import Application
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.history import History
 from cotenant.services.console.kept_sessions import KeptSessions
 from cotenant.services.console.live import Live
+from cotenant.services.console.proxy_login import ProxyLogin
 from cotenant.services.console.questions import Questions, Section
 from cotenant.services.console.sources import CLUSTER, CREDIT, SCHEDULER, TRACES, Sources
 from cotenant.services.console.upstream import Upstream
@@ -52,10 +53,10 @@ from cotenant.services.console.views.numa import numa_words
 from cotenant.services.console.views.profiles import Profiles
 from cotenant.services.console.views.results import Results
 from cotenant.services.console.views.timeline import Timelines
-from cotenant.services.console.views.zones import Zones
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.running import TaskSet
+from cotenant.services.zones.overview import Zones
 
 COMPONENT = "cotenant-console"
 LISTEN = Address("127.0.0.1", 10266)

@@ -36,7 +36,7 @@ from cotenant.services.console.history import History
 from cotenant.services.console.query import limit_of
 from cotenant.services.console.sources import SCHEDULER, TRACES, Sources
 from cotenant.services.console.upstream import Unanswered, Upstream
-from cotenant.services.manager.explaining import node_view
+from cotenant.services.offers.explaining import node_view
 
 API = "/api/"
 MOST_PODS = 500

@@ -23,7 +23,7 @@ from cotenant.policy.credit.pricing import Interference, Verdict
 from cotenant.services.credit.facts import PodPlace
 from cotenant.services.reporting.identity import TokenNodes
 from cotenant.services.reporting.incident import MOST_BYTES, IncidentBody
-from cotenant.services.scheduler.pages.routes import Guard
+from cotenant.services.routes import Guard
 
 Book = Callable[[Callable[[Accounts], Posting | None]], Awaitable[Posting | None]]
 

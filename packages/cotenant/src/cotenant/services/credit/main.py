@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
-from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.leaderelection.election import Timing
 from cotenant.policy.credit.bounds import CreditRules
 from cotenant.services.credit.arguments import CreditArguments, check
 from cotenant.services.credit.opening import open_journal
-from cotenant.services.kube_process.identity import kept_identity, new_identity
-from cotenant.services.kube_process.leadership import Leadership, leadership
+from cotenant.services.kube_process.replica import open_replica
 from cotenant.services.logs import log_to_stderr
-from cotenant.services.reporting.identity import parse_account
-from cotenant.services.running import raise_descriptors, run_until_signal
+from cotenant.services.reporting.accounts import parse_account
+from cotenant.services.running import run_until_signal
 
 COMPONENT = "cotenant-credit"
 
@@ -43,21 +40,12 @@ def run(request: CreditArguments) -> int:
         report_user=user,
         tls=tls_of(request.tls_cert, request.tls_key),
     )
-    raise_descriptors()
-    listening = bind(address)
-    namespace = request.lease_namespace or access.namespace
-    identity = (
-        kept_identity(request.state_dir, access.server, namespace, COMPONENT) if request.state_dir else new_identity()
-    )
-
-    def connect() -> Client:
-        return Client(access, qps=float("inf"), burst=10, in_flight=2, user_agent=f"{COMPONENT}/leader-election")
-
-    def elected(_: Client) -> Leadership:
-        return leadership(connect, namespace, COMPONENT, identity, Timing(), elect=request.leader_elect)
+    replica = open_replica(request, access, address, COMPONENT, Timing())
 
     async def main(stop: asyncio.Event) -> None:
-        await CreditProcess(access, options, journal, identity, elected, listening=listening).run(stop)
+        await CreditProcess(
+            access, options, journal, replica.identity, replica.elected, listening=replica.listening
+        ).run(stop)
 
     run_until_signal(main)
     return 0

@@ -22,7 +22,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.credit.entries import Cause, Entry, account_of
 from cotenant.services.credit.incidents import IncidentEndpoint
 from cotenant.services.reporting.incident import PATH as INCIDENTS
-from cotenant.services.scheduler.pages.routes import Guard, PageRequest, Route, Routes, UnknownName
+from cotenant.services.routes import Guard, PageRequest, Route, Routes, UnknownName
 
 PREFIX = "/credit/v1/"
 MOST = 1000

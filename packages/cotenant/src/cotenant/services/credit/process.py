@@ -47,7 +47,7 @@ from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.watches import ObjectHandler
 from cotenant.services.reporting.identity import TokenNodes
-from cotenant.services.scheduler.pages.routes import Guard
+from cotenant.services.routes import Guard
 
 LISTEN = Address("127.0.0.1", 10265)
 COMPONENT = "cotenant-credit"

@@ -14,65 +14,39 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from cotenant.drivers.http.address import Address, bind
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.server import HttpServer
-from cotenant.drivers.http.tls import Tls
-from cotenant.drivers.http.tokens import BearerToken, read_token
+from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.http.traffic import Traffic
 from cotenant.drivers.kube.client.access import Access, load_access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.engine.plugins.quotas.credit import SURCHARGE_LEVELS
 from cotenant.engine.state.reports import Reports
-from cotenant.model.errors import InvalidInput
-from cotenant.policy.placement.profiles import PROFILES, PlacementProfile
+from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.extender.app import LIMITS, Application, Pages
+from cotenant.services.extender.arguments import FOUNDING, FOUNDING_LEDGER, ExtenderSettings, check, profile_of
 from cotenant.services.extender.founding_judge import FoundingJudge
 from cotenant.services.extender.judge import Judge
 from cotenant.services.extender.metrics import ExtenderMetrics
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.profile_judge import ProfileJudge, warm
-from cotenant.services.extender.protocol import FOUNDING_MAX, Extender
+from cotenant.services.extender.protocol import Extender
 from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.watches import MirrorWatches
 from cotenant.services.heap import keep_trimmed
 from cotenant.services.kernels import bring_kernels
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.reporting.accounts import report_user
 from cotenant.services.reporting.endpoint import ReportEndpoint
-from cotenant.services.reporting.identity import TokenNodes, report_user
+from cotenant.services.reporting.identity import TokenNodes
 from cotenant.services.running import TaskSet, raise_descriptors, run_until_signal
 
-FOUNDING, FOUNDING_LEDGER = "founding", "founding-ledger"
 MOST_NODES = 20_000
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderSettings:
-    """The command's arguments. `cluster`: whether to look for access to an API server at all."""
-
-    listen: str = "127.0.0.1:8888"
-    health_listen: str = ""
-    profile: str = FOUNDING
-    score_max: int = 10
-    cluster: bool = False
-    kubeconfig: Path | None = None
-    context: str = ""
-    bind: bool = False
-    credit: bool = False
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    client_ca: Path | None = None
-    report_token_file: Path | None = None
-    report_account: str = ""  # NAMESPACE/NAME; "" = no review of tokens
-    health_tls: bool = False  # the health listener has the same certificate, and requires none of clients
-    insecure: bool = False
-    log_level: str = "info"
-    log_format: str = "text"
 
 
 class ExtenderComponents:
@@ -81,7 +55,7 @@ class ExtenderComponents:
     def __init__(
         self, settings: ExtenderSettings, clock: Callable[[], float] = time.time, client: Client | None = None
     ) -> None:
-        profile = _profile(settings.profile)
+        profile = profile_of(settings.profile)
         token = (
             None
             if settings.report_token_file is None
@@ -124,46 +98,6 @@ class ExtenderComponents:
         )
 
 
-def check(settings: ExtenderSettings) -> tuple[Address, Address | None, Tls | None]:
-    """Addresses and TLS of the settings. Raises `InvalidInput` for what does not fit together."""
-    address = Address.parse("--listen", settings.listen)
-    health = Address.parse("--health-listen", settings.health_listen) if settings.health_listen else None
-    cert, key = settings.tls_cert, settings.tls_key
-    if (cert is None) != (key is None):
-        raise InvalidInput("--tls-cert, --tls-key", str(cert or key), "both or neither")
-    if settings.client_ca is not None and cert is None:
-        raise InvalidInput("--client-ca", str(settings.client_ca), "--tls-cert and --tls-key beside it")
-    if settings.health_tls and (cert is None or health is None):
-        raise InvalidInput("--health-tls", "alone", "--tls-cert, --tls-key and --health-listen beside it")
-    tls = None if cert is None or key is None else Tls(cert, key, settings.client_ca)
-    if not address.is_loopback and settings.client_ca is None and not settings.insecure:
-        raise InvalidInput(
-            "--listen",
-            settings.listen,
-            "a loopback address, or --tls-cert, --tls-key and --client-ca",
-            "anyone who can reach the extender can use it; --insecure says that the network is trusted",
-        )
-    profile = _profile(settings.profile).name
-    if not 1 <= settings.score_max <= FOUNDING_MAX:
-        raise InvalidInput("--score-max", settings.score_max, f"1 to {FOUNDING_MAX}")
-    if settings.report_token_file is not None:
-        read_token(settings.report_token_file, "--report-token-file")
-    needs_cluster = [f"--profile {profile}"] if profile not in (FOUNDING, FOUNDING_LEDGER) else []
-    needs_cluster += ["--bind"] if settings.bind else []
-    needs_cluster += ["--credit"] if settings.credit else []
-    if settings.credit and profile not in (FOUNDING, FOUNDING_LEDGER):
-        raise InvalidInput(
-            "--credit",
-            f"with --profile {profile}",
-            f"--profile {FOUNDING} or {FOUNDING_LEDGER}",
-            "credit acts on their violation term",
-        )
-    needs_cluster += ["--report-account"] if report_user(settings.report_account, settings.report_token_file) else []
-    if needs_cluster and not settings.cluster:
-        raise InvalidInput(needs_cluster[0], "alone", "--cluster or --kubeconfig", "it needs access to the API server")
-    return address, health, tls
-
-
 async def serve(
     settings: ExtenderSettings, stop: asyncio.Event, listening: Callable[[Address], None], limits: ServerLimits = LIMITS
 ) -> None:
@@ -173,7 +107,7 @@ async def serve(
         bound = bind(address)  # an address in use is reported before anything that takes seconds
         stack.callback(bound.close)
         client = None
-        if settings.cluster:
+        if settings.has_cluster:
             access: Access = load_access(settings.kubeconfig, settings.context)
             client = Client(access, qps=float("inf"), burst=1000, in_flight=64, user_agent="cotenant-extender")
             await stack.enter_async_context(client)
@@ -227,10 +161,3 @@ def _judge(profile: PlacementProfile, mirror: Mirror, levels: int) -> Judge:
     if profile.name in (FOUNDING, FOUNDING_LEDGER):
         return FoundingJudge(mirror, from_ledger=profile.name == FOUNDING_LEDGER, levels=levels)
     return ProfileJudge(mirror, profile)
-
-
-def _profile(name: str) -> PlacementProfile:
-    for candidate in PROFILES:
-        if candidate.name == name:
-            return candidate
-    raise InvalidInput("--profile", name, f"one of {', '.join(profile.name for profile in PROFILES)}")

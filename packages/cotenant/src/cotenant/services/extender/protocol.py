@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from cotenant.model.errors import InvalidInput
+from cotenant.services.extender.arguments import FOUNDING_MAX
 from cotenant.services.extender.judge import Judge, PodDemand
 from cotenant.services.extender.mirror import Mirror
 from cotenant.services.extender.pod_reader import PodDemandReader
@@ -23,8 +24,6 @@ from cotenant.services.extender.preempting import preempt
 from cotenant.services.extender.request_nodes import NodeListReader, RequestNodes
 from cotenant.services.extender.standings import QuotaStandings
 from cotenant.services.extender.wire import LARGEST_SCORE, NULL, Args, FilterAnswer
-
-FOUNDING_MAX = 100
 
 _args = msgspec.json.Decoder(Args)
 _encode = msgspec.json.Encoder().encode

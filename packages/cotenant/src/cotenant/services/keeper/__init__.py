@@ -1,5 +1,4 @@
-"""The keeper: the process that may write knobs, holds their leases, and restores every knob.
+"""The keeper: the process that may write knobs, holds their leases, restores every knob, and runs the node's zones.
 
-Belongs here: its socket and protocol, the rules of what it grants, the execution of lease instructions. Not here: which knobs to write
-(engine/node) or the lease state machine (engine/leases).
+Belongs here: its start, socket, rights and memory pressure. Not here: rules and execution of leases (services/knobs), or zones (services/zones).
 """

@@ -17,39 +17,37 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.drivers.cgroup.layout import detect
-from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.kubelet.roots import KubeletGroups, writable_here
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import Found, LeaseFile
 from cotenant.drivers.leasefile.folder import own_folder
-from cotenant.drivers.systemd.manager import SOCKET
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Scope
-from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
-from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.host import (
+from cotenant.services.keeper.arguments import KeeperArguments, check
+from cotenant.services.keeper.pressure import pressure_triggers
+from cotenant.services.keeper.privileges import give_up, join_group, needed
+from cotenant.services.keeper.server import KeeperServer, Triggers
+from cotenant.services.knobs.dry_run import DryRunKnobs, NoStateFile
+from cotenant.services.knobs.executor import LeaseExecutor
+from cotenant.services.knobs.host import (
     CLOCK,
     OwnerPaths,
     boot_id,
-    checked_slice_ms,
     groups_of_this_process,
     idle_slices,
     machine_knobs,
     put_back_left,
 )
-from cotenant.services.keeper.local_keeper import LocalKeeper
-from cotenant.services.keeper.peers import Peers, peers_of
-from cotenant.services.keeper.pressure import pressure_triggers
-from cotenant.services.keeper.privileges import give_up, join_group, needed
-from cotenant.services.keeper.rules import Rules
-from cotenant.services.keeper.server import KeeperServer, Triggers
+from cotenant.services.knobs.local_keeper import LocalKeeper
+from cotenant.services.knobs.rules import Rules
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.sockets.peers import Peers, peers_of
 
 if TYPE_CHECKING:  # loaders of kernel schedulers come with it: only where zones run
     from cotenant.services.zones.server import ZoneServer
@@ -58,39 +56,9 @@ _log = logging.getLogger(__name__)
 NOT_ALL_RESTORED = 1
 
 
-@dataclass(frozen=True, slots=True)
-class KeeperArguments:
-    """The command's arguments."""
-
-    roots: tuple[str, ...]
-    state_dir: Path
-    socket: Path
-    kubelet_groups: KubeletGroups | None = None  # these of this node's kubelet may be written, too
-    allow_users: tuple[str, ...] = ()  # names or numbers
-    allow_groups: tuple[int, ...] = ()
-    socket_group: str = ""  # name or number; "": that of the allowed users
-    interfaces: tuple[str, ...] = ()
-    resctrl_classes: tuple[str, ...] = ()
-    raise_roots: bool = False
-    knobs: tuple[str, ...] = ()  # none: all
-    never: tuple[str, ...] = ()
-    longest_ttl_s: float = 600.0
-    cgroup_root: Path | None = None
-    bus: Path = SOCKET  # of systemd, where there is one
-    cpu_manager: Path = STATE  # the checkpoint of the kubelet's CPU manager
-    idle_slice_ms: int = 0  # of tasks in best-effort groups; 0: the kernel's own
-    dry_run: bool = False
-    zones: bool = False  # run Control Zones, too
-    zone_socket: Path = Path("/run/cotenant/zones.sock")
-    zone_state_dir: Path = Path("/run/cotenant/zones")
-    most_zones: int = 8
-    bpf_root: Path = Path("/sys/fs/bpf")
-    log_level: str = "info"
-    log_format: str = "text"
-
-
 def run(request: KeeperArguments) -> int:
     """Serve until a signal; the exit status. Raises `InvalidInput`, `Unsupported`, `Permanent`, `Transient`."""
+    check(request)
     request = with_kubelet_groups(request)
     rules, peers = rules_of(request), _peers(request)
     log_to_stderr(request.log_level, request.log_format)
@@ -167,55 +135,22 @@ def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneS
 
     host = this_host(None if request.cgroup_root is None else str(request.cgroup_root), request.bpf_root)
     roots = tuple(root.strip("/") for root in request.roots)
-    zones = ZoneHost(keeper, host, request.zone_state_dir, roots, ZoneQuota(request.most_zones))
-    return ZoneServer(request.zone_socket, zones, peers)
+    # zones' processes have other folders of work
+    zones = ZoneHost(keeper, host, request.zone_state_dir.expanduser().absolute(), roots, ZoneQuota(request.most_zones))
+    return ZoneServer(request.zone_socket.expanduser().absolute(), zones, peers)
 
 
 def with_kubelet_groups(request: KeeperArguments) -> KeeperArguments:
     """The arguments with the groups of this node's kubelet among the roots. Raises `Unsupported` where it has none."""
-    if request.kubelet_groups is None:
+    if not request.kubelet_groups:
         return request
     layout = detect(None if request.cgroup_root is None else str(request.cgroup_root))
-    return replace(request, roots=(*request.roots, *writable_here(layout, request.kubelet_groups)))
+    return replace(request, roots=(*request.roots, *writable_here(layout, KubeletGroups(request.kubelet_groups))))
 
 
 def rules_of(request: KeeperArguments) -> Rules:
-    """The rules given by the arguments. Raises `InvalidInput`."""
-    if not request.roots:
-        raise InvalidInput("--root", "", "one group or more below which knobs may be written, or --kubelet-groups")
-    for root in request.roots:
-        if not root.strip("/") or any(part in ("", ".", "..") for part in root.strip("/").split("/")):
-            raise InvalidInput("--root", root, "a group below the tree's root, which itself is never written")
-    checked_slice_ms("--idle-slice-ms", request.idle_slice_ms)
-    if not 1 <= request.longest_ttl_s <= 86_400:
-        raise InvalidInput("--longest-ttl-s", request.longest_ttl_s, "1 to 86400 seconds")
-    if request.zones and request.dry_run:
-        raise InvalidInput("--zones", "with --dry-run", "one of them", "a zone cannot run where no knob is written")
-    if request.zones and os.environ.get("COTENANT_BPF_OBJECTS"):
-        raise InvalidInput(
-            "COTENANT_BPF_OBJECTS",
-            os.environ["COTENANT_BPF_OBJECTS"],
-            "no such variable with --zones",
-            "zones load the package's own objects",
-        )
-    if not 1 <= request.most_zones <= 64:
-        raise InvalidInput("--most-zones", request.most_zones, "1 to 64")
+    """The rules given by the arguments, which `check` has accepted."""
     known = {str(knob): knob for knob in Knob}
-    for group in request.allow_groups:
-        if group < 0:
-            raise InvalidInput("--allow-gid", group, "the number of a group, 0 or more")
-    if request.state_dir.exists() and not request.state_dir.is_dir():
-        raise InvalidInput("--state-dir", str(request.state_dir), "a folder", "a file of that name is in the way")
-    if request.socket.exists() and not request.socket.is_socket():
-        raise InvalidInput("--socket", str(request.socket), "the path of a socket", "something else is there")
-    if request.cgroup_root is not None and not request.cgroup_root.is_dir():
-        raise InvalidInput("--cgroup-root", str(request.cgroup_root), "a folder with mounted cgroups")
-    for root in request.roots:
-        if not root.strip("/"):
-            raise InvalidInput("--root", root, "a group below the tree's root", "the root itself is never written")
-    for name in request.knobs:
-        if name not in known:
-            raise InvalidInput("--knob", name, f"one of {', '.join(known)}")
     return Rules(
         tuple(root.strip("/") for root in request.roots),
         never=(*groups_of_this_process(), *(group.strip("/") for group in request.never if group.strip("/"))),

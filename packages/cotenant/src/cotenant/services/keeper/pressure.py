@@ -16,7 +16,7 @@ from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.psi.triggers import PressureFiles, Resource
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, Target
-from cotenant.services.keeper import wire
+from cotenant.services.knobs import wire
 
 
 class PressureTriggers:

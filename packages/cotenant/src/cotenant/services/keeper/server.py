@@ -23,11 +23,11 @@ from cotenant.drivers.proc.capabilities import lacking
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, KnobLease, LeaseAnswer, SetKnob, Target
-from cotenant.services.keeper import wire
-from cotenant.services.keeper.host import groups_of
-from cotenant.services.keeper.peers import Peers, RefusalLog, credentials
-from cotenant.services.keeper.rules import Requester, Rules
-from cotenant.services.keeper.unix_socket import listening_socket
+from cotenant.services.knobs import wire
+from cotenant.services.knobs.host import groups_of
+from cotenant.services.knobs.rules import Requester, Rules
+from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
+from cotenant.services.sockets.unix_socket import listening_socket
 
 _log = logging.getLogger(__name__)
 MOST_CONNECTIONS = 16

@@ -54,6 +54,17 @@ def state_folder() -> Path | None:
     return None
 
 
+def identity_folder(given: str | None) -> Path | None:
+    """The folder of this replica's identity by `--state-dir`: by default that of processes without one of their own; None for "", where none is kept."""
+    return state_folder() if given is None else Path(given) if given else None
+
+
+def replica_identity(given: str | None, server: str, namespace: str, lease: str) -> str:
+    """The identity of this process by `--state-dir`: kept in the folder, or a new one."""
+    folder = identity_folder(given)
+    return new_identity() if folder is None else kept_identity(folder, server, namespace, lease)
+
+
 def kept_identity(folder: Path, server: str, namespace: str, lease: str) -> str:
     """The identity of this process as a candidate for a Lease of an API server: that of a predecessor that is gone, where there was one.
 

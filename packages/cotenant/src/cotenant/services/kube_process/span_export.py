@@ -12,57 +12,21 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlsplit
 
-from cotenant.drivers.http.tokens import read_token
-from cotenant.drivers.http.trust import Trust
 from cotenant.drivers.metrics.registry import Sample
-from cotenant.drivers.otlp.encoding import EXPORT_PATH, OwnSpan, encode
+from cotenant.drivers.otlp.encoding import OwnSpan, encode
 from cotenant.engine.framework.backoff import Backoff
-from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.kube_process.process import KubeProcess
+from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.reporting.sender import ReportSender
 
 MOST_WAITING = 16_384
 BATCH = 2_048
 EVERY_S = 1.0
 LAST_S = 1.0
-URL, TOKEN, CA = "--otlp-traces", "--otlp-traces-token-file", "--otlp-traces-ca"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SpanTarget:
-    """Where spans are sent."""
-
-    url: str  # with the path of OTLP/HTTP
-    token_file: Path | None = None
-    ca: Path | None = None
-
-
-def span_target(url: str, token_file: Path | None, ca: Path | None) -> SpanTarget | None:
-    """What the three options say; None = no spans. Raises `InvalidInput`."""
-    if not url:
-        for option, path in ((TOKEN, token_file), (CA, ca)):
-            if path is not None:
-                raise InvalidInput(option, str(path), f"only with {URL}")
-        return None
-    expected = "http://HOST:PORT or https://HOST:PORT of an OTLP/HTTP receiver"
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment:
-        raise InvalidInput(URL, url, expected, "such as http://127.0.0.1:4318, where `cotenant traces` listens")
-    if token_file is not None:
-        read_token(token_file, TOKEN)
-    if ca is not None:
-        Trust(ca, CA).context()
-    return SpanTarget(url if parts.path.strip("/") else url.rstrip("/") + EXPORT_PATH, token_file, ca)
 
 
 def exporter(kube: KubeProcess, service: str, target: SpanTarget | None) -> SpanExporter | None:

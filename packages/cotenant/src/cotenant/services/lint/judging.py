@@ -36,10 +36,11 @@ from cotenant.policy.admission.pods import check_pod
 from cotenant.policy.admission.profiles import mutate_pod, mutate_reservation, note_profiles, workload_draw
 from cotenant.policy.quota.pods import check_pod_quota, quota_of_pod
 from cotenant.services.lint.reading import Manifest
-from cotenant.services.webhook import quotas
-from cotenant.services.webhook.facts import KnownQuota
-from cotenant.services.webhook.merging import checked_patch, merge_pod, merge_reservation
-from cotenant.services.webhook.reviewer import SYSTEM_NAMESPACE, complete_pod
+from cotenant.services.reviewing import quotas
+from cotenant.services.reviewing.facts import KnownQuota
+from cotenant.services.reviewing.merging import checked_patch, merge_pod, merge_reservation
+from cotenant.services.reviewing.reviewer import complete_pod
+from cotenant.services.reviewing.rules import SYSTEM_NAMESPACE
 
 T = TypeVar("T")
 

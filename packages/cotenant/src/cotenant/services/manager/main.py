@@ -8,28 +8,24 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import Client
-from cotenant.model.errors import InvalidInput
-from cotenant.services.certificates.parts import PartCertificates, parse_bundle
-from cotenant.services.kube_process.identity import kept_identity, new_identity
-from cotenant.services.kube_process.leadership import Leadership, leadership
-from cotenant.services.kube_process.span_export import span_target
+from cotenant.services.certificates.bundle import parse_bundle
+from cotenant.services.certificates.parts import PartCertificates
+from cotenant.services.kube_process.replica import open_replica
+from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.manager.arguments import ManagerArguments, check
 from cotenant.services.manager.process import COMPONENT, ManagerOptions, ManagerProcess
 from cotenant.services.manager.watches import ConfigSource
-from cotenant.services.running import raise_descriptors, run_until_signal
+from cotenant.services.running import run_until_signal
 
 
 def run(request: ManagerArguments) -> int:
     """Run until a signal. Raises `InvalidInput`."""
     address = check(request)
     bundle = parse_bundle(request.authorities_in, "--authorities-in")
-    if bundle is not None and not (request.certificates_for or request.tls_service):
-        raise InvalidInput("--authorities-in", request.authorities_in, "--certificates-for or --tls-service beside it")
     log_to_stderr(request.log_level, request.log_format)
     access = load_access(request.kubeconfig, request.context)
     options = ManagerOptions(
@@ -39,18 +35,7 @@ def run(request: ManagerArguments) -> int:
         tls=tls_of(request.tls_cert, request.tls_key),
         span_target=span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca),
     )
-    raise_descriptors()
-    listening = bind(address)
-    namespace = request.lease_namespace or access.namespace
-    identity = (
-        kept_identity(request.state_dir, access.server, namespace, COMPONENT) if request.state_dir else new_identity()
-    )
-
-    def connect() -> Client:
-        return Client(access, qps=float("inf"), burst=10, in_flight=2, user_agent=f"{COMPONENT}/leader-election")
-
-    def elected(_: Client) -> Leadership:
-        return leadership(connect, namespace, COMPONENT, identity, request.election, elect=request.leader_elect)
+    replica = open_replica(request, access, address, COMPONENT, request.election)
 
     async def main(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
@@ -60,14 +45,19 @@ def run(request: ManagerArguments) -> int:
                 client = await stack.enter_async_context(
                     Client(access, qps=float("inf"), burst=10, in_flight=4, user_agent=f"{COMPONENT}/certificates")
                 )
-                certificates = PartCertificates(client, namespace, services, bundle)
+                certificates = PartCertificates(client, replica.namespace, services, bundle)
             if certificates is not None and request.tls_service:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cotenant-manager-")))
                 tls = await certificates.obtain(request.tls_service, folder, stop)
                 if tls is None:
                     return  # stopped before there was one
             await ManagerProcess(
-                access, replace(options, tls=tls), identity, elected, listening=listening, certificates=certificates
+                access,
+                replace(options, tls=tls),
+                replica.identity,
+                replica.elected,
+                listening=replica.listening,
+                certificates=certificates,
             ).run(stop)
 
     run_until_signal(main)

@@ -32,7 +32,8 @@ from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.events import NORMAL, WARNING
 from cotenant.services.kube_process.leadership import Leadership
 from cotenant.services.kube_process.process import KubeProcess
-from cotenant.services.kube_process.span_export import SpanTarget, exporter
+from cotenant.services.kube_process.span_export import exporter
+from cotenant.services.kube_process.span_target import SpanTarget
 from cotenant.services.manager import metrics
 from cotenant.services.manager.watches import ConfigSource, ManagerWatches
 from cotenant.services.manager.write_spans import KeyedWrite, WriteSpans

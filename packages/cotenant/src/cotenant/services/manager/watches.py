@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from cotenant.drivers.kube.kinds.config_map import CONFIG_MAPS, ConfigMap
@@ -29,7 +28,7 @@ from cotenant.drivers.kube.kinds.custom.node_metric import (
 )
 from cotenant.drivers.kube.kinds.custom.node_slo import NODE_SLOS, NodeSloObject
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
-from cotenant.drivers.kube.kinds.node import NODES, NodeObject, NodeStatus
+from cotenant.drivers.kube.kinds.node import NODES, NodeObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
 from cotenant.engine.manager.gpu_nodes import GpuNode, GpuNodes
@@ -37,19 +36,16 @@ from cotenant.engine.manager.instructions import NodeObjectKind
 from cotenant.engine.manager.manager import Manager
 from cotenant.engine.manager.node_ratios import NodeRatioKeeper, RatioNode
 from cotenant.engine.manager.quota_profiles import QuotaProfiles
-from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO, GPU_TERMS
+from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cpus.basic_info import CpuInfo
-from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota_profile import ProfileNode
 from cotenant.model.machine.node_metric import NodeMetric
 from cotenant.model.machine.zones import NodeZones
-from cotenant.model.resources import parse_amount
-from cotenant.policy.overcommit.gpu_totals import COPIED_LABELS, is_total
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.offers.reading import CONFIG_NAME, CONFIG_NAMESPACE, read_gpu_node
 
-CONFIG_NAMESPACE, CONFIG_NAME = "koordinator-system", "slo-controller-config"
 _log = logging.getLogger(__name__)
 
 
@@ -198,17 +194,6 @@ def _node(obj: NodeObject) -> tuple[ManagedNode, ProfileNode, RatioNode, GpuNode
     node, annotations = read_managed_node(obj), obj.metadata.annotations or {}
     ratios = RatioNode(node.name, node.uid, node.labels, node.normalization, annotations.get(AMPLIFICATION_RATIO, ""))
     return node, read_profile_node(obj), ratios, read_gpu_node(obj)
-
-
-def read_gpu_node(obj: NodeObject) -> GpuNode:
-    """What a node offers of GPUs, and what was written of them; amounts that cannot be read count as not there."""
-    meta, allocatable = obj.metadata, (obj.status or NodeStatus()).allocatable or {}
-    amounts, labels = {}, meta.labels or {}
-    for name in filter(is_total, allocatable):
-        with suppress(InvalidInput):
-            amounts[name] = parse_amount(name, allocatable[name])
-    copied = {name: labels[name] for name in COPIED_LABELS if name in labels}
-    return GpuNode(meta.name or "", meta.uid or "", amounts, (meta.annotations or {}).get(GPU_TERMS, ""), copied)
 
 
 def _topology(obj: CpuReport) -> tuple[CpuInfo | None, NodeZones]:

@@ -30,10 +30,10 @@ from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWrite
 from cotenant.model.errors import CotenantError
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob, Scope
-from cotenant.services.agent.configuration.config import AgentConfig
-from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.node_facts import NodeFacts
-from cotenant.services.keeper.wire import Described
+from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.knobs.client import KeeperClient
+from cotenant.services.knobs.node_facts import NodeFacts
+from cotenant.services.knobs.wire import Described
 from cotenant.services.nodeview.other_writers import KOORDLET, other_writers
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster

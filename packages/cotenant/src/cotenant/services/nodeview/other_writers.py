@@ -14,10 +14,10 @@ from pathlib import Path
 from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.kubelet.roots import KubeletGroups, roots_here, writable_below
 from cotenant.engine.node.doctor.found import OtherWriter
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.errors import CotenantError
-from cotenant.services.agent.configuration.config import AgentConfig, read_config
-from cotenant.services.agent.discovery.node_roots import with_roots_here
+from cotenant.services.agent_settings.config import AgentConfig, read_config
+from cotenant.services.agent_settings.node_roots import with_roots_here
 
 _MOST_BYTES = 1 << 16
 _USUAL_ROOT, _USUAL_SOCKET = "/sys/fs/cgroup", "/run/cotenant/keeper.sock"

@@ -25,7 +25,7 @@ from cotenant.model.errors import CotenantError
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.knob_values import parse_cpu_max
-from cotenant.services.agent.client import AgentClient
+from cotenant.services.clients.agent import AgentClient
 
 KNOWN_FOR_S = 60.0
 _ONLINE = "/sys/devices/system/cpu/online"

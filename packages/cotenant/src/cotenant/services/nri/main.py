@@ -10,7 +10,7 @@ import gc
 import logging
 import time
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
@@ -22,11 +22,13 @@ from cotenant.drivers.nri.state_file import StateFile
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.engine.node.first_values import FirstValueSettings
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.client import AgentClient
-from cotenant.services.agent.configuration.config import AgentConfig, read_config
+from cotenant.services.agent_settings.config import AgentConfig, read_config
+from cotenant.services.agent_settings.naming import check_mode
+from cotenant.services.clients.agent import AgentClient
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.nri.arguments import NriArguments
 from cotenant.services.nri.facts import FactsOfNode, GroupsAbove
 from cotenant.services.nri.hook import Hook
 from cotenant.services.nri.metrics import HookMetrics
@@ -35,17 +37,6 @@ from cotenant.services.nri.promptness import run_promptly
 from cotenant.services.running import cancelled, stop_on_signals
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class NriArguments:
-    """The command's arguments."""
-
-    config: Path | None
-    mode: str = ""  # "" = from the file
-    socket: Path | None = None  # None = from the file
-    log_level: str = "info"
-    log_format: str = "text"
 
 
 def run(request: NriArguments) -> int:
@@ -62,8 +53,7 @@ def configure(request: NriArguments) -> AgentConfig:
     except InvalidInput as error:
         raise error.of("--config") from None
     if request.mode:
-        if request.mode not in set(Mode):
-            raise InvalidInput("--mode", request.mode, "one of " + ", ".join(Mode))
+        check_mode(request.mode)
         config = replace(config, mode=Mode(request.mode))
     if request.socket is not None:
         config = replace(config, runtime_hook=replace(config.runtime_hook, socket=request.socket))

@@ -7,6 +7,7 @@ a group that uses no CPU gives no signal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from time import monotonic_ns
@@ -18,7 +19,6 @@ from cotenant.drivers.cgroup.counters import CgroupReader
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.counters import GroupCounters
-from cotenant.services.traces.client import TraceClient
 
 _LEAST_CPU_US = 1000
 NAN = float("nan")
@@ -114,12 +114,53 @@ class LatencyFile:
         return median(found) if found else NAN
 
 
+class ReplicaFigures(Protocol):
+    """What is read of one replica."""
+
+    @property
+    def pod(self) -> str:
+        """NAMESPACE/NAME."""
+        ...
+
+    @property
+    def p99_ms(self) -> float | None:
+        """None where no request was seen."""
+        ...
+
+
+class ObjectiveFigures(Protocol):
+    """What is read of an objective."""
+
+    @property
+    def below_ms(self) -> float | None:
+        """The latency that it asks for."""
+        ...
+
+    @property
+    def replicas(self) -> Sequence[ReplicaFigures]:
+        """Each with its own figures."""
+        ...
+
+    @property
+    def worst_replica(self) -> ReplicaFigures | None:
+        """Of those with requests."""
+        ...
+
+
+class AsksObjectives(Protocol):
+    """A client of the trace process."""
+
+    def objective(self, namespace: str, name: str) -> ObjectiveFigures:
+        """One objective with its replicas, as of now."""
+        ...
+
+
 class Objective:
     """The p99 of one replica of a ServiceObjective, from the trace process; milliseconds."""
 
     name, settle_s, window_s = "latency", 9.0, 3.0
 
-    def __init__(self, client: TraceClient, objective: str, pod: str) -> None:
+    def __init__(self, client: AsksObjectives, objective: str, pod: str) -> None:
         """`pod` as NAMESPACE/NAME; empty: the worst replica."""
         namespace, slash, name = objective.partition("/")
         if not (namespace and slash and name):

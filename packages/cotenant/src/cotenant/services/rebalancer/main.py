@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from cotenant.drivers.http.address import Address, bind
+from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.kube.client.access import load_access
-from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.services.kernels import bring_kernels
-from cotenant.services.kube_process.identity import kept_identity, new_identity
-from cotenant.services.kube_process.leadership import Leadership, leadership
-from cotenant.services.kube_process.span_export import span_target
+from cotenant.services.kube_process.replica import open_replica
+from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.rebalancer.arguments import RunArguments, check
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
 from cotenant.services.rebalancer.process import COMPONENT, RebalancerOptions, RebalancerProcess
-from cotenant.services.running import raise_descriptors, run_until_signal
-from cotenant.services.scheduler.load_aware import read_settings as read_load_aware
-from cotenant.services.scheduler.names import by_requests, cluster_profile, read_names
+from cotenant.services.running import run_until_signal
+from cotenant.services.scheduling.load_aware import read_settings as read_load_aware
+from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names
 
 
 def run(request: RunArguments) -> int:
@@ -29,21 +27,12 @@ def run(request: RunArguments) -> int:
     log_to_stderr(request.log_level, request.log_format)
     bring_kernels()
     access = load_access(request.kubeconfig, request.context)
-    raise_descriptors()
-    listening = bind(options.listen)
-    namespace = request.lease_namespace or access.namespace
-    identity = (
-        kept_identity(request.state_dir, access.server, namespace, COMPONENT) if request.state_dir else new_identity()
-    )
-
-    def connect() -> Client:
-        return Client(access, qps=float("inf"), burst=10, in_flight=2, user_agent=f"{COMPONENT}/leader-election")
-
-    def elected(_: Client) -> Leadership:
-        return leadership(connect, namespace, COMPONENT, identity, request.election, elect=request.leader_elect)
+    replica = open_replica(request, access, options.listen, COMPONENT, request.election)
 
     async def main(stop: asyncio.Event) -> None:
-        await RebalancerProcess(access, options, identity, elected, listening=listening).run(stop)
+        await RebalancerProcess(access, options, replica.identity, replica.elected, listening=replica.listening).run(
+            stop
+        )
 
     run_until_signal(main)
     return 0

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import msgspec
 
@@ -48,40 +47,25 @@ from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import PlacementProfile
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
+from cotenant.services.rebalancer.arguments import PlanArguments, check_plan
 from cotenant.services.rebalancer.configuration import DEFAULT, read_settings
 from cotenant.services.rebalancer.scales import Scales
-from cotenant.services.scheduler.actions.claims import ClaimBinder
-from cotenant.services.scheduler.load_aware import read_settings as read_load_aware
-from cotenant.services.scheduler.names import by_requests, cluster_profile, read_names
-from cotenant.services.scheduler.options import Options
-from cotenant.services.scheduler.process import scheduling_engine
-from cotenant.services.scheduler.watches import EngineWatches
+from cotenant.services.scheduling.claims import ClaimBinder
+from cotenant.services.scheduling.engine import scheduling_engine
+from cotenant.services.scheduling.load_aware import read_settings as read_load_aware
+from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names
+from cotenant.services.scheduling.options import Options
+from cotenant.services.scheduling.watches import EngineWatches
 
 AGENT = "cotenant-rebalancer"
-_MOST_S = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class PlanArguments:
-    """The command's arguments."""
-
-    kubeconfig: Path | None = None
-    context: str = ""
-    config: Path | None = None
-    scheduler_names: tuple[str, ...] = ("cotenant", "default-scheduler")
-    profile: str = "cotenant"
-    load_aware: Path | None = None
-    within_s: float = 60.0
-    workload_kinds: Path | None = None  # folder of declarations beside the package's
 
 
 def plan(request: PlanArguments) -> Plan:
     """Read the cluster and plan one round. Raises `CotenantError`."""
+    check_plan(request)
     profile = by_requests(cluster_profile("--profile", request.profile))
     names = read_names(request.scheduler_names, profile)
     settings = DEFAULT if request.config is None else read_settings(request.config)
-    if not 0 < request.within_s <= _MOST_S:
-        raise InvalidInput("--within-s", request.within_s, f"more than 0, at most {_MOST_S:g} seconds")
     load_aware = read_load_aware(request.load_aware) if request.load_aware is not None else None
     kinds = workload_kinds(request.workload_kinds)
     access = load_access(request.kubeconfig, request.context)

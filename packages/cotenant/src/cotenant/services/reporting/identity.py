@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.token_review import (
@@ -24,7 +22,7 @@ from cotenant.drivers.kube.kinds.token_review import (
     TokenReviewSpec,
     TokenUser,
 )
-from cotenant.model.errors import CotenantError, InvalidInput, Transient
+from cotenant.model.errors import CotenantError, Transient
 
 AUDIENCE = "cotenant-reports"
 ACCEPTED_S = 60.0
@@ -32,26 +30,7 @@ REFUSED_S = 10.0
 MOST_KEPT = 40_000  # answers; a node's token is replaced about once an hour
 MOST_UNDER_WAY = 16  # questions
 LONGEST_TOKEN = 8 * 1024
-_ACCOUNT = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)/([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)")
 _log = logging.getLogger(__name__)
-
-
-def parse_account(written: str, field: str = "--report-account") -> str:
-    """The user name of a service account that is written NAMESPACE/NAME. Raises `InvalidInput`."""
-    found = _ACCOUNT.fullmatch(written)
-    if found is None:
-        raise InvalidInput(field, written, "NAMESPACE/NAME of a service account", "cotenant-node/cotenant-node")
-    return f"system:serviceaccount:{found[1]}:{found[3]}"
-
-
-def report_user(account: str, token_file: Path | None) -> str:
-    """The user of `--report-account`, "" where it is not given. Raises `InvalidInput` for a wrong one, or beside `--report-token-file`."""
-    if not account:
-        return ""
-    if token_file is not None:
-        hint = "agents' own tokens, or one token for all"
-        raise InvalidInput("--report-account", account, "not together with --report-token-file", hint)
-    return parse_account(account)
 
 
 class TokenReviews:

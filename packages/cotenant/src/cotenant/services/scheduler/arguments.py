@@ -1,65 +1,245 @@
 """What a person asks of `cotenant scheduler`, and the checks that need nothing else.
 
-Problem: a refused option should cost no more than the command line itself, and the engine's kernels take seconds to load. Choice: the arguments and the checks of single
-values are apart from `main.py`, which checks what names profiles and files. Limits: whether an address is free is found when it is bound.
+The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an engine or a client.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.kube.leaderelection.election import Timing
-from cotenant.engine.plugins.quotas.settings import DEFAULTS as QUOTAS_AS_USUAL
-from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.model.errors import InvalidInput
 from cotenant.services.kube_process.identity import check_lease_namespace
+from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import check_logging
+from cotenant.services.options import (
+    CLUSTER,
+    COMMON,
+    LISTENING,
+    OBSERVED,
+    WORK,
+    Context,
+    IdentityFolder,
+    Kubeconfig,
+    LeaseNamespace,
+    LogFormat,
+    LogLevel,
+    OtlpTracesCa,
+    OtlpTracesTokenFile,
+    TlsCert,
+    TlsKey,
+    WorkloadKinds,
+)
+from cotenant.services.readable import check_readable
+from cotenant.services.scheduling.names import by_requests, cluster_profile, read_names
 
-DEFAULT_SPREADS = {"profile": None, "system": True, "none": False}
+if TYPE_CHECKING:
+    from cotenant.engine.plugins.quotas.settings import QuotaSettings
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerArguments:
     """The command's arguments."""
 
-    kubeconfig: Path | None
-    context: str
-    scheduler_names: tuple[str, ...]
-    profile: str
-    leader_elect: bool
-    lease_namespace: str
-    qps: float
-    burst: float
-    binds_in_flight: int
-    notices_per_s: float
-    listen: str
-    report_token_file: Path | None
-    log_level: str
-    debug_token_file: Path | None = None
-    load_aware: Path | None = None
-    predicted_use_risk_pct: float = 1.0
-    quotas: QuotaSettings = QUOTAS_AS_USUAL
-    device_strategy: str = "binpack"
-    usual_gpu_pods: str = ""
-    election: Timing = field(default_factory=Timing)
-    default_spread: str = "profile"
-    state_dir: Path | None = None  # of this replica's identity; None = a new identity at each start
-    log_format: str = "text"
-    report_account: str = ""  # NAMESPACE/NAME; "" = no review of tokens
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    otlp_traces: str = ""  # URL; "" = no spans
-    otlp_traces_token_file: Path | None = None
-    otlp_traces_ca: Path | None = None
-    workload_kinds: Path | None = None  # folder of declarations beside the package's
-    seal: Path | None = None  # folder of the key and the certificate; None = what pods are given is not sealed
+    kubeconfig: Annotated[Kubeconfig, Parameter(group=COMMON)] = None
+    scheduler_names: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--scheduler-name",
+            help=(
+                "Pods with this spec.schedulerName are ours; may be repeated, and NAME=PROFILE scores them by "
+                "another profile. The first name is that of the Lease and of Events."
+            ),
+            group=COMMON,
+        ),
+    ] = ("cotenant",)
+    profile: Annotated[
+        str,
+        Parameter(
+            help=(
+                "Placement profile, or a profile file (.yaml) such as `cotenant lab tune` writes; an unknown name "
+                "lists them. Requests fit under all; under cotenant, batch and mid pods fit by predicted use too."
+            ),
+            group=COMMON,
+        ),
+    ] = "cotenant"
+    leader_elect: Annotated[
+        bool, Parameter(help="Compete with other replicas for a Lease before binding.", group=COMMON)
+    ] = True
+    listen: Annotated[str, Parameter(help="HOST:PORT of metrics, health and reports; port 0: any.", group=COMMON)] = (
+        "127.0.0.1:10261"
+    )
+    context: Context = ""
+    predicted_use_risk_pct: Annotated[
+        float,
+        Parameter(
+            name="--predicted-use-risk",
+            help="Percent of time in which a pod may use more CPU or memory than it is predicted to.",
+            group=WORK,
+        ),
+    ] = 1.0
+    lease_namespace: LeaseNamespace = ""
+    leader_elect_lease_s: Annotated[
+        float, Parameter(help="Seconds after which a Lease that was not renewed may be acquired.", group=CLUSTER)
+    ] = 6.0
+    leader_elect_renew_deadline_s: Annotated[
+        float, Parameter(help="Seconds after which a leader that cannot renew stops leading.", group=CLUSTER)
+    ] = 4.0
+    leader_elect_retry_s: Annotated[
+        float, Parameter(help="Seconds between two attempts to acquire or renew the Lease.", group=CLUSTER)
+    ] = 1.0
+    state_dir: IdentityFolder = None
+    qps: Annotated[
+        float, Parameter(help="Maximum requests per second to the API server; inf: no limit.", group=CLUSTER)
+    ] = float("inf")
+    burst: Annotated[float, Parameter(help="Maximum burst of requests.", group=CLUSTER)] = 1000.0
+    binds_in_flight: Annotated[int, Parameter(help="Maximum number of concurrent binds.", group=CLUSTER)] = 32
+    notices_per_s: Annotated[
+        float, Parameter(help="Maximum pod conditions written per second, and as many events.", group=CLUSTER)
+    ] = 50.0
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+    report_token_file: Annotated[
+        Path | None, Parameter(help="File with the bearer token required by POST /metrics/report.", group=LISTENING)
+    ] = None
+    report_account: Annotated[
+        str,
+        Parameter(
+            help=(
+                "NAMESPACE/NAME of the agents' service account: each may report for its own node, by a "
+                "TokenReview of its token."
+            ),
+            group=LISTENING,
+        ),
+    ] = ""
+    seal: Annotated[
+        Path | None,
+        Parameter(
+            help=(
+                "Folder with tls.key and tls.crt (Ed25519): what pods are given is signed, and what pods say that "
+                "they were given is believed by its signature only. A folder without them counts as none."
+            ),
+            group=WORK,
+        ),
+    ] = None
+    debug_token_file: Annotated[
+        Path | None,
+        Parameter(
+            help="File with the bearer token for remote callers of the debug API; default: no remote access.",
+            group=LISTENING,
+        ),
+    ] = None
+    load_aware: Annotated[
+        Path | None,
+        Parameter(help="File with load thresholds for load-aware placement; an empty file: the defaults.", group=WORK),
+    ] = None
+    device_strategy: Annotated[
+        str,
+        Parameter(
+            help="Choice of devices and nodes: binpack, spread, default (least allocated), or fragmentation.",
+            group=WORK,
+        ),
+    ] = "binpack"
+    usual_gpu_pods: Annotated[
+        str,
+        Parameter(
+            help="For fragmentation, typical pods: percent of a GPU, GPUs, weight; such as 50:6,100:3,100x8:1.",
+            group=WORK,
+        ),
+    ] = ""
+    default_spread: Annotated[
+        str,
+        Parameter(
+            help=(
+                "Spread of replicas without topologySpreadConstraints over hosts and zones: system (as "
+                "kube-scheduler), none, or profile (system for kube-default, none for others)."
+            ),
+            group=WORK,
+        ),
+    ] = "profile"
+    quota_revoke: Annotated[
+        bool,
+        Parameter(
+            help="Evict pods of quotas over their runtime while other quotas wait for their share.",
+            group=WORK,
+        ),
+    ] = True
+    quota_revoke_after_s: Annotated[float, Parameter(help="Continuous overuse tolerated before that.", group=WORK)] = (
+        120.0
+    )
+    quota_check_parents: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="A pod must also fit every ancestor of its quota.",
+            group=WORK,
+        ),
+    ] = False
+    credit: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help=(
+                "The standing that `cotenant credit serve` writes on quotas changes their share of lent resources "
+                "and the order among pods of equal priority; with the profile founding, debtors avoid nodes that "
+                "miss objectives."
+            ),
+            group=WORK,
+        ),
+    ] = False
+    workload_kinds: WorkloadKinds = None
+    otlp_traces: Annotated[
+        str,
+        Parameter(
+            help=(
+                "URL of an OTLP/HTTP receiver, such as `cotenant traces` (http://127.0.0.1:4318): one trace for "
+                "each scheduling attempt. Default: none."
+            ),
+            group=OBSERVED,
+        ),
+    ] = ""
+    otlp_traces_token_file: OtlpTracesTokenFile = None
+    otlp_traces_ca: OtlpTracesCa = None
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "text"
+
+    @property
+    def election(self) -> Timing:
+        """Of the Lease. Raises `InvalidInput` for times that do not fit together."""
+        leases = (self.leader_elect_lease_s, self.leader_elect_renew_deadline_s, self.leader_elect_retry_s)
+        try:
+            return Timing(*leases)
+        except InvalidInput as error:
+            flags = "--leader-elect-lease-s, --leader-elect-renew-deadline-s, --leader-elect-retry-s"
+            raise InvalidInput(flags, ", ".join(f"{seconds:g}" for seconds in leases), error.expected) from None
+
+    @property
+    def quotas(self) -> QuotaSettings:
+        """How quotas are kept."""
+        from cotenant.engine.plugins.quotas.settings import QuotaSettings
+
+        return QuotaSettings(
+            check_parents=self.quota_check_parents,
+            revoke=self.quota_revoke,
+            revoke_after_s=self.quota_revoke_after_s,
+            credit=self.credit,
+        )
+
+
+DEFAULT_SPREADS = {"profile": None, "system": True, "none": False}
 
 
 def check(request: SchedulerArguments) -> Address:
     """The address to listen on. Raises `InvalidInput` for a value that cannot be."""
+    _ = request.election  # which refuses times that do not fit together
+    if not 0 <= request.quota_revoke_after_s < float("inf"):
+        raise InvalidInput("--quota-revoke-after-s", request.quota_revoke_after_s, "seconds, 0 or more")
     address = Address.parse("--listen", request.listen)
     if address.path:
         raise InvalidInput("--listen", request.listen, "HOST:PORT")
@@ -77,4 +257,11 @@ def check(request: SchedulerArguments) -> Address:
     check_logging(request.log_level, request.log_format)
     if request.default_spread not in DEFAULT_SPREADS:
         raise InvalidInput("--default-spread", request.default_spread, f"one of {', '.join(DEFAULT_SPREADS)}")
+    read_names(request.scheduler_names, by_requests(cluster_profile("--profile", request.profile)))
+    span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
+    check_readable("--load-aware", request.load_aware)
+    if request.device_strategy != "binpack" or request.usual_gpu_pods:  # what reads them loads the rules of devices
+        from cotenant.services.scheduling.device_settings import device_settings
+
+        device_settings(request.device_strategy, request.usual_gpu_pods)
     return address

@@ -14,7 +14,7 @@ from __future__ import annotations
 from cotenant.drivers.http.messages import TEXT, Answer, Application, Receive, Scope, Send, send_answer
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.services.reporting.endpoint import PATH as REPORT_PATH
-from cotenant.services.scheduler.pages.routes import PROTECTED
+from cotenant.services.routes import PROTECTED
 
 
 class Pages:

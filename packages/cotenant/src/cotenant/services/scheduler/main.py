@@ -10,28 +10,26 @@ import asyncio
 import logging
 import time
 
-from cotenant.drivers.http.address import bind
 from cotenant.drivers.http.tls import tls_of
 from cotenant.drivers.http.tokens import read_token
 from cotenant.drivers.kube.client.access import load_access
-from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.workload.declarations import workload_kinds
 from cotenant.drivers.seals.seals import read_seal
 from cotenant.engine.rehearsal import rehearse
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.services.kernels import bring_kernels
-from cotenant.services.kube_process.identity import kept_identity, lease_name, new_identity
-from cotenant.services.kube_process.leadership import Leadership, leadership
-from cotenant.services.kube_process.span_export import span_target
+from cotenant.services.kube_process.identity import lease_name
+from cotenant.services.kube_process.replica import open_replica
+from cotenant.services.kube_process.span_target import span_target
 from cotenant.services.logs import log_to_stderr
-from cotenant.services.reporting.identity import report_user
-from cotenant.services.running import raise_descriptors, run_until_signal
+from cotenant.services.reporting.accounts import report_user
+from cotenant.services.running import run_until_signal
 from cotenant.services.scheduler.arguments import DEFAULT_SPREADS, SchedulerArguments, check
-from cotenant.services.scheduler.device_settings import device_settings
-from cotenant.services.scheduler.load_aware import read_settings
-from cotenant.services.scheduler.names import by_requests, cluster_profile, predicts_use, read_names
-from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.device_settings import device_settings
+from cotenant.services.scheduling.load_aware import read_settings
+from cotenant.services.scheduling.names import by_requests, cluster_profile, predicts_use, read_names
+from cotenant.services.scheduling.options import Options
 
 _log = logging.getLogger(__name__)
 
@@ -76,31 +74,22 @@ def run(request: SchedulerArguments) -> int:
     for option, path in (("--report-token-file", options.report_token), ("--debug-token-file", options.debug_token)):
         if path is not None:
             read_token(path, option)  # a broken file is reported before anything that takes seconds
-    raise_descriptors()
-    listening = bind(address)  # so is an address in use
+    replica = open_replica(
+        request, access, address, "cotenant-scheduler", request.election, lease_name(next(iter(names)))
+    )
     if sealer is None:
         _log.info(
             "no key: what pods are given is not sealed, and what they say that they hold is believed as far as they are entitled to it"
         )
-    namespace = request.lease_namespace or access.namespace
-    lease = lease_name(next(iter(names)))
-    identity = (
-        kept_identity(request.state_dir, access.server, namespace, lease) if request.state_dir else new_identity()
-    )
-
     began_s = time.perf_counter()
     for each in {one.name: one for one in (profile, *names.values())}.values():
         rehearse(each)
     _log.info("rehearsed in %.1f s", time.perf_counter() - began_s)
 
-    def connect() -> Client:
-        return Client(access, qps=float("inf"), burst=10, in_flight=2, user_agent="cotenant-scheduler/leader-election")
-
-    def elected(_: Client) -> Leadership:
-        return leadership(connect, namespace, lease, identity, request.election, elect=request.leader_elect)
-
     async def main(stop: asyncio.Event) -> None:
-        await SchedulerProcess(access, profile, options, identity, elected, listening=listening).run(stop)
+        await SchedulerProcess(
+            access, profile, options, replica.identity, replica.elected, listening=replica.listening
+        ).run(stop)
 
     run_until_signal(main)
     return 0

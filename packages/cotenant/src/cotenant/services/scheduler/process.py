@@ -18,8 +18,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from cotenant.drivers.http.address import Listening
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.http.server import HttpServer
@@ -29,15 +27,8 @@ from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.kinds.pod.reader import PodReader, PodsOfScheduler
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
-from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
-from cotenant.engine.framework.settings import Settings
-from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.reservations.instructions import Reserve
-from cotenant.engine.registry import PluginRegistry
-from cotenant.engine.rules.devices.rules import DeviceRules
-from cotenant.engine.rules.load.rules import LoadAware
-from cotenant.engine.rules.use.rules import PredictedUse
 from cotenant.engine.state.reports import Reports
 from cotenant.model.cluster.report import NodeReport
 from cotenant.policy.placement.profiles import PlacementProfile
@@ -47,22 +38,23 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.kube_process.span_export import exporter
 from cotenant.services.reporting.endpoint import ReportEndpoint
 from cotenant.services.reporting.identity import TokenNodes
+from cotenant.services.routes import Guard, Routes
 from cotenant.services.scheduler.actions import object_status, pod_status
-from cotenant.services.scheduler.actions.binding import VOLUMES_WITHIN_S, Binder, BindOutcomes
-from cotenant.services.scheduler.actions.claims import ClaimBinder
+from cotenant.services.scheduler.actions.binding import Binder, BindOutcomes
 from cotenant.services.scheduler.actions.eviction import Evictor
 from cotenant.services.scheduler.actions.reservations import Reserver
 from cotenant.services.scheduler.attempt_spans import AttemptSpans, TracedOutcomes
 from cotenant.services.scheduler.http import Pages
 from cotenant.services.scheduler.metrics import SchedulerMetrics
-from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.plugins import routes as plugin_routes
 from cotenant.services.scheduler.pages.process import Process, ProcessState
 from cotenant.services.scheduler.pages.process import routes as process_routes
-from cotenant.services.scheduler.pages.routes import Guard, Routes
 from cotenant.services.scheduler.server_coverage import ServerCoverage
-from cotenant.services.scheduler.watches import EngineWatches
+from cotenant.services.scheduling.claims import ClaimBinder
+from cotenant.services.scheduling.engine import scheduling_engine
+from cotenant.services.scheduling.options import Options
+from cotenant.services.scheduling.watches import EngineWatches
 
 DRAIN_S = 5.0
 _LONGEST_SLEEP_S = 5.0
@@ -312,22 +304,3 @@ class SchedulerProcess:
             self.coverage.notes,
         )
         return Routes((*process_routes(process), *plugin_routes(self.cluster, self.kube.now)), Guard(token, time.time))
-
-
-def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
-    """The engine of a scheduler with these options."""
-    settings = Settings(
-        schedulers=options.schedulers,
-        unanswered_s=VOLUMES_WITHIN_S + 120.0,
-        cpu_s=time.thread_time,
-        also_scored_by=tuple(
-            {each.name: each for each in options.profiles.values() if each.name != profile.name}.values()
-        ),
-    )
-    plugins = PluginRegistry(
-        devices=DeviceRules(options.devices),
-        quotas=Quotas(options.quotas),
-        load_aware=LoadAware(options.load_aware),
-        predicted_use=PredictedUse(options.predicted_use),
-    )
-    return Cluster(profile, np.random.default_rng(options.seed), settings, plugins)

@@ -47,8 +47,7 @@ from cotenant.drivers.otlp.wire_fields import TooLarge
 from cotenant.engine.traces.trace_engine import Receipt, TraceEngine
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.model.traces.spans import EVERYBODY, SpanBatch
-from cotenant.services.agent import latency
-from cotenant.services.reporting import signals, stories
+from cotenant.services.reporting import latency, signals, stories
 from cotenant.services.reporting.signals import ACTIONS, MOVE_ACTION, SIGNALS, decode_action, decode_subscription
 from cotenant.services.reporting.stories import STORIES
 from cotenant.services.traces.intake import Intake, Room

@@ -1,16 +1,23 @@
-"""What a person asks of `cotenant traces`, and the checks that need nothing else: a refused value costs no more than the command line (services/scheduler/arguments.py)."""
+"""What a person asks of `cotenant traces`, and the checks that need nothing else.
+
+The fields are the options of the command. A refused value costs what the command line costs: nothing here imports an engine or a client.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from cotenant.drivers.http.address import Address
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.model.errors import InvalidInput
 from cotenant.services.logs import check_logging
+from cotenant.services.options import CLUSTER, COMMON, LISTENING, WORK, LogFormat, LogLevel, TlsKey
+from cotenant.services.reporting.accounts import parse_account
 
 if TYPE_CHECKING:
     from cotenant.model.traces.objective import ServiceObjective
@@ -19,31 +26,116 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TraceSettings:
-    """The command's arguments. An empty address turns a server off."""
+    """The command's arguments."""
 
-    http: str = "127.0.0.1:4318"
-    grpc: str = "127.0.0.1:4317"
-    jaeger_udp: str = ""
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    client_ca: Path | None = None
-    token_file: Path | None = None
-    send_token_file: Path | None = None  # of senders alone; they share it, and it proves nothing
-    sender_tokens: Path | None = None  # a folder with a token for each namespace
-    review_senders: bool = False  # senders come with tokens of their service accounts
-    collectors: tuple[str, ...] = ()  # NAMESPACE/NAME of service accounts that forward others' spans
-    trust_senders: bool = False  # whoever can send is believed, beyond loopback too
-    report_account: str = ""  # NAMESPACE/NAME of the agents' service account; "" = no review of tokens
-    insecure: bool = False
-    most_skew_s: float = 10.0
-    objectives: Path | None = None  # a file of ServiceObjectives
-    cluster: bool = False  # watch those of a cluster
-    kubeconfig: Path | None = None
-    context: str = ""
-    request_moves: bool = False  # make PodMigrationJobs of what nodes ask for
-    state: Path | None = None  # keeps the counts of objectives over a restart
-    log_level: str = "info"
-    log_format: str = "text"
+    http: Annotated[str, Parameter(help="Where to receive OTLP/HTTP and to answer questions.", group=COMMON)] = (
+        "127.0.0.1:4318"
+    )
+    grpc: Annotated[str, Parameter(help="Where to receive OTLP/gRPC; empty: nowhere.", group=COMMON)] = "127.0.0.1:4317"
+    cluster: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Count the ServiceObjectives of the cluster, and write their statuses.", group=COMMON
+        ),
+    ] = False
+    objectives: Annotated[Path | None, Parameter(help="YAML file of ServiceObjectives to count.", group=COMMON)] = None
+    token_file: Annotated[
+        Path | None, Parameter(help="Accept requests with the bearer token in this file only.", group=COMMON)
+    ] = None
+    jaeger_udp: Annotated[
+        str,
+        Parameter(
+            help=(
+                "Where to receive spans of Jaeger clients (compact Thrift), usually 127.0.0.1:6831. Default: nowhere."
+            ),
+            group=LISTENING,
+        ),
+    ] = ""
+    tls_cert: Annotated[Path | None, Parameter(help="Certificate chain of both servers, as PEM.", group=LISTENING)] = (
+        None
+    )
+    tls_key: TlsKey = None
+    client_ca: Annotated[
+        Path | None, Parameter(help="Accept clients with certificates of this authority only.", group=LISTENING)
+    ] = None
+    send_token_file: Annotated[
+        Path | None,
+        Parameter(
+            help="Accept spans with the bearer token in this file, and no longer with that of --token-file.",
+            group=LISTENING,
+        ),
+    ] = None
+    sender_tokens: Annotated[
+        Path | None,
+        Parameter(
+            help=(
+                "Folder with a token for each namespace, in a file of its name: its spans count for that "
+                "namespace's objectives."
+            ),
+            group=LISTENING,
+        ),
+    ] = None
+    review_senders: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help=(
+                "Accept spans with tokens of service accounts, projected for the audience cotenant-spans: they "
+                "count for objectives of their namespace; needs --cluster."
+            ),
+            group=LISTENING,
+        ),
+    ] = False
+    collectors: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--collector",
+            negative=(),
+            help=(
+                "NAMESPACE/NAME of a service account that forwards others' spans; may be repeated; needs "
+                "--review-senders."
+            ),
+            group=LISTENING,
+        ),
+    ] = ()
+    trust_senders: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Let nodes act by the spans of whoever can send, also beyond loopback.", group=LISTENING
+        ),
+    ] = False
+    report_account: Annotated[
+        str,
+        Parameter(
+            help=(
+                "NAMESPACE/NAME of the agents' service account: with its token an agent gets signals and reports "
+                "actions of its own node; needs --cluster. Default: agents need the token."
+            ),
+            group=LISTENING,
+        ),
+    ] = ""
+    insecure: Annotated[
+        bool,
+        Parameter(negative=(), help="Listen beyond loopback without a token: the network is trusted.", group=LISTENING),
+    ] = False
+    most_skew_s: Annotated[
+        float, Parameter(help="Do not correct clock skews beyond this many seconds; 0: correct none.", group=WORK)
+    ] = 10.0
+    kubeconfig: Annotated[Path | None, Parameter(help="Of the cluster; implies --cluster.", group=CLUSTER)] = None
+    context: Annotated[str, Parameter(help="Of the kubeconfig; implies --cluster.", group=CLUSTER)] = ""
+    request_moves: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Make PodMigrationJobs of the moves that agents ask for, for objectives with maxAction evict.",
+            group=WORK,
+        ),
+    ] = False
+    state: Annotated[
+        Path | None, Parameter(help="File that keeps the counts of objectives over a restart.", group=WORK)
+    ] = None
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +168,6 @@ def check(settings: TraceSettings) -> Checked:
     if settings.request_moves and not (settings.cluster or settings.kubeconfig or settings.context):
         raise InvalidInput("--request-moves", "given", "--cluster or --kubeconfig beside it")
     if settings.report_account:
-        from cotenant.services.reporting.identity import parse_account
-
         parse_account(settings.report_account)
         if not (settings.cluster or settings.kubeconfig or settings.context):
             hint = "the API server says whose a token is"
@@ -138,7 +228,7 @@ def check(settings: TraceSettings) -> Checked:
 def _collectors(settings: TraceSettings) -> frozenset[str]:
     if not settings.collectors and not settings.review_senders:
         return frozenset()
-    from cotenant.services.reporting.identity import parse_account
+    from cotenant.services.reporting.accounts import parse_account
 
     if not settings.review_senders:
         raise InvalidInput("--collector", settings.collectors[0], "--review-senders beside it")

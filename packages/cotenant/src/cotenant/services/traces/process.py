@@ -83,7 +83,8 @@ async def serve(
                 saved.restore(tracked)
         cluster = await _cluster(settings, stack, board, saved)
         if cluster is not None and settings.report_account:
-            from cotenant.services.reporting.identity import TokenNodes, parse_account
+            from cotenant.services.reporting.accounts import parse_account
+            from cotenant.services.reporting.identity import TokenNodes
 
             app.nodes = TokenNodes(cluster.client, parse_account(settings.report_account), time.monotonic)
         if cluster is not None and settings.review_senders:

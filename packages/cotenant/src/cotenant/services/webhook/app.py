@@ -27,9 +27,9 @@ from cotenant.drivers.http.messages import (
 )
 from cotenant.drivers.http.pages import HEALTH_PATHS, HealthPages
 from cotenant.model.errors import InvalidInput
+from cotenant.services.reviewing.review import Outcome, ReviewRequest, read_review, write_review
+from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.webhook.metrics import WebhookMetrics
-from cotenant.services.webhook.review import Outcome, ReviewRequest, read_review, write_review
-from cotenant.services.webhook.reviewer import Reviewer
 
 _MOST_SAID = 1024
 _log = logging.getLogger(__name__)

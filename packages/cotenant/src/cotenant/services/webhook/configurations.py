@@ -15,11 +15,10 @@ from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_E
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
-from cotenant.services.webhook.reviewer import Rules
+from cotenant.services.reviewing.rules import Rules
+from cotenant.services.webhook.arguments import NAME, POLICIES
 
-NAME = "cotenant-webhook"
 TIMEOUT_S = 5
-POLICIES = ("Ignore", "Fail")
 _ALSO = {"validate-pod": ("pods/resize",)}
 
 

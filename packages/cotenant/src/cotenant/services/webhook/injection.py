@@ -20,9 +20,8 @@ from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.webhook_configuration import MUTATING, VALIDATING
 from cotenant.model.errors import CotenantError
-from cotenant.services.webhook.configurations import NAME
+from cotenant.services.webhook.arguments import CHECK_S, NAME
 
-CHECK_S = 10.0
 _log = logging.getLogger(__name__)
 
 Wanted = Callable[[str], Sequence[tuple[Kind[Any], dict[str, Any]]]]  # base64 bundle -> (kind, configuration)

@@ -13,7 +13,7 @@ import logging
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -38,64 +38,19 @@ from cotenant.services.kube_process.identity import new_identity
 from cotenant.services.kube_process.leadership import Leadership, leadership
 from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.logs import log_to_stderr
+from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.reviewer import Reviewer
 from cotenant.services.running import raise_descriptors, run_until_signal
 from cotenant.services.webhook.app import Application
-from cotenant.services.webhook.configurations import NAME, POLICIES, configurations
-from cotenant.services.webhook.facts import Facts
-from cotenant.services.webhook.injection import CHECK_S, Injector
+from cotenant.services.webhook.arguments import NAME, WebhookSettings, check
+from cotenant.services.webhook.configurations import configurations
+from cotenant.services.webhook.injection import Injector
 from cotenant.services.webhook.metrics import WebhookMetrics
-from cotenant.services.webhook.reviewer import Reviewer, Rules
 from cotenant.services.webhook.watches import add_watches, has_pods, node_of
 
 # An object has at most 3 MiB in a review with its old form beside it; API servers keep connections for a while.
 LIMITS = replace(DEFAULTS, body_bytes=8 << 20, certificate_check_s=10.0)
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
-    """The command's arguments. `namespace`: of the Secret, the Lease and the Service; "" = the kubeconfig's."""
-
-    listen: str = "127.0.0.1:9443"
-    kubeconfig: Path | None = None
-    context: str = ""
-    namespace: str = ""
-    service: str = NAME
-    url: str = ""
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    ca_file: Path | None = None
-    register: bool = False
-    failure_policy: str = POLICIES[0]
-    leader_elect: bool = True
-    inject_every_s: float = CHECK_S
-    rules: Rules = field(default_factory=Rules)
-    log_level: str = "info"
-    log_format: str = "text"
-
-
-def check(settings: WebhookSettings) -> Address:
-    """The address of the settings. Raises `InvalidInput` for what does not fit together."""
-    address = Address.parse("--listen", settings.listen)
-    if address.path:
-        raise InvalidInput("--listen", settings.listen, "HOST:PORT")
-    if (settings.tls_cert is None) != (settings.tls_key is None):
-        raise InvalidInput("--tls-cert, --tls-key", str(settings.tls_cert or settings.tls_key), "both or neither")
-    if settings.ca_file is not None and settings.tls_cert is None:
-        raise InvalidInput("--ca-file", str(settings.ca_file), "--tls-cert and --tls-key beside it")
-    if settings.failure_policy not in POLICIES:
-        raise InvalidInput("--failure-policy", settings.failure_policy, " or ".join(POLICIES))
-    if settings.url:
-        parts = urlsplit(settings.url)
-        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
-            raise InvalidInput("--url", settings.url, "https://HOST[:PORT]")
-        if not settings.register:
-            raise InvalidInput("--url", settings.url, "--register beside it", "the URL is written into configurations")
-    if settings.register and settings.tls_cert is not None and settings.ca_file is None:
-        raise InvalidInput(
-            "--register", "with --tls-cert", "--ca-file beside it", "API servers must trust the certificate"
-        )
-    return address
 
 
 class WebhookProcess:

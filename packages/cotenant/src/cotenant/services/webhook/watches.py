@@ -23,10 +23,10 @@ from cotenant.drivers.kube.kinds.priority_class import PRIORITY_CLASSES, read_pr
 from cotenant.model.cluster.colocation_profile import ColocationProfile
 from cotenant.model.groups.quota import NAME, Quota
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
-from cotenant.services.webhook.facts import Facts, Member
-from cotenant.services.webhook.merging import checked_patch
-from cotenant.services.webhook.quotas import known_quota
-from cotenant.services.webhook.reviewer import Rules
+from cotenant.services.reviewing.facts import Facts, Member
+from cotenant.services.reviewing.merging import checked_patch
+from cotenant.services.reviewing.quotas import known_quota
+from cotenant.services.reviewing.rules import Rules
 
 _ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 

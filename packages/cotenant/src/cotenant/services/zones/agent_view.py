@@ -15,7 +15,7 @@ from typing import Any
 from cotenant.model.errors import CotenantError
 from cotenant.model.machine.replica_signal import FRESH_US
 from cotenant.model.zones.table import ZoneRow
-from cotenant.services.agent.client import AgentClient
+from cotenant.services.clients.agent import AgentClient
 from cotenant.services.zones.definition import MOST_GROUPS, ZoneDefinition
 
 _log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from cotenant.services.zones.opening import Host, check_host, opened
 from cotenant.services.zones.reading import definition_of
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
-from cotenant.services.zones.vm.opening import check_vm, opened_vm
+from cotenant.services.zones.vm_opening import check_vm, opened_vm
 
 _log = logging.getLogger(__name__)
 STARTED_WITHIN_S = 60.0

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
-from cotenant.services.keeper.peers import Peers, RefusalLog, credentials
-from cotenant.services.keeper.unix_socket import listening_socket
 from cotenant.services.running import cancelled
+from cotenant.services.sockets.peers import Peers, RefusalLog, credentials
+from cotenant.services.sockets.unix_socket import listening_socket
 from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.reading import MOST_BYTES
 

@@ -17,7 +17,7 @@ from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 from cotenant.cli.main import main
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import Concern, WhatIf
-from cotenant.services.scheduler.explain import client as asking
+from cotenant.services.clients import scheduler as asking
 
 
 class Scheduler:

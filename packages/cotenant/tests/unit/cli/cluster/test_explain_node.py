@@ -17,7 +17,7 @@ from cotenant.drivers.kube.kinds.custom.device import DEVICES
 from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS
 from cotenant.drivers.kube.kinds.node import NODES
 from cotenant.drivers.kube.kinds.pod.schema import PODS
-from cotenant.services.manager.explaining import NodeView, answer, node_view
+from cotenant.services.offers.explaining import NodeView, answer, node_view
 
 WRITTEN = {
     "strategy": "cluster",

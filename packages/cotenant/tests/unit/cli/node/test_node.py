@@ -14,7 +14,7 @@ from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.drivers.seals.seals import unsealed
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseState, Target
 from cotenant.model.machine.node_decision import Reason
-from cotenant.services.keeper.host import boot_id
+from cotenant.services.knobs.host import boot_id
 from cotenant_lab.cli import node_experiments as experiments
 from cotenant_lab.experiments import page, registry
 from cotenant_lab.experiments.outcome import Check, Curve, Findings, Picture

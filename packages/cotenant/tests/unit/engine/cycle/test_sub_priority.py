@@ -13,7 +13,7 @@ from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.resources import NVIDIA_GPU
-from cotenant.policy.placement.order import Order
+from cotenant.policy.placement.codes import Order
 from cotenant.policy.placement.profiles import profile
 
 

@@ -14,7 +14,8 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.cluster.taints import Effect, Match, Taint, Toleration
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import BATCH_CPU, Amounts
-from cotenant.policy.placement.compiled import Fit, plain_rejections
+from cotenant.policy.placement.codes import Fit
+from cotenant.policy.placement.compiled import plain_rejections
 from cotenant.policy.placement.filters import node_affinity, taints
 from cotenant.policy.placement.knobs import Knobs
 

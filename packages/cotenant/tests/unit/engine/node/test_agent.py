@@ -9,8 +9,9 @@ from tests.fakes.node.fake_node import SECOND, FakeNode, FixedPolicy, pod, weigh
 
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import DecisionKind
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import NodePolicy
-from cotenant.engine.node.settings import AgentSettings, EvictionLimits, Mode
+from cotenant.engine.node.settings import AgentSettings, EvictionLimits
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.knob import Knob, KnobLease, LeaseAnswer, LeaseState, SetKnob, Target

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from cotenant.model.arrays import MEMORY, Param, PendingArrays, ShapeArrays, Sum
+from cotenant.policy.placement.codes import Order
 from cotenant.policy.placement.knobs import Knobs
-from cotenant.policy.placement.order import Order, allowance, keys
+from cotenant.policy.placement.order import allowance, keys
 
 
 def queue(ready: list[float], deadline: list[float], path: list[float], service: list[bool]) -> PendingArrays:

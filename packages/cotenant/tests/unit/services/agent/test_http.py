@@ -11,8 +11,8 @@ import pytest
 from tests.fakes.node.agent_world import World, world
 
 from cotenant.engine.node.doctor.checks import Finding, Severity
-from cotenant.services.agent.latency import MOST_BYTES, LatencyOutcome
 from cotenant.services.agent.process import AgentProcess
+from cotenant.services.reporting.latency import MOST_BYTES, LatencyOutcome
 
 Ask = Callable[..., Any]
 REPORT = {"workload": "shop/web", "window_s": 1, "requests": 100, "p99_us": 9000, "over_objective": 9}

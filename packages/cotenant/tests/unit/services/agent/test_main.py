@@ -13,11 +13,12 @@ import pytest
 from tests.fakes.node.agent_world import CONFIG, World
 from tests.fakes.waiting import patience
 
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import PolicySettings
-from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput
-from cotenant.services.agent.configuration.config import AgentConfig
-from cotenant.services.agent.main import AgentArguments, configure, run, summary
+from cotenant.services.agent.arguments import AgentArguments
+from cotenant.services.agent.main import configure, run, summary
+from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.running import raise_descriptors
 
 HEAVY = ("numpy", "numba", "polars", "rich", "aiohttp", "grpc", "prometheus_client.aiohttp", "scipy")
@@ -56,7 +57,7 @@ def test_nothing_heavy_is_loaded() -> None:
     code = f"""
 import sys
 import cotenant.cli.main, cotenant.services.agent.main, cotenant.drivers.http.server
-import cotenant.services.keeper.client, cotenant.drivers.ebpf.delays, cotenant.drivers.kubelet.tree
+import cotenant.services.knobs.client, cotenant.drivers.ebpf.delays, cotenant.drivers.kubelet.tree
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
     done = subprocess.run(

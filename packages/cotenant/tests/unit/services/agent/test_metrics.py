@@ -10,9 +10,9 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 from tests.fakes.node.agent_world import CONFIG, world
 
-from cotenant.engine.node.settings import Mode
-from cotenant.services.agent.configuration.config import Reports
-from cotenant.services.agent.latency import LatencyOutcome
+from cotenant.engine.node.mode import Mode
+from cotenant.services.agent_settings.config import Reports
+from cotenant.services.reporting.latency import LatencyOutcome
 
 DASHBOARD = Path(__file__).parents[6] / "deploy/chart/files/dashboards/node.json"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

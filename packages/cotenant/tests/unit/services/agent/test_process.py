@@ -12,8 +12,8 @@ from tests.fakes.node.agent_world import CONFIG, GIB, AwaySource, World, asked, 
 from tests.fakes.waiting import soon
 
 from cotenant.drivers.resctrl.monitoring import CacheUse
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import DEFAULT_POLICIES, PolicySettings
-from cotenant.engine.node.settings import Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.model.machine.cache_partition import CacheHardware
@@ -24,8 +24,8 @@ from cotenant.model.machine.node_state import Allocatable
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
 from cotenant.policy.nodeqos.memory.cache import CacheConfig, ClassCache
-from cotenant.services.agent.configuration.config import read_config
 from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent_settings.config import read_config
 
 IDLE = Target("top/job", Knob.CPU_IDLE)
 

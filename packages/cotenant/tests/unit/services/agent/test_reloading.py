@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from tests.fakes.node.agent_world import CONFIG, AwaySource, asked, live, world
 
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.policies import DEFAULT_POLICIES
-from cotenant.engine.node.settings import Mode
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.policy.nodeqos.cpu.best_effort import BestEffortCpuConfig
 from cotenant.policy.nodeqos.cpu.suppression import Form, SuppressConfig
-from cotenant.services.agent.configuration.config import AgentConfig, PlainGroup
 from cotenant.services.agent.process import AgentProcess
+from cotenant.services.agent_settings.config import AgentConfig, PlainGroup
 
 MORE = PlainGroup(group="top/more", name="jobs/more", qos=QoSClass.LS)
 

@@ -11,16 +11,8 @@ import pytest
 from cotenant.drivers.http.tokens import BearerToken
 from cotenant.drivers.kube.client.errors import Unavailable
 from cotenant.model.errors import InvalidInput
-from cotenant.services.console.access import (
-    COOKIE,
-    REVIEW_S,
-    RIGHTS,
-    SESSION_S,
-    OneTimeToken,
-    ProxyLogin,
-    Right,
-    Sessions,
-)
+from cotenant.services.console.access import COOKIE, REVIEW_S, RIGHTS, SESSION_S, OneTimeToken, Right, Sessions
+from cotenant.services.console.proxy_login import ProxyLogin
 
 TOKEN = "a-token-that-scripts-send"
 

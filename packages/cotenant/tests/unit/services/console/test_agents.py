@@ -19,7 +19,8 @@ from cotenant.drivers.kube.kinds.custom.migration_job import MigrationJobObject,
 from cotenant.drivers.kube.kinds.node import NodeAddress, NodeObject, NodeStatus, internal_address
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.migration import JobPhase
-from cotenant.services.console.agents import Agents, check_pattern
+from cotenant.services.console.agents import Agents
+from cotenant.services.console.arguments import ConsoleArguments, check
 from cotenant.services.console.fleet import Fleet, pod_row
 from cotenant.services.console.sources import AGENT
 from cotenant.services.console.upstream import Unanswered, Upstream
@@ -203,7 +204,7 @@ def test_only_known_nodes_are_asked_and_at_their_own_address() -> None:
 @pytest.mark.parametrize("pattern", ["10.0.0.1:10262", "http://", "http://{host}:1", "ftp://{ip}", "http://{"])
 def test_bad_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(InvalidInput, match="--agents"):
-        check_pattern(pattern)
+        check(ConsoleArguments(agents=pattern))
 
 
 def test_the_internal_address_of_a_node() -> None:

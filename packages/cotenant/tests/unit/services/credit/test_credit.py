@@ -21,7 +21,7 @@ from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, Use
 from cotenant.policy.credit.bounds import DEFAULTS
 from cotenant.policy.credit.pricing import HOUR_MS, Interference, TenantUse
 from cotenant.services.credit.facts import FRESH_S, ClusterFacts
-from cotenant.services.scheduler.pages.routes import Guard
+from cotenant.services.routes import Guard
 
 pytest.importorskip("sqlalchemy", reason="the extra `credit` is not installed")
 

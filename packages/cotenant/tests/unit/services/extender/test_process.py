@@ -11,9 +11,9 @@ from tests.fakes.servers.told_watches import nobody
 from cotenant.cli.main import main
 from cotenant.drivers.http.address import Address
 from cotenant.model.errors import InvalidInput
-from cotenant.services.extender.process import ExtenderComponents, ExtenderSettings, check
+from cotenant.services.extender.arguments import FOUNDING_MAX, ExtenderSettings, check
+from cotenant.services.extender.process import ExtenderComponents
 from cotenant.services.extender.profile_judge import ProfileJudge
-from cotenant.services.extender.protocol import FOUNDING_MAX
 
 HERE = Path("x.pem")
 

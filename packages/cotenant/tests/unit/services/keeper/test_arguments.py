@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tests.fakes.node.kubepods import UIDS, make, pod_group
@@ -11,20 +12,27 @@ from tests.fakes.node.kubepods import UIDS, make, pod_group
 from cotenant.cli.main import app
 from cotenant.drivers.kubelet.roots import KubeletGroups
 from cotenant.model.errors import InvalidInput, Unsupported
-from cotenant.services.keeper.main import KeeperArguments, rules_of, with_kubelet_groups
+from cotenant.services.keeper.arguments import KeeperArguments, check
+from cotenant.services.keeper.main import rules_of, with_kubelet_groups
 
 
-def arguments(folder: Path, groups: KubeletGroups | None, *roots: str) -> KeeperArguments:
-    return KeeperArguments(roots, folder / "state", folder / "socket", groups, cgroup_root=folder / "cgroup")
+def arguments(folder: Path, groups: Literal["", "best-effort", "all"], *roots: str) -> KeeperArguments:
+    return KeeperArguments(
+        roots=roots,
+        state_dir=folder / "state",
+        socket=folder / "socket",
+        kubelet_groups=groups,
+        cgroup_root=folder / "cgroup",
+    )
 
 
 def test_groups_of_the_kubelet_are_roots_beside_those_that_are_named(tmp_path: Path) -> None:
     folder = tmp_path / "cgroup"
     make(folder, 2, pod_group(UIDS[0], "besteffort", True))
     (folder / "cgroup.controllers").write_text("cpu memory\n")
-    request = with_kubelet_groups(arguments(tmp_path, KubeletGroups.BEST_EFFORT, "batch.slice"))
+    request = with_kubelet_groups(arguments(tmp_path, "best-effort", "batch.slice"))
     assert rules_of(request).roots == ("batch.slice", "kubepods.slice/kubepods-besteffort.slice")
-    everything = with_kubelet_groups(replace(request, roots=(), kubelet_groups=KubeletGroups.ALL))
+    everything = with_kubelet_groups(replace(request, roots=(), kubelet_groups="all"))
     assert rules_of(everything).roots == ("kubepods.slice",)
 
 
@@ -33,12 +41,12 @@ def test_a_node_without_kubelets_groups_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "cgroup.controllers").write_text("cpu memory\n")
     with pytest.raises(Unsupported, match="kubepods"):
-        with_kubelet_groups(arguments(tmp_path, KubeletGroups.ALL))
+        with_kubelet_groups(arguments(tmp_path, "all"))
     with pytest.raises(InvalidInput, match="--kubelet-groups"):
-        rules_of(with_kubelet_groups(arguments(tmp_path, None)))
+        check(arguments(tmp_path, ""))
 
 
 def test_the_command_takes_the_names_of_the_groups() -> None:
     _, bound, unused, *_ = app.parse_known_args(["keeper", "--kubelet-groups=best-effort"])
     assert not unused
-    assert bound.arguments["kubelet_groups"] == KubeletGroups.BEST_EFFORT
+    assert KubeletGroups(bound.arguments["request"].kubelet_groups) is KubeletGroups.BEST_EFFORT

@@ -20,14 +20,14 @@ from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import GiveBack, Knob, KnobChange, LeaseState, Scope, SetKnob, Target, Vanished
 from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.services.keeper import server as serving
-from cotenant.services.keeper import wire
-from cotenant.services.keeper.client import KeeperClient
-from cotenant.services.keeper.dry_run import NoStateFile
-from cotenant.services.keeper.executor import Clock, LeaseExecutor
-from cotenant.services.keeper.local_keeper import LocalKeeper
-from cotenant.services.keeper.peers import Peers, RefusalLog, peers_of
-from cotenant.services.keeper.rules import Rules
 from cotenant.services.keeper.server import KeeperServer
+from cotenant.services.knobs import wire
+from cotenant.services.knobs.client import KeeperClient
+from cotenant.services.knobs.dry_run import NoStateFile
+from cotenant.services.knobs.executor import Clock, LeaseExecutor
+from cotenant.services.knobs.local_keeper import LocalKeeper
+from cotenant.services.knobs.rules import Rules
+from cotenant.services.sockets.peers import Peers, RefusalLog, peers_of
 
 REASON = Reason("guard", "slack is −3 %", (Term("slack", -30, "‰"),))
 QUOTA = Target("be/a", Knob.CPU_MAX)

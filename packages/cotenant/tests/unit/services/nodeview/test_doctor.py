@@ -12,12 +12,12 @@ from tests.fakes.node import kubepods
 
 from cotenant.cli.main import main
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob
-from cotenant.services.agent.configuration.config import AgentConfig
 from cotenant.services.agent.self_check import checked
-from cotenant.services.keeper.wire import Described
+from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.knobs.wire import Described
 from cotenant.services.nodeview.doctor import _with_keeper, look
 from cotenant.services.nodeview.other_writers import other_writers
 

@@ -19,12 +19,13 @@ from cotenant.drivers.nri.state_file import HookState, StateFile, read_state
 from cotenant.drivers.resctrl.tree import ResctrlTree
 from cotenant.engine.node.first_values import FirstValueSettings, NodeFacts
 from cotenant.model.errors import InvalidInput, Transient
-from cotenant.services.agent.client import AgentClient
-from cotenant.services.agent.configuration.config import AgentConfig, read_config
-from cotenant.services.agent.configuration.runtime_hook import RuntimeHook
+from cotenant.services.agent_settings.config import AgentConfig, read_config
+from cotenant.services.agent_settings.runtime_hook import RuntimeHook
+from cotenant.services.clients.agent import AgentClient
+from cotenant.services.nri.arguments import NriArguments
 from cotenant.services.nri.facts import KNOWN_FOR_S, FactsOfNode, GroupsAbove
 from cotenant.services.nri.hook import CHANGED, CREATED, UNCHANGED, WOULD, Hook
-from cotenant.services.nri.main import NriArguments, configure, settings_of
+from cotenant.services.nri.main import configure, settings_of
 from cotenant.services.nri.metrics import HookMetrics
 from cotenant.services.nri.process import HookProcess
 

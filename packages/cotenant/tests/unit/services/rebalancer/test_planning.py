@@ -12,7 +12,8 @@ from tests.fakes.servers.fake_api import FakeApi
 
 from cotenant.engine.rebalancer.plan import Plan
 from cotenant.model.errors import InvalidInput, Permanent, Transient
-from cotenant.services.rebalancer.planning import PlanArguments, plan
+from cotenant.services.rebalancer.arguments import PlanArguments
+from cotenant.services.rebalancer.planning import plan
 
 CONFIG = """
 kind: DeschedulerConfiguration
@@ -59,7 +60,7 @@ async def planned(api: FakeApi, folder: Path, config: str = CONFIG, **more: Any)
     kubeconfig.write_text(
         f"{{clusters: [{{name: c, cluster: {{server: '{api.url}'}}}}], contexts: [{{name: c, context: {{cluster: c}}}}], current-context: c}}"
     )
-    return await asyncio.to_thread(plan, PlanArguments(kubeconfig, config=folder / "config.yaml", **more))
+    return await asyncio.to_thread(plan, PlanArguments(kubeconfig=kubeconfig, config=folder / "config.yaml", **more))
 
 
 async def hot(api: FakeApi) -> None:

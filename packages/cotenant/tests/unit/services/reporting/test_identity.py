@@ -17,8 +17,9 @@ from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.engine.state.reports import Reports
 from cotenant.model.errors import InvalidInput, Transient
 from cotenant.services.reporting import identity
+from cotenant.services.reporting.accounts import parse_account, report_user
 from cotenant.services.reporting.endpoint import ReportEndpoint, ReportOutcome
-from cotenant.services.reporting.identity import AUDIENCE, TokenNodes, parse_account, report_user
+from cotenant.services.reporting.identity import AUDIENCE, TokenNodes
 
 USER = "system:serviceaccount:cotenant-node:cotenant-node"
 NOW = 1_760_000_000.0

@@ -24,10 +24,11 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.spans import SpanKind
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
-from cotenant.services.kube_process.span_export import MOST_WAITING, SpanExporter, SpanTarget, span_target
+from cotenant.services.kube_process.span_export import MOST_WAITING, SpanExporter
+from cotenant.services.kube_process.span_target import SpanTarget, span_target
 from cotenant.services.scheduler.attempt_spans import BIND, JUDGE, QUEUE, RESERVE, ROOT, AttemptSpans, TracedOutcomes
-from cotenant.services.scheduler.options import Options
 from cotenant.services.scheduler.process import SchedulerProcess
+from cotenant.services.scheduling.options import Options
 from cotenant.services.traces import process as traces
 from cotenant.services.traces.client import TraceClient
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.metrics.registry import MetricsRegistry
 from cotenant.model.cluster.annotations import AMPLIFICATION_RATIO, RAW_ALLOCATABLE
+from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 from cotenant.services.webhook.app import Application
 from cotenant.services.webhook.configurations import configurations
-from cotenant.services.webhook.facts import Facts
 from cotenant.services.webhook.metrics import WebhookMetrics
-from cotenant.services.webhook.reviewer import Reviewer, Rules
 
 RULES = Rules(amplifies_nodes=True, reservations=True)
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from cotenant.model.errors import InvalidInput
+from cotenant.services.reviewing.rules import Rules
+from cotenant.services.webhook.arguments import WebhookSettings, check
 from cotenant.services.webhook.configurations import configurations
-from cotenant.services.webhook.process import WebhookSettings, check
-from cotenant.services.webhook.reviewer import Rules
 
 DEPLOY = Path(__file__).parents[6] / "deploy/webhook"
 

@@ -15,8 +15,8 @@ from cotenant.drivers.kube.kinds.pod.quota_member import QUOTA_MEMBERS
 from cotenant.drivers.kube.kinds.priority_class import PRIORITY_CLASSES
 from cotenant.model.groups.quota import NAME
 from cotenant.model.resources import Amounts
-from cotenant.services.webhook.facts import Facts
-from cotenant.services.webhook.reviewer import Rules
+from cotenant.services.reviewing.facts import Facts
+from cotenant.services.reviewing.rules import Rules
 from cotenant.services.webhook.watches import add_watches
 
 

@@ -18,7 +18,7 @@ from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
 from cotenant.model.zones.setting import Backend, Mode, Setting
 from cotenant.model.zones.state import ZoneChange
-from cotenant.services.keeper.peers import Peers
+from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import WeightsBackend
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.definition import ZoneDefinition

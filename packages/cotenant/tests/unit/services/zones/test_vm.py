@@ -20,7 +20,7 @@ from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.zones.setting import Backend, Mode, Setting
 from cotenant.model.zones.state import ZoneChange, ZoneState
 from cotenant.model.zones.table import ZoneClass, ZoneRow
-from cotenant.services.keeper.peers import Peers
+from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import BackendLost
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.definition import VmDefinition, ZoneDefinition
@@ -30,10 +30,10 @@ from cotenant.services.zones.opening import Host
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state
-from cotenant.services.zones.vm.backend import GuestBackend, GuestState
-from cotenant.services.zones.vm.guest_agent import Guest, port_of
-from cotenant.services.zones.vm.link import GuestLink
-from cotenant.services.zones.vm.opening import FIRST_LINE, _host_group, first_booted
+from cotenant.services.zones.vm_backend import GuestBackend, GuestState
+from cotenant.services.zones.vm_guest_agent import Guest, port_of
+from cotenant.services.zones.vm_link import GuestLink
+from cotenant.services.zones.vm_opening import FIRST_LINE, _host_group, first_booted
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, weight=400), "batch": ZoneRow(ZoneClass.BATCH)}
 WRITTEN = {

@@ -30,7 +30,7 @@ from cotenant.model.machine.knob import Knob, Target, Vanished
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.policy.nodeqos.io.network import BEST_EFFORT
 from cotenant.policy.nodeqos.memory.cache import group_of
-from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent_settings.config import AgentConfig
 
 NEEDS_SINGLE = "one process with root's rights, `cotenant agent --single`"
 CLASSES = ("LSR", "LS", "BE")  # the results of `group_of`

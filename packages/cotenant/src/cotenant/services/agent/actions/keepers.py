@@ -16,13 +16,13 @@ from contextlib import asynccontextmanager
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.engine.node.interfaces import Keeper
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob
 from cotenant.services.agent.actions.hardware_classes import CLASSES
-from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
-from cotenant.services.keeper.dry_run import DryRunKnobs, NoStateFile
-from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.host import (
+from cotenant.services.agent_settings.config import LONGEST_TTL_MS, AgentConfig
+from cotenant.services.knobs.dry_run import DryRunKnobs, NoStateFile
+from cotenant.services.knobs.executor import LeaseExecutor
+from cotenant.services.knobs.host import (
     CLOCK,
     Machine,
     boot_id,
@@ -31,8 +31,8 @@ from cotenant.services.keeper.host import (
     machine_knobs,
     put_back_left,
 )
-from cotenant.services.keeper.local_keeper import LocalKeeper
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.knobs.local_keeper import LocalKeeper
+from cotenant.services.knobs.rules import Rules
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ async def open_keeper(config: AgentConfig, *, single: bool) -> AsyncIterator[Kee
         async with _holding(config) as keeper:
             yield keeper
     elif config.mode is Mode.ACT:
-        from cotenant.services.keeper.client import KeeperClient
+        from cotenant.services.knobs.client import KeeperClient
 
         client = KeeperClient(config.keeper)
         try:

@@ -16,7 +16,7 @@ from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import GpuCounters
 from cotenant.model.machine.node_metric import Use
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.services.agent.configuration.config import ClusterAccess
+from cotenant.services.agent_settings.config import ClusterAccess
 
 if TYPE_CHECKING:  # an HTTP client comes with these
     from cotenant.drivers.kube.client.client import Client

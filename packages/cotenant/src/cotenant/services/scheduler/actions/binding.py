@@ -37,12 +37,11 @@ from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.seal import SEAL
 from cotenant.model.errors import CotenantError, Transient
-from cotenant.services.scheduler.actions.claims import ClaimBinder
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.decision_annotation import written
 from cotenant.services.scheduler.metrics import SchedulerMetrics
+from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S, ClaimBinder
 
-VOLUMES_WITHIN_S = 600.0
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 

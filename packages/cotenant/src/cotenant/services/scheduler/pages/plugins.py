@@ -19,8 +19,8 @@ from cotenant.engine.explain.pages import NODE, MemberPage, pages
 from cotenant.engine.rules.cpus.views import CpusOfNode
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
+from cotenant.services.routes import PageRequest, Route, UnknownName
 from cotenant.services.scheduler.pages.encoding import page
-from cotenant.services.scheduler.pages.routes import PageRequest, Route, UnknownName
 
 
 class CpuInfo(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ from cotenant.drivers.http.messages import TEXT, Answer
 from cotenant.engine.cluster import Cluster
 from cotenant.model.decisions.answers import PodAnswer, WhatIf
 from cotenant.model.groups.workload_kind import WorkloadState
+from cotenant.services.routes import Later, PageRequest, Route, UnknownName
 from cotenant.services.scheduler.pages.debugging import Debugging
 from cotenant.services.scheduler.pages.encoding import page
-from cotenant.services.scheduler.pages.routes import Later, PageRequest, Route, UnknownName
 from cotenant.services.scheduler.pages.workload import workload_concern
 
 MARKDOWN = b"text/markdown; charset=utf-8"

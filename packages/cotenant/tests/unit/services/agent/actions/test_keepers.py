@@ -13,14 +13,14 @@ from tests.fakes.node.kept_knobs import KeptKnobs
 
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
-from cotenant.engine.node.settings import Mode
+from cotenant.engine.node.mode import Mode
 from cotenant.model.machine.knob import Knob, LeaseState, Scope, SetKnob, Target
 from cotenant.model.machine.node_decision import Reason
 from cotenant.services.agent.actions import keepers
-from cotenant.services.agent.configuration.config import LONGEST_TTL_MS, AgentConfig
-from cotenant.services.keeper.executor import LeaseExecutor
-from cotenant.services.keeper.host import CLOCK, Machine, boot_id
-from cotenant.services.keeper.rules import Rules
+from cotenant.services.agent_settings.config import LONGEST_TTL_MS, AgentConfig
+from cotenant.services.knobs.executor import LeaseExecutor
+from cotenant.services.knobs.host import CLOCK, Machine, boot_id
+from cotenant.services.knobs.rules import Rules
 
 WISH = SetKnob(Target("be/a", Knob.CPU_MAX), "50000 100000", Reason("test", "because"))
 

@@ -15,7 +15,7 @@ from cotenant.model.machine.knob import Knob
 from cotenant.policy.nodeqos.io.network import NetworkConfig
 from cotenant.policy.nodeqos.memory.cache import CacheConfig
 from cotenant.services.agent.actions.hardware_classes import NEEDS_SINGLE, open_classes
-from cotenant.services.agent.configuration.config import AgentConfig
+from cotenant.services.agent_settings.config import AgentConfig
 
 BOTH = PolicySettings(cache=CacheConfig(), network=NetworkConfig(device="up0", link_bits=10**9))
 

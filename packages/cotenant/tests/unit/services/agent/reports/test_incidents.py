@@ -14,15 +14,15 @@ import pytest
 from tests.fakes.node.agent_world import World, live
 from tests.fakes.node.troubled_node import SECOND_US, TroubledNode
 
+from cotenant.engine.node.mode import Mode
 from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.settings import RecoverySettings
-from cotenant.engine.node.settings import Mode
 from cotenant.model.errors import InvalidInput, Permanent, Transient
 from cotenant.model.machine.node_state import NodeState
 from cotenant.policy.credit.pricing import Verdict
-from cotenant.services.agent.configuration.config import read_config
 from cotenant.services.agent.process import AgentProcess
 from cotenant.services.agent.reports.incidents import MOST_WAITING, IncidentReporter
+from cotenant.services.agent_settings.config import read_config
 from cotenant.services.reporting.incident import IncidentBody
 
 

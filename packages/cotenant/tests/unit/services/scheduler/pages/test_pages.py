@@ -16,9 +16,9 @@ from tests.fakes.servers.serving import HERE, SECRET, server
 
 from cotenant.model.cluster.taints import Taint
 from cotenant.model.decisions.answers import PodAnswer
+from cotenant.services.routes import SERVICES, Route
 from cotenant.services.scheduler.pages.debugging import MOST_FAILURES
 from cotenant.services.scheduler.pages.encoding import encode
-from cotenant.services.scheduler.pages.routes import SERVICES, Route
 
 # ---- who may ask
 

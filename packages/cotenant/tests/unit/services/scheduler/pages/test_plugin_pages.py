@@ -27,7 +27,7 @@ from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.resources import BATCH_CPU, GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO, NVIDIA_GPU, Amounts
 from cotenant.policy.overcommit.predicted_use import PredictedUseSettings
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
-from cotenant.services.scheduler.pages.routes import SERVICES
+from cotenant.services.routes import SERVICES
 
 WHOLE = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: 8 << 30})
 

@@ -1,0 +1,12 @@
+"""The mode that a command line may name beside the agent's configuration."""
+
+from __future__ import annotations
+
+from cotenant.engine.node.mode import Mode
+from cotenant.model.errors import InvalidInput
+
+
+def check_mode(mode: str) -> None:
+    """Raises `InvalidInput` for what is no mode; empty: that of the file."""
+    if mode and mode not in set(Mode):
+        raise InvalidInput("--mode", mode, "one of " + ", ".join(Mode))

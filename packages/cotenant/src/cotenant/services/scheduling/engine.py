@@ -1,0 +1,37 @@
+"""The scheduling engine of a scheduler's options: the same for the process that binds and for a rehearsal."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from cotenant.engine.cluster import Cluster
+from cotenant.engine.framework.settings import Settings
+from cotenant.engine.plugins.quotas.plugin import Quotas
+from cotenant.engine.registry import PluginRegistry
+from cotenant.engine.rules.devices.rules import DeviceRules
+from cotenant.engine.rules.load.rules import LoadAware
+from cotenant.engine.rules.use.rules import PredictedUse
+from cotenant.policy.placement.profiles import PlacementProfile
+from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S
+from cotenant.services.scheduling.options import Options
+
+
+def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
+    """The engine of a scheduler with these options."""
+    settings = Settings(
+        schedulers=options.schedulers,
+        unanswered_s=VOLUMES_WITHIN_S + 120.0,
+        cpu_s=time.thread_time,
+        also_scored_by=tuple(
+            {other.name: other for other in options.profiles.values() if other.name != profile.name}.values()
+        ),
+    )
+    plugins = PluginRegistry(
+        devices=DeviceRules(options.devices),
+        quotas=Quotas(options.quotas),
+        load_aware=LoadAware(options.load_aware),
+        predicted_use=PredictedUse(options.predicted_use),
+    )
+    return Cluster(profile, np.random.default_rng(options.seed), settings, plugins)

@@ -1,0 +1,103 @@
+"""A zone's back ends inside a virtual machine: the guest's weights, and the guest's root scheduler.
+
+Problem: a zone's loop asks its back end at once, and a guest answers by messages. Choice: one message a period (`refresh`) brings CPU time, late dispatches, what runs and why a scheduler ended; the loop reads what it brought. Rows are sent with the next message.
+Limits: a change of rows is up to a period late; weights in a guest count no late dispatches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from cotenant.model.errors import Permanent
+from cotenant.model.zones.setting import Backend, ExclusiveCpus, Mode, Setting
+from cotenant.model.zones.table import SchedulerExit, ZoneRow
+from cotenant.services.zones.vm_link import GuestLink
+
+
+class GuestState:
+    """What the guest said last, shared by its back ends. `used_us`: CPU time by group."""
+
+    def __init__(self, link: GuestLink) -> None:
+        self.link = link
+        self.rows: dict[str, ZoneRow] = {}
+        self.used_us: dict[str, int] = {}
+        self.runs: Setting | None = None
+        self.late: dict[str, tuple[int, int]] = {}
+        self.exit: SchedulerExit | None = None
+
+    async def ask(self, do: str, **fields: Any) -> None:
+        """A request that a reading answers. Raises as `GuestLink.ask`, `Permanent` for an answer that is not one."""
+        answer = await self.link.ask(do, rows={group: _row(row) for group, row in self.rows.items()}, **fields)
+        try:
+            self.used_us = {str(group): int(used) for group, used in answer["cpuUs"].items()}
+            mode = answer["runs"]
+            self.runs = (
+                Setting(Backend.WEIGHTS) if mode is None else Setting(Backend.ROOT, Mode(mode)) if mode else None
+            )
+            for group, (number, worst) in answer["late"].items():
+                before = self.late.get(group, (0, 0))
+                self.late[group] = before[0] + int(number), max(before[1], int(worst))
+            self.exit = None if answer["exit"] is None else SchedulerExit(*answer["exit"])
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
+
+
+class GuestBackend:
+    """One back end in the guest: `backend` is WEIGHTS or ROOT. As `ZoneBackend`."""
+
+    def __init__(
+        self, state: GuestState, backend: Backend, modes: tuple[Mode, ...], exclusive: ExclusiveCpus | None = None
+    ) -> None:
+        self._state = state
+        self._backend = backend
+        self._modes = modes
+        self._exclusive = exclusive or ExclusiveCpus()
+        self._attached = False
+
+    async def attach(self, setting: Setting) -> None:
+        """As the Protocol."""
+        mode = None if setting.mode is None else setting.mode.value
+        modes = [each.value for each in self._modes]
+        await self._state.ask("attach", mode=mode, modes=modes, exclusive=asdict(self._exclusive))
+        self._attached = True
+
+    def runs(self, setting: Setting) -> bool:
+        """As the Protocol: as of the last message."""
+        return self._state.runs == setting
+
+    def put(self, rows: Mapping[str, ZoneRow]) -> None:
+        """As the Protocol; sent with the next message."""
+        self._state.rows = dict(rows)
+
+    async def refresh(self) -> None:
+        """As the Protocol."""
+        await self._state.ask("read")
+
+    def late(self) -> dict[str, tuple[int, int]] | None:
+        """As the Protocol."""
+        found, self._state.late = self._state.late, {}
+        return found if self._backend is Backend.ROOT else None
+
+    def events(self) -> None:
+        """The guest's are read once a period."""
+
+    def last_exit(self) -> SchedulerExit | None:
+        """As the Protocol."""
+        return self._state.exit
+
+    async def detach(self) -> None:
+        """As the Protocol."""
+        if self._attached and not self._state.link.lost:
+            await self._state.link.ask("detach")
+        self._attached = False
+
+
+def _row(row: ZoneRow) -> dict[str, Any]:
+    return {
+        "class": row.zone_class.name.lower(),
+        "weight": row.weight,
+        "sliceUs": row.slice_us,
+        "lateUs": row.late_us,
+    }

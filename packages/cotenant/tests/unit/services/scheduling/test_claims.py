@@ -1,0 +1,120 @@
+"""What is asked of the API server for a pod's claims, and when they count as bound."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from cotenant.drivers.kube.client.client import Client
+from cotenant.drivers.kube.kinds.kind import Kind
+from cotenant.drivers.kube.kinds.storage.persistent_volume_claim import PersistentVolumeClaim
+from cotenant.drivers.kube.kinds.storage.volume_index import VolumeIndex
+from cotenant.engine.framework.instructions import Bind, ClaimChoice
+from cotenant.model.cluster.observed import Binding
+from cotenant.model.decisions.record import DecisionRecord
+from cotenant.model.errors import CotenantError, Permanent, Transient
+from cotenant.services.scheduling.claims import BIND_COMPLETED, BOUND_BY, SELECTED_NODE, ClaimBinder
+
+RECORD = DecisionRecord(pod="shop/web", at_s=0.0, nodes=2, node="n", policy="p")
+WAITS = 60.0  # longer than any case takes
+
+
+class Patches:
+    """A client that keeps what was patched; `then` is called after each."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str, str, Any]] = []
+
+    async def patch(self, kind: Kind[Any], namespace: str, name: str, document: Any) -> None:
+        self.made.append((kind.name, namespace, name, document))
+
+
+def claim(volume: str = "", **annotations: str) -> PersistentVolumeClaim:
+    meta = {"name": "data", "namespace": "shop", "uid": "u", "resourceVersion": "7", "annotations": annotations}
+    return msgspec.convert({"metadata": meta, "spec": {"volumeName": volume}}, PersistentVolumeClaim)
+
+
+DONE = {BIND_COMPLETED: "yes"}
+PROVISIONED = {**DONE, SELECTED_NODE: "n"}
+
+
+class Run:
+    def __init__(self, first: PersistentVolumeClaim | None, binding: Binding, volume: str = "") -> None:
+        self.client, self.volumes = Patches(), VolumeIndex()
+        self.volumes.put_claim("shop/data", first)
+        self.binder = ClaimBinder(cast(Client, self.client), self.volumes)
+        self.bind = Bind("u", "shop/web", "n", RECORD, (ClaimChoice("shop/data", binding, volume),))
+
+    def settle(self, *later: PersistentVolumeClaim | None, within_s: float = WAITS) -> CotenantError | None:
+        """The error, if any. `later`: the claim as the watch shows it, one after the other."""
+
+        async def go() -> CotenantError | None:
+            settling = asyncio.create_task(self.binder.settle(self.bind, within_s))
+            for each in later:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                assert not settling.done()
+                self.volumes.put_claim("shop/data", each)
+                self.binder.changed()
+            try:
+                await settling
+            except CotenantError as error:
+                return error
+            finally:
+                assert not self.binder._waiters
+            return None
+
+        return asyncio.run(go())
+
+
+def test_a_volume_is_reserved_for_the_claim_as_it_was_seen() -> None:
+    run = Run(claim(), Binding.STATIC, "v1")
+    assert run.settle(claim("v1", **DONE)) is None
+    ((kind, namespace, name, document),) = run.client.made
+    assert (kind, namespace, name) == ("PersistentVolume", "", "v1")
+    reference = document["spec"]["claimRef"]
+    assert (reference["namespace"], reference["name"], reference["uid"], reference["resourceVersion"]) == ("shop", "data", "u", "7")  # fmt: skip
+    assert document["metadata"]["annotations"] == {BOUND_BY: "yes"}
+
+
+def test_for_a_claim_that_is_provisioned_the_node_is_named() -> None:
+    run = Run(claim(), Binding.PROVISIONED)
+    assert run.settle(claim("made", **PROVISIONED)) is None
+    assert run.client.made == [
+        ("PersistentVolumeClaim", "shop", "data", {"metadata": {"annotations": {SELECTED_NODE: "n"}}})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("binding", "volume", "as_seen"),
+    [
+        (Binding.STATIC, "v1", claim()),
+        (Binding.STATIC, "v1", claim("v1")),
+        (Binding.STATIC, "v1", claim(**DONE)),
+        (Binding.PROVISIONED, "", claim("made", **{SELECTED_NODE: "n"})),
+        (Binding.PROVISIONED, "", claim(**PROVISIONED)),
+    ],
+    ids=["nothing", "not completed", "no volume", "provisioned, not completed", "provisioned, no volume"],
+)
+def test_what_is_not_bound_yet_is_waited_for_until_the_time_is_over(
+    binding: Binding, volume: str, as_seen: PersistentVolumeClaim
+) -> None:
+    error = Run(as_seen, binding, volume).settle(within_s=0.0)
+    assert isinstance(error, Transient)
+    assert "shop/data was not bound within 0 s" in str(error)
+
+
+@pytest.mark.parametrize(("binding", "volume"), [(Binding.STATIC, "v1"), (Binding.PROVISIONED, "")])
+def test_a_claim_that_is_gone_ends_the_bind_at_once(binding: Binding, volume: str) -> None:
+    for run, later in ((Run(None, binding, volume), ()), (Run(claim(), binding, volume), (None,))):
+        error = run.settle(*later)
+        assert isinstance(error, Permanent)
+        assert str(error) == "PersistentVolumeClaim shop/data is gone"
+
+
+def test_a_provisioner_that_gives_the_node_back_has_not_bound() -> None:
+    run = Run(claim(**{SELECTED_NODE: "n"}), Binding.PROVISIONED)
+    assert run.settle(claim(), claim("made", **PROVISIONED)) is None

@@ -1,0 +1,50 @@
+"""Metrics of zones that run, from their state files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from cotenant.services.zones.metrics import ZoneMetrics
+from cotenant.services.zones.state_file import write_state
+
+STATE = {
+    "zone": "shop",
+    "pid": os.getpid(),
+    "state": "active",
+    "setting": "root/latency",
+    "rows": {"web": {}, "batch": {}},
+    "reading": {"seconds": 1, "latePerS": 2.5, "batchCpus": 0.5, "burn": None},
+    "banned": {"root/throughput": 12.5},
+    "history": [{"at": 1000.5}],
+}
+
+
+def page(folder: Path) -> list[str]:
+    registry = CollectorRegistry()
+    registry.register(ZoneMetrics(folder))
+    return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+
+
+def test_a_zone_has_its_figures_and_what_is_not_known_is_left_out(tmp_path: Path) -> None:
+    write_state(tmp_path, STATE)
+    write_state(tmp_path, {**STATE, "zone": "gone", "state": "gone"})
+    write_state(tmp_path, {"zone": "young", "pid": os.getpid(), "state": "preparing", "setting": "fair"})
+    (tmp_path / "broken.json").write_text("[")
+    assert page(tmp_path) == [
+        'cotenant_zone_info{setting="root/latency",state="active",zone="shop"} 1.0',
+        'cotenant_zone_info{setting="fair",state="preparing",zone="young"} 1.0',
+        'cotenant_zone_groups{zone="shop"} 2.0',
+        'cotenant_zone_groups{zone="young"} 0.0',
+        'cotenant_zone_late_dispatches_per_second{zone="shop"} 2.5',
+        'cotenant_zone_batch_cores{zone="shop"} 0.5',
+        'cotenant_zone_banned_settings{zone="shop"} 1.0',
+        'cotenant_zone_banned_settings{zone="young"} 0.0',
+        'cotenant_zone_last_change_timestamp_seconds{zone="shop"} 1000.5',
+    ]
+
+
+def test_a_host_without_zones_has_no_series(tmp_path: Path) -> None:
+    assert page(tmp_path / "none") == []
