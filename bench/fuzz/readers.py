@@ -120,7 +120,7 @@ def _node_files() -> list[Reader]:
         Reader("cgroup io.max", texts_like(b"8:0 1048576\n253:0 5\n"), lambda text: translation.device_limits_of([of(text)] * 4), known),
         Reader("pressure", texts_like(pressure), parse_pressure),
         Reader("proc net/dev", texts_like(net), lambda text: host.network_bytes(of(text))),
-        Reader("proc diskstats", texts_like(disks), lambda text: host.disk_bytes(of(text))),
+        Reader("proc diskstats", texts_like(disks), lambda text: host.used_disks(of(text))),
         Reader("resctrl schemata", texts_like(caches), lambda text: schemata.parse_schemata(of(text)), known),
     ]  # fmt: skip
 

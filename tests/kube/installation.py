@@ -143,6 +143,11 @@ class Installation:
         self._children.append(child)
         return child
 
+    def check(self) -> None:
+        """Fails with what a process said that has ended by an error: nothing that it should bring about comes any more."""
+        for child in self._children:
+            child.said()
+
     def stop(self) -> None:
         for child in self._children:
             child.stop()

@@ -24,6 +24,7 @@ HOLDINGS = (
     "scheduling.koordinator.sh/device-allocated",
     "scheduling.koordinator.sh/reservation-allocated",
     "cotenant.io/seal",
+    "cotenant.io/settled",
     "cotenant.io/decision",
     "cotenant.io/expected-room",
 )

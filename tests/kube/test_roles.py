@@ -171,7 +171,11 @@ class Life:
         return where
 
     def until(self, path: str, holds: Any, within_s: float = 90.0) -> Any:
-        return self.kube.eventually(path, holds, within_s)
+        def goes_on(found: Any) -> Any:
+            self.run.check()
+            return holds(found)
+
+        return self.kube.eventually(path, goes_on, within_s)
 
     def cluster(self) -> None:
         """Nodes, and what the cluster's owner makes: the manager's ConfigMap, the webhooks of the chart."""

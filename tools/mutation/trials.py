@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +30,9 @@ TREE = (
     "Makefile",
     "README.md",
 )
-FAILED, INTERRUPTED, USAGE = (
-    1,
-    2,
-    4,
-)  # statuses of pytest: a test failed, a file could not be imported, a conftest could not or an argument was wrong
+# statuses of pytest: a test failed, a file could not be imported, a conftest could not or an argument was wrong, there was no test
+PASSED, FAILED, INTERRUPTED, USAGE, NONE = 0, 1, 2, 4, 5
+_MISSING = re.compile(r"^ERROR: (?:not found|found no collectors for): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,10 @@ class Outcome:
 
 
 def copied(root: Path, target: Path) -> Path:
-    """A copy of the tree, in which one mutant after the other is made."""
+    """A copy of the tree, in which one mutant after the other is made. What lies beside the tree is beside the copy, too: cases are read from there."""
+    beside = target.parent / "shared"
+    if (root.parent / "shared").exists() and not beside.exists():
+        beside.symlink_to((root.parent / "shared").resolve())
     for name in TREE:
         if (root / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "node_modules", "*.nbc", "*.nbi")
@@ -68,34 +70,51 @@ def copied(root: Path, target: Path) -> Path:
 
 def try_one(tree: Path, mutant: Mutant, tests: Sequence[str], max_s: float, options: Sequence[str] = ()) -> Outcome:
     """Make the change, run the tests, take the change back. A run that does not end in `max_s` seconds counts as dead: the change made it hang.
-    `options`: further ones of pytest.
+    `options`: further ones of pytest. Tests that are no longer there are left out. Raises `RuntimeError` where pytest did not run them: nothing is known then.
     """
     path = tree / SOURCES / mutant.file
     source = path.read_text()
-    chosen = tree / "chosen-tests"
-    chosen.write_text("\n".join(tests))
     environment = {**os.environ, "PYTHONPATH": python_path(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "--no-header",
-        "--tb=line",
-        "-p",
-        "no:cacheprovider",
-        *options,
-        f"@{chosen}",
-    ]
     try:
         path.write_text(mutant.change.apply(source))
         try:
-            done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=max_s)
+            done = _run(tree, tests, environment, max_s, options)
+            if done.returncode == USAGE and (gone := _missing(tree, done)):
+                tests = [each for each in tests if each not in gone]
+                if not tests:
+                    return Outcome(mutant, False, 0, "no test that reaches it is there any more")
+                done = _run(tree, tests, environment, max_s, options)
         except subprocess.TimeoutExpired:
             return Outcome(mutant, True, len(tests), f"no end in {max_s:.0f} s")
     finally:
         path.write_text(source)
     said = done.stdout + done.stderr
-    dead = done.returncode in (FAILED, INTERRUPTED) or (done.returncode == USAGE and "while loading conftest" in said)
+    # named tests of a file that cannot be imported are a wrong argument to pytest, too
+    is_unreadable = "while loading conftest" in said or "ERROR collecting" in said
+    dead = done.returncode in (FAILED, INTERRUPTED) or (done.returncode == USAGE and is_unreadable)
+    if not dead and done.returncode not in (PASSED, NONE):
+        raise RuntimeError(f"{mutant.file}:{mutant.change.line}: pytest ended with {done.returncode}: {said[-2000:]}")
     return Outcome(mutant, dead, len(tests), (done.stdout.strip().splitlines() or [""])[-1])
+
+
+def _run(
+    tree: Path, tests: Sequence[str], environment: Mapping[str, str], max_s: float, options: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    chosen = tree / "chosen-tests"
+    chosen.write_text("\n".join(tests))
+    command = [
+        sys.executable,
+        *["-m", "pytest", "-q", "-x", "--no-header", "--tb=line", "-p", "no:cacheprovider"],
+        *options,
+    ]
+    return subprocess.run(
+        [*command, f"@{chosen}"], cwd=tree, env=environment, capture_output=True, text=True, timeout=max_s
+    )
+
+
+def _missing(tree: Path, done: subprocess.CompletedProcess[str]) -> set[str]:
+    """The tests that pytest did not find in files that it could read; none where a file could not be read."""
+    said = done.stdout + done.stderr
+    if "ERROR collecting" in said or "while loading conftest" in said:
+        return set()
+    return {each.removeprefix(f"{tree}/") for each in _MISSING.findall(said)}

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.conformance.reading import no_matter, one_of, plain, switches
 
+from cotenant.model.cluster.annotations import EXTENDED_SPEC
 from cotenant.model.cluster.colocation_profile import SKIP_UPDATE_RESOURCES, ColocationProfile, PriorityClassValue
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels, LabelSelector
 from cotenant.model.cluster.qos import PriorityClass, qos_of_label
@@ -28,7 +29,7 @@ from cotenant.policy.admission.devices import check_devices, default_devices
 from cotenant.policy.admission.documents import Document
 from cotenant.policy.admission.pods import check_pod
 from cotenant.policy.admission.profiles import Mutation, mutate_pod, mutate_reservation
-from cotenant.policy.admission.translation import EXTENDED_SPEC, record
+from cotenant.policy.admission.translation import record
 from cotenant.policy.quota.pods import check_pod_quota, exceeded, quota_of_pod, unknown
 from cotenant.services.reviewing.merging import merge_pod, merge_reservation
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.machine.knob import Knob
-from cotenant.model.machine.knob_values import parse_cpu_max
+from cotenant.model.machine.knob_values import parse_cpu_max, parse_io_max
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
 from cotenant.model.machine.run_queue import Blame
@@ -59,10 +59,14 @@ class TroubledNode:
     latency: bool = True
     spans: bool = False
     cache: bool = False  # the harm is in cycles per instruction, not in waiting
+    disk_bps: int = 0  # the harm is in waiting for a disk: what the guilty pod writes while it is active
+    presses: bool = True  # whether the machine's waiting for disks shows it
+    knows_stalls: bool = True  # whether groups' own waiting for disks is known, which it is not on cgroup v1
     service: str = "web"
     at_s: int = 0
     activity: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)  # CPUs, by group
+    disk_limits: dict[str, int] = field(default_factory=dict)  # bytes per second, by group
     gone: set[str] = field(default_factory=set)
     stays_slow: bool = False  # whatever is done
 
@@ -76,6 +80,11 @@ class TroubledNode:
             wish.target.group: (parse_cpu_max(wish.value).quota_us or PPM) / 100_000
             for wish in verdict.knobs
             if wish.target.knob is Knob.CPU_MAX
+        }
+        self.disk_limits = {
+            wish.target.group: parse_io_max(wish.value)[0].wbps or self.disk_bps
+            for wish in verdict.knobs
+            if wish.target.knob is Knob.IO_MAX
         }
         for wish in verdict.knobs:
             if wish.target.knob is Knob.CPU_IDLE and wish.value == "1":
@@ -95,6 +104,9 @@ class TroubledNode:
         limited = {name: self._limited(name) for name in self.suspects}
         load = 0.3 * (self.load_growth if planted else 1.0) * self.random.gauss(1, 0.05)
         on = limited.get(self.guilty or "", 0.0) if planted else 0.0
+        written = self._written(on)
+        if self.disk_bps:
+            on = written / self.disk_bps
         hurt = self.harm * on if not self.stays_slow else self.harm
         busy = min(0.97, load * (1 + hurt * (0.6 if not self.cache else 1.0)))
         own_ms = (2.0 / (1 - busy) + 10 * hurt) * self.random.lognormvariate(0, 0.08)
@@ -104,7 +116,7 @@ class TroubledNode:
         p99_us = round((own_ms + called_ms) * 1000)
         requests = round(200 * (self.load_growth if planted else 1.0) * self.random.gauss(1, 0.05))
         late = 0.004 if p99_us <= OBJECTIVE_US else min(1.0, 0.03 * p99_us / OBJECTIVE_US)
-        waiting = hurt if not self.cache else 0.0
+        waiting = hurt if not self.cache and not self.disk_bps else 0.0
         itself = max(0.0, load - 0.5)
         delay = 0.03 + waiting + itself + (0.5 if planted and self.throttled_ppm else 0.0)
         use = GroupUse(
@@ -113,6 +125,7 @@ class TroubledNode:
             throttled_ppm=self.throttled_ppm if planted else 0,
             run_delay_ppm=round(delay * load * PPM),
             cpu_stall_ppm=min(PPM, round(delay * load * 0.9 * PPM)),
+            io_stall_ppm=min(PPM, round((0.01 + 0.3 * hurt) * PPM)) if self.disk_bps and self.knows_stalls else None,
             cpi_milli=round(1500 * (1 + (hurt if self.cache else 0.0)) * self.random.gauss(1, 0.03)),
         )
         health = ServiceHealth(
@@ -127,15 +140,23 @@ class TroubledNode:
         for name in self.suspects:
             if f"uid-{name}" not in self.gone:
                 pod = batch_pod(name)
-                pods.append(PodUse(pod, GroupUse(pod.group, cpu_m=round(limited[name] * 1000))))
+                moved = written if name == self.guilty else self.disk_bps // 50
+                use = GroupUse(pod.group, cpu_m=round(limited[name] * 1000), io_read_bps=0, io_written_bps=moved)
+                pods.append(PodUse(pod, use))
+        pressure = round((0.05 + 0.8 * on) * PPM) if self.disk_bps and self.presses else None
         return NodeState(
             at_us=self.at_s * SECOND_US,
             interval_us=SECOND_US,
-            host=HostUse(2, 1000, 8 << 30, 4 << 30),
+            host=HostUse(2, 1000, 8 << 30, 4 << 30, io_stall_ppm=pressure, disks=("8:0",)),
             pods=tuple(pods),
             best_effort_group="batch",
             blame=self._blame(limited, load, waiting, itself) if self.probe else None,
         )
+
+    def _written(self, on: float) -> int:
+        """What the guilty pod writes: as active as it is, up to its limit."""
+        wanted = round(self.disk_bps * min(1.0, on / 0.9))
+        return min(wanted, self.disk_limits.get(f"batch/{self.guilty}", wanted))
 
     def _burst(self, name: str, planted: bool) -> float:
         """Innocent pods burst all the time, the guilty one from the time on at which the trouble begins."""

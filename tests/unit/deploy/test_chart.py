@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.x509 import DNSName, SubjectAlternativeName, load_pem_x509_certificate
 from tests.fakes.command_options import options
 from tests.unit.deploy.chart import helm_only, objects
 from tests.unit.deploy.objects import DEPLOY, by_identity, containers, resources
@@ -152,6 +153,9 @@ def test_what_pods_are_given_is_signed_by_a_key_of_the_release(tmp_path: Path) -
         (tmp_path / name).write_bytes(b64decode(text))
     sealer, _ = read_seal(tmp_path)  # raises for a certificate of another key
     assert sealer is not None
+    certificate = load_pem_x509_certificate((tmp_path / "tls.crt").read_bytes())
+    names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+    assert names.get_values_for_type(DNSName) == ["cotenant"]  # which states class and quota of its pods
     public = made["ConfigMap", "cotenant-node", "cotenant-seal"]["data"]
     assert set(public) == {"tls.crt"}
     assert public["tls.crt"].strip() == (tmp_path / "tls.crt").read_text().strip()

@@ -130,3 +130,25 @@ def test_a_change_that_a_test_notices_is_dead_and_the_file_is_as_before(tmp_path
     }
     assert {kind: outcome.dead for kind, outcome in outcomes.items()} == {"constant": False, "arithmetic": True}
     assert module.read_text() == source
+
+
+@pytest.mark.slow
+def test_a_mistake_lives_only_where_tests_were_run(tmp_path: Path) -> None:
+    """A case that is not there any more hides no other one, and a file that the mistake makes unreadable is a test that failed."""
+    source = "def limit():\n    return 1 + 2\n\nFIRST = [limit()][0] // (limit() > 2)\n"
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/other_module.py").write_text(source)
+    (tmp_path / "test_it.py").write_text(
+        "from other_module import limit\ndef test_it():\n    assert limit() == 3\ndef test_none():\n    pass\n"
+    )
+    plus, *_ = (each for each in changes(source) if each.kind == "arithmetic")
+    mutant = Mutant("other_module.py", plus)  # 1 - 2: no division by `False` is possible, so the file is unreadable
+    gone = "test_it.py::test_gone"
+    assert try_one(tmp_path, mutant, ["test_it.py::test_none"], 60.0).dead
+    (tmp_path / "src/other_module.py").write_text(source.partition("\n\n")[0])
+    found = try_one(tmp_path, mutant, [gone, "test_it.py::test_it"], 60.0)
+    assert (found.dead, found.tests) == (True, 1)
+    assert not try_one(tmp_path, mutant, [gone, "test_it.py::test_none"], 60.0).dead
+    assert not try_one(tmp_path, mutant, [gone], 60.0).dead
+    with pytest.raises(RuntimeError, match="pytest ended with 4"):
+        try_one(tmp_path, mutant, ["test_it.py::test_it"], 60.0, ("--no-such-option",))

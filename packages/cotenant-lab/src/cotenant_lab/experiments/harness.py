@@ -2,7 +2,8 @@
 
 Problem: on a shared machine, one arm measured after another shows the neighbours, not the arm. Choice: each round runs every arm once, in an order drawn from the
 seed; figures are ratios within a round; a block during which other work, or the hypervisor, had too much of the plant's core, or that the experiment itself
-considers disturbed, is repeated; a round that is still disturbed, or that the experiment's own test rejects, is left out, and others are run for it until enough count or a limit of time or
+considers disturbed, is repeated; an interrupted run is judged by its whole rounds;
+a round that is still disturbed, or that the experiment's own test rejects, is left out, and others are run for it until enough count or a limit of time or
 rounds is reached. A check is decided where half of the rounds are undisturbed in the arms that it rests on, else it neither passes nor fails, and says why in a sentence. Limits: a check of all
 arms loses a whole round for one disturbed block.
 
@@ -186,18 +187,25 @@ class _Run:
     rounds: list[Round] = field(default_factory=list)
     began_s: float = 0.0
     took_s: float = 0.0
+    wanted: int = 0  # rounds
+    cut: str = ""  # why it ended before its time; empty where it did not
 
     def all(self, site: Site) -> None:
         drawn = random.Random(self.settings.seed)
         self.experiment.prepare(site)
-        number, wanted = 0, self.settings.rounds
+        number, self.wanted = 0, self.settings.rounds
         self.began_s = self.now_s()
-        while number < wanted and not self._is_over():
-            self._round(site, number, drawn, wanted)
-            number += 1
-            short = self.settings.rounds - sum(not each.why_discarded for each in self.judged())
-            if number == wanted and short > 0:
-                wanted = min(wanted + short, self.settings.most_rounds)
+        try:
+            while number < self.wanted and not self._is_over():
+                self._round(site, number, drawn, self.wanted)
+                number += 1
+                short = self.settings.rounds - sum(not each.why_discarded for each in self.judged())
+                if number == self.wanted and short > 0:
+                    self.wanted = min(self.wanted + short, self.settings.most_rounds)
+        except KeyboardInterrupt:
+            if not self.rounds:
+                raise
+            self.cut = f"interrupted after {number} of {self.wanted} rounds"
         self.took_s = self.now_s() - self.began_s
 
     def _is_over(self) -> bool:
@@ -221,7 +229,7 @@ class _Run:
         judged = self.judged(check.arms)
         counted = [each for each in judged if not each.why_discarded]
         if len(counted) < self.settings.least_rounds:
-            return replace(check, why_not_decided=_why_not_decided(self.settings, judged, self.took_s))
+            return replace(check, why_not_decided=_why_not_decided(self.settings, judged, self.took_s, self.cut))
         if not check.arms:
             return check
         return next(each for each in self.experiment.judge(counted).checks if each.what == check.what)
@@ -266,8 +274,9 @@ def run(
 ) -> Findings:
     """Run it on this machine; raw data are written to `folder` as they come.
 
-    Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT, SIGTERM and SIGHUP; nothing
-    that it made is left in any case.
+    Raises `Unsupported` where the machine cannot, `Permanent` where a load fails, `KeyboardInterrupt` for SIGINT, SIGTERM and
+    SIGHUP before the first whole round; later what was measured is judged, and the findings say that it was interrupted.
+    Nothing that it made is left in any case.
     """
     folder.mkdir(parents=True, exist_ok=True)
     raw = folder / RAW
@@ -291,7 +300,7 @@ def run(
         checks=tuple(state.decided(check) for check in judgement.checks),
         columns=tuple(judgement.columns),
         rows=tuple(tuple(row) for row in judgement.rows),
-        notes=tuple(judgement.notes),
+        notes=(*judgement.notes, *([f"The run was {state.cut}."] if state.cut else [])),
         pictures=tuple(judgement.pictures),
         worst_foreign=max(block.conditions.foreign_share for each in shown for block in each.blocks.values()),
         repeated=sum(block.again for each in judged for block in each.blocks.values()),
@@ -299,15 +308,17 @@ def run(
     )
 
 
-def _why_not_decided(settings: ExperimentSettings, judged: Sequence[Round], took_s: float) -> str:
+def _why_not_decided(settings: ExperimentSettings, judged: Sequence[Round], took_s: float, cut: str) -> str:
     """One sentence for too few rounds that count: how many, and what most often was against it."""
     whys = [each.why_discarded for each in judged if each.why_discarded]
     counted = len(judged) - len(whys)
+    if not whys:
+        return f"{cut or 'ended early'}: {counted} count, fewer than the {settings.least_rounds} needed"
     kinds = Counter(_AMOUNT.sub("", why) for why in whys)
     kind, count = kinds.most_common(1)[0]
     example = next(why for why in reversed(whys) if _AMOUNT.sub("", why) == kind)
     return (
-        f"{counted} of {len(judged)} rounds in {took_s / 60:.0f} min were undisturbed, fewer than the {settings.least_rounds} needed; "
+        f"{f'{cut}; ' if cut else ''}{counted} of {len(judged)} rounds in {took_s / 60:.0f} min were undisturbed, fewer than the {settings.least_rounds} needed; "
         f"most often ({count}): {example}"
     )
 

@@ -115,6 +115,35 @@ def test_a_disturbed_block_is_repeated_with_the_same_seed_before_its_round_is_lo
     assert len((tmp_path / harness.RAW).read_text().splitlines()) == 5  # what was tried is kept
 
 
+@dataclass
+class Cut(Counting):
+    """Is interrupted in the block of this number, from 0."""
+
+    at: int = 0
+
+    def block(self, site: Site, arm: str, seed: int) -> Record:
+        if len(self.asked) == 1 + self.at:
+            raise KeyboardInterrupt
+        return super().block(site, arm, seed)
+
+
+def test_an_interrupted_run_is_judged_by_its_whole_rounds(tmp_path: Path) -> None:
+    outcome, _ = run(tmp_path, Cut(at=5), Calm(), ExperimentSettings(2))  # in the last of six blocks
+    assert outcome.figures["judged"] == [0]
+    assert outcome.verdict is Verdict.PASSED  # half of the rounds are enough
+    assert outcome.notes == ("The run was interrupted after 1 of 2 rounds.",)
+    outcome, _ = run(tmp_path, Cut(at=5), Calm(), ExperimentSettings(4))
+    assert outcome.verdict is Verdict.NOT_DECIDED
+    assert outcome.why_not_decided == "interrupted after 1 of 4 rounds: 1 count, fewer than the 2 needed"
+    outcome, _ = run(tmp_path, Cut(at=5, restless="a"), Calm(), ExperimentSettings(4, tries=1))
+    assert outcome.why_not_decided.startswith("interrupted after 1 of 4 rounds; 0 of 1 rounds in ")
+
+
+def test_a_run_without_a_whole_round_stays_interrupted(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, Cut(at=2), Calm(), ExperimentSettings(2))
+
+
 def test_stolen_time_disturbs_like_foreign_use(tmp_path: Path) -> None:
     outcome, _ = run(tmp_path, Counting(), Calm(stolen=0.4), ExperimentSettings(1, tries=1))
     assert outcome.rounds == 0

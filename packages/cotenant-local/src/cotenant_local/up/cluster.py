@@ -303,7 +303,7 @@ class LocalCluster:
         _kept_token(self._report_token)
         seal = self.config.directory / "seal"
         with _named_files(self.config.directory):
-            ensure_pair(seal, datetime.now(UTC))
+            ensure_pair(seal, datetime.now(UTC), schedulers=self.config.scheduler_names()[:1])
         if self.config.is_ephemeral:
             self._stack.callback(rmtree, seal, ignore_errors=True)
         scheduler = free_port()

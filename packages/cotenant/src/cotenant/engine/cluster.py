@@ -299,6 +299,11 @@ class Cluster:
         """The bind was not carried out. `retry` False = the pod no longer exists."""
         self._pods.bind_failed(uid, why, now_s, retry)
 
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
+        """A request found the pod on another node than the bind's. Without effect where a watch has told how the bind ended: that is newer, or the same."""
+        if self._pods.awaits_answer(seen.uid):
+            self.pod_seen(seen, now_s)
+
     def preempt_failed(self, uid: str, now_s: float) -> None:
         """The nomination or an eviction failed: the pod waits as before."""
         self._pods.preempt_failed(uid, now_s)

@@ -40,6 +40,7 @@ NVIDIA_GPU = "nvidia.com/gpu"
 FIRST = (CPU_NAME, MEMORY_NAME, PODS_NAME)
 
 MAX_AMOUNT = 2**53
+_PLAIN = 12  # characters: such an amount is far below the largest
 
 
 class Unit(Enum):
@@ -103,6 +104,12 @@ def parse_amount(name: str, text: str | int | float, field: str | None = None) -
     Raises `InvalidInput` for negative amounts and for 2^53 or more.
     """
     field = field or name
+    if (
+        name == CPU_NAME and isinstance(text, str) and len(text) <= _PLAIN and text.isascii()
+    ):  # as nearly all are written
+        digits = text.removesuffix("m")
+        if digits.isdecimal():
+            return int(digits) * (1000 if len(digits) == len(text) else 1)
     quantity = parse_quantity(text, field)
     if quantity.nano < 0:
         raise InvalidInput(field, str(quantity), "an amount that is not negative")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cotenant.drivers.cgroup import parsing
-from cotenant.drivers.proc.host import disk_bytes, network_bytes
+from cotenant.drivers.proc.host import network_bytes, used_disks
 from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.whole_number import whole_number
 
@@ -33,4 +33,4 @@ def test_no_reader_fails_at_a_number_that_is_too_long() -> None:
     assert parse_pressure(b"some avg10=0.00 total=" + LONG + b"\n") is None
     long = LONG.decode()
     assert network_bytes(f"a\nb\n  eth0: {long} 2 0 0 0 0 0 0 200 3\n") is None
-    assert disk_bytes(f"   8       0 sda 100 0 {long} 30 40 0 800 60 0 70\n") is None
+    assert used_disks(f"   8       0 sda 100 0 {long} 30 40 0 800 60 0 70\n") is None

@@ -15,9 +15,9 @@ from math import nan
 
 import msgspec
 
-from cotenant.drivers.kubelet.extended import EXTENDED_SPEC, ContainerAmounts, pod_amounts, read_annotation
+from cotenant.drivers.kubelet.extended import ContainerAmounts, pod_amounts, read_annotation
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
-from cotenant.model.cluster.annotations import MIRROR, OBJECTIVE_P99_MS, TENANT
+from cotenant.model.cluster.annotations import EXTENDED_SPEC, MIRROR, OBJECTIVE_P99_MS, TENANT
 from cotenant.model.cluster.entitlement import gets_own_cpus
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.qos import (
@@ -29,14 +29,20 @@ from cotenant.model.cluster.qos import (
     qos_of_label,
     raw_class,
 )
-from cotenant.model.cluster.seal import Standing
+from cotenant.model.cluster.seal import (
+    SETTLED,
+    SETTLED_ANNOTATIONS,
+    SETTLED_LABELS,
+    Standing,
+    Values,
+    settled_values,
+)
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
 from cotenant.model.cpus.spec import RESOURCE_SPEC, RESOURCE_STATUS, ResourceSpec
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import ExtendedAmounts, NodeContainer, NodePod, Phase
 
 _CRITICAL = 2_000_000_000  # the value of system-cluster-critical; system-node-critical is above
-_JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
@@ -74,11 +80,12 @@ class DeclaredPod:
     extended: ExtendedAmounts | None = None  # None: where there is an annotation with batch amounts, those apply
     cpu_request_m: int | None = None  # of the whole pod; None: that of the containers that are found
     created_s: float = nan  # Unix time; NaN = not known
+    scheduler: str = ""  # spec.schedulerName; "" = not known
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """By what annotations about holdings are believed."""
+    """By what annotations about holdings, class and quota are believed."""
 
     seals: Seals = NO_SEALS
     node: str = ""  # this node's name, which is sealed
@@ -107,6 +114,9 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
     """One pod merged with one declaration."""
     labels = declared.labels or pod.labels
     annotations = declared.annotations or pod.annotations
+    relabelled: tuple[str, ...] = ()
+    if belief.seals.checks:
+        labels, annotations, relabelled = _settled(pod.uid, labels, annotations, declared, belief)
     namespace = declared.namespace or pod.namespace
     kubernetes = declared.kubernetes_qos or pod.kubernetes_qos
     declared_qos = qos_of_label(labels.get(QOS_CLASS))
@@ -152,10 +162,31 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         own_cpus=() if unbelieved else own_cpus,
         holdings=standing,
         unbelieved=unbelieved,
+        relabelled=relabelled,
         extended=extended,
-        workload=_workload(declared.owner, labels, namespace) or pod.workload,
+        workload=_workload(declared.owner, namespace) or pod.workload,
         is_named=pod.is_named or bool(declared.namespace and declared.name),
     )
+
+
+def _settled(
+    uid: str, labels: Labels, annotations: Labels, declared: DeclaredPod, belief: Belief
+) -> tuple[Labels, Labels, tuple[str, ...]]:
+    """Labels and annotations with the class, quota and tenant of the bind, and the names of those that were changed since."""
+    notes = dict(annotations.items)
+    written = settled_values(dict(labels.items), notes)
+    counts = belief.seals.settled(
+        uid, belief.node, declared.scheduler, declared.created_s, written, notes.get(SETTLED) or ""
+    )
+    if counts is None:
+        return labels, annotations, ()
+    changed = tuple(sorted(dict(written.items() ^ counts.items())))
+    return _with(labels, SETTLED_LABELS, counts), _with(annotations, SETTLED_ANNOTATIONS, counts), changed
+
+
+def _with(found: Labels, names: tuple[str, ...], counts: Values) -> Labels:
+    others = {name: value for name, value in found.items if name not in names}
+    return Labels.of(others | {name: counts[name] for name in names if name in counts})
 
 
 def objective_us(text: str | None) -> int | None:
@@ -212,10 +243,9 @@ def _is_of_the_node(annotations: Labels, priority: int | None) -> bool:
     return (priority or 0) >= _CRITICAL or annotations.get(MIRROR) is not None
 
 
-def _workload(owner: str, labels: Labels, namespace: str) -> str:
-    """Kind and namespace/name; a runtime knows a Job by the label that its controller sets."""
-    job = next((name for label in _JOB_LABELS if (name := labels.get(label))), None)
-    kind, _, name = (owner or (f"Job {job}" if job else "")).partition(" ")
+def _workload(owner: str, namespace: str) -> str:
+    """Kind and namespace/name. A Job's label of its name proves nothing: any pod may carry it, and be judged as one of the Job's."""
+    kind, _, name = owner.partition(" ")
     return f"{kind} {namespace}/{name}" if name else ""
 
 

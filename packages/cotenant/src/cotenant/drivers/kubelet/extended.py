@@ -22,8 +22,6 @@ from cotenant.model.machine.node_pod import NOT_EXTENDED, ExtendedAmounts
 from cotenant.model.quantities import whole
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
 
-EXTENDED_SPEC = "node.koordinator.sh/extended-resource-spec"  # annotation: JSON with batch amounts per container
-
 
 class Role(StrEnum):
     """When a container runs."""

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from cotenant.drivers.proc.pressure import parse_pressure
 from cotenant.model.errors import Permanent
@@ -22,6 +22,7 @@ from cotenant.model.whole_number import whole_number
 
 SECTOR_BYTES = 512
 _READ_BYTES = 1 << 18
+_MAX_DISKS = 32
 _TABLES = ("net/dev", "diskstats")
 _VIRTUAL_NETWORK = re.compile(
     r"lo|veth.*|docker.*|br-.*|virbr.*|cni.*|flannel.*|cali.*|cilium.*|lxc.*|vxlan.*|genev.*|kube-.*|nodelocaldns|dummy.*|ifb.*|tunl.*|sit.*|ip6tnl.*|tap.*|vnet.*|tun.*|wg.*|bond\d+|team\d+|br\d+|[^.]+\.\d+"
@@ -58,8 +59,8 @@ class HostReader:
             raise Permanent(f"{self.proc_root}/stat and meminfo cannot be read")
         # before Linux 3.14 there is no estimate
         available = memory.get("MemAvailable", memory.get("MemFree", 0) + memory.get("Cached", 0))
-        received, sent = self._sums("net/dev", "network", network_bytes)
-        read, written = self._sums("diskstats", "disks", disk_bytes)
+        received, sent = self._network()
+        used = self._disks()
         return HostCounters(
             cpus=times[0],
             cpu_busy_us=times[1] * self._tick_us,
@@ -70,8 +71,9 @@ class HostReader:
             swap_free_bytes=memory.get("SwapFree", 0) * 1024,
             network_received_bytes=received,
             network_sent_bytes=sent,
-            disk_read_bytes=read,
-            disk_written_bytes=written,
+            disk_read_bytes=sum(each.read_bytes for each in used),
+            disk_written_bytes=sum(each.written_bytes for each in used),
+            disks=tuple(each.number for each in used[:_MAX_DISKS]),
             pressure=self._pressure(),
         )
 
@@ -101,12 +103,20 @@ class HostReader:
                 return os.open(os.path.join(self.proc_root, "1/net/dev"), flags)
         return os.open(os.path.join(self.proc_root, name), flags)
 
-    def _sums(self, name: str, what: str, parse: Callable[[str], tuple[int, int] | None]) -> tuple[int, int]:
-        text = self._text(name)
-        found = None if text is None else parse(text)
+    def _network(self) -> tuple[int, int]:
+        text = self._text("net/dev")
+        found = None if text is None else network_bytes(text)
         if found is None:
-            self._gaps.setdefault(name, Gap(what, f"/proc/{name} in the kernel's own form"))
+            self._gaps.setdefault("net/dev", Gap("network", "/proc/net/dev in the kernel's own form"))
             return 0, 0
+        return found
+
+    def _disks(self) -> tuple[DiskUse, ...]:
+        text = self._text("diskstats")
+        found = None if text is None else used_disks(text)
+        if found is None:
+            self._gaps.setdefault("diskstats", Gap("disks", "/proc/diskstats in the kernel's own form"))
+            return ()
         return found
 
     def _pressure(self) -> Pressure:
@@ -170,9 +180,17 @@ def network_bytes(text: str, every: bool = False) -> tuple[int, int] | None:
     return received, sent
 
 
-def disk_bytes(text: str) -> tuple[int, int] | None:
-    """Bytes read from and written to whole physical disks."""
-    read = written = 0
+class DiskUse(NamedTuple):
+    """A whole physical disk, MAJOR:MINOR, and what was read from and written to it since the machine's start."""
+
+    number: str
+    read_bytes: int
+    written_bytes: int
+
+
+def used_disks(text: str) -> tuple[DiskUse, ...] | None:
+    """The whole physical disks that were ever used, the busiest first; None where a line is not of diskstats' form."""
+    found: list[DiskUse] = []
     for line in text.splitlines():
         words = line.split()
         if len(words) < 10:
@@ -182,6 +200,7 @@ def disk_bytes(text: str) -> tuple[int, int] | None:
             return None
         if _VIRTUAL_DISK.fullmatch(words[2]) or _PARTITION.fullmatch(words[2]):
             continue
-        read += read_sectors * SECTOR_BYTES
-        written += written_sectors * SECTOR_BYTES
-    return read, written
+        if read_sectors or written_sectors:
+            sizes = (read_sectors * SECTOR_BYTES, written_sectors * SECTOR_BYTES)
+            found.append(DiskUse(f"{words[0]}:{words[1]}", *sizes))
+    return tuple(sorted(found, key=lambda disk: (-disk.read_bytes - disk.written_bytes, disk.number)))

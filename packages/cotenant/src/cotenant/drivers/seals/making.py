@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from cotenant.drivers.seals.seals import CERTIFICATE_FILE, KEY_FILE
 _DAYS = 36500
 
 
-def ensure_pair(folder: Path, now: datetime) -> None:
-    """Key and certificate in a folder, made where one of the two is missing: pods from before `now` are then checked. Raises `OSError`."""
+def ensure_pair(folder: Path, now: datetime, schedulers: Iterable[str] = ()) -> None:
+    """Key and certificate in a folder, made where one of the two is missing: pods from before `now` are then checked. `schedulers`: as `Seals` has it. Raises `OSError`."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,7 +25,8 @@ def ensure_pair(folder: Path, now: datetime) -> None:
         return
     key = Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cotenant-seal")])
-    made = (
+    names = x509.SubjectAlternativeName([x509.DNSName(each) for each in schedulers])
+    builder = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -32,8 +34,8 @@ def ensure_pair(folder: Path, now: datetime) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now)
         .not_valid_after(now + timedelta(days=_DAYS))
-        .sign(key, None)
     )
+    made = (builder.add_extension(names, critical=False) if list(names) else builder).sign(key, None)
     form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     write_private(key_file, key.private_bytes(serialization.Encoding.PEM, form, plain).decode())
     write_private(certificate_file, made.public_bytes(serialization.Encoding.PEM).decode())

@@ -2,7 +2,8 @@
 
 Problem: every node's agent has to check what a scheduler gave, and a secret that every node has is none. Choice: a key pair: agents have the certificate. The certificate's `notBefore` says since when
 pods are sealed: pods created before it, or within `GRACE_S` after it (replicas that are being replaced bind without a seal), are checked by what they are entitled to. A pod's creation time is written by the API server.
-A file of several certificates serves a change of keys. Limits: files are read at the start; a certificate's end is not looked at; checks are kept, so that a pod is checked once.
+A file of several certificates serves a change of keys. A certificate's DNS names are the names of the schedulers (`spec.schedulerName`) that state class and quota of every pod that they bind: of theirs, what
+nobody stated does not count. One without names, made by hand or before there were statements, makes no such promise. Limits: files are read at the start; a certificate's end is not looked at; checks are kept, so that a pod is checked once.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.model.cluster.seal import SEAL, SEALED, Standing, sealed_text
+import msgspec
+
+from cotenant.model.cluster.seal import SEAL, SEALED, Standing, Values, sealed_text, settled_text
 from cotenant.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.x509 import Certificate
 
 GRACE_S = 600.0
 KEY_FILE, CERTIFICATE_FILE = "tls.key", "tls.crt"
@@ -50,6 +55,11 @@ class Sealer:
         """The value of `SEAL`."""
         return self.sign(sealed_text(uid, node, annotations))
 
+    def statement(self, uid: str, node: str, values: Values) -> str:
+        """The value of `SETTLED`."""
+        text = json.dumps(dict(values), separators=(",", ":"), sort_keys=True)
+        return f"{text} {self.sign(settled_text(uid, node, values))}"
+
     def sign(self, text: bytes) -> str:
         """The signature over a text, as base64."""
         return base64.b64encode(self._key.sign(text)).decode("ascii")
@@ -58,8 +68,11 @@ class Sealer:
 class Seals:
     """Says how far a pod's holdings are believed. Without keys everything is to be checked."""
 
-    def __init__(self, keys: tuple[Ed25519PublicKey, ...] = (), since_s: float = 0.0) -> None:
-        """`since_s`: Unix time since when pods are sealed."""
+    def __init__(
+        self, keys: tuple[Ed25519PublicKey, ...] = (), since_s: float = 0.0, schedulers: frozenset[str] = frozenset()
+    ) -> None:
+        """`since_s`: Unix time since when pods are sealed. `schedulers`: names of those that state class and quota of every pod."""
+        self._schedulers = schedulers
         self._keys = keys
         self._since_s = since_s
         self._known: dict[bytes, bool] = {}  # by digest: what is refused may be long
@@ -78,7 +91,8 @@ class Seals:
         of_kind = tuple(key for key in keys if isinstance(key, Ed25519PublicKey))
         if not of_kind or len(of_kind) < len(keys):
             raise InvalidInput("seal certificate", str(path), _EXPECTED, "its key is of another kind")
-        return cls(of_kind, min(each.not_valid_before_utc.timestamp() for each in found) + GRACE_S)
+        since_s = min(each.not_valid_before_utc.timestamp() for each in found) + GRACE_S
+        return cls(of_kind, since_s, frozenset.intersection(*map(_names, found)))
 
     @property
     def checks(self) -> bool:
@@ -95,6 +109,29 @@ class Seals:
         if seal and self.is_right(sealed_text(uid, node, annotations), seal):
             return Standing.SEALED
         return Standing.CHECKED if created_s < self._since_s else Standing.REFUSED
+
+    def settled(
+        self, uid: str, node: str, scheduler: str, created_s: float, written: Values, statement: str
+    ) -> Values | None:
+        """What counts of a bound pod's class, quota and tenant instead of what is `written` on it; None = that.
+
+        `statement`: its annotation `SETTLED`. `scheduler`: its `spec.schedulerName`, "" where it is not known.
+        """
+        if not self._keys:
+            return None
+        stated = self._stated(uid, node, statement) if statement else None
+        if stated is None:
+            promised = scheduler in self._schedulers and not created_s < self._since_s
+            stated = {} if promised else written
+        return None if stated == written else stated
+
+    def _stated(self, uid: str, node: str, statement: str) -> Values | None:
+        text, _, seal = statement.rpartition(" ")
+        try:
+            values = msgspec.json.decode(text, type=dict[str, str])
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+        return values if self.is_right(settled_text(uid, node, values), seal) else None
 
     def is_right(self, text: bytes, seal: str) -> bool:
         """Whether the scheduler signed this text."""
@@ -152,6 +189,16 @@ def read_seal(folder: Path | None) -> tuple[Sealer | None, Seals]:
             "seal", str(folder), "a certificate of the key beside it", f"make {CERTIFICATE_FILE} of {KEY_FILE}"
         )
     return sealer, seals
+
+
+def _names(certificate: Certificate) -> frozenset[str]:
+    from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName
+
+    try:
+        names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+    except ExtensionNotFound:
+        return frozenset()
+    return frozenset(names.get_values_for_type(DNSName))
 
 
 def _read(path: Path) -> bytes:

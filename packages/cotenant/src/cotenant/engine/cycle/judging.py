@@ -358,6 +358,7 @@ class Judging:
                 entry.attempts,
                 entry.holds,
                 entry.seen.written,
+                entry.seen.settled,
             )
         )
 

@@ -338,6 +338,11 @@ class Pods:
         entry.move(State.BINDING, now_s)
         return True
 
+    def awaits_answer(self, uid: str) -> bool:
+        """Whether a bind was sent whose end is not known."""
+        entry = self.by_uid.get(uid)
+        return entry is not None and entry.state is State.BINDING
+
     def bound(self, uid: str, now_s: float) -> None:
         """The API server accepted the bind; the watch will confirm it."""
         entry = self.by_uid.get(uid)

@@ -33,7 +33,7 @@ def concerns(
     `profiles`: what was learned of applications, None where the policy does not use it.
     """
     found = [*_quota(plugins, entry, pod), *_gang(plugins, entry, now_s), *_reservation(plugins, entry, now_s)]
-    found += [*_holdings(entry), *_load(plugins, entry)]
+    found += [*_holdings(entry), *_relabelled(entry), *_load(plugins, entry)]
     if profiles is not None and entry.shape >= 0:
         found.append(Concern("profile", entry.seen.pod.owner, False, profiles.profile(entry.shape).words()))
     return tuple(sorted(found, key=lambda each: not each.holds))
@@ -210,6 +210,17 @@ def _holdings(entry: PodInfo) -> Iterator[Concern]:
         yield Concern("cpus", entry.node, False, f"exclusive CPUs {format_cpus(holds.cpus.cpus)}")
     if holds.devices:
         yield Concern("devices", entry.node, False, _by_number(Holdings(devices=holds.devices)))
+
+
+def _relabelled(entry: PodInfo) -> Iterator[Concern]:
+    for name in entry.seen.relabelled:
+        stands = dict(entry.seen.settled).get(name)
+        yield Concern(
+            "changed",
+            name,
+            False,
+            f"without effect since the pod was bound: {stands if stands else 'it has none'} counts",
+        )
 
 
 def _by_number(holds: Holdings) -> str:

@@ -36,6 +36,7 @@ class Bind:
     attempts: int = 1
     holds: Holdings = NO_HOLDINGS  # what was chosen for it on the node, to be written with the bind
     written: tuple[str, ...] = ()  # annotations about holdings that it has already: not written by us
+    settled: tuple[tuple[str, str], ...] = ()  # class, quota and tenant by which it was judged
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,11 @@ def tenant_of(pod: NodePod) -> str:
     return pod.tenant or pod.namespace
 
 
+def _account(pod: NodePod) -> str:
+    """What its eviction counts against. A tenant is its pods' owners' to write, so that of one namespace never uses up what another's may lose."""
+    return pod.namespace if tenant_of(pod) == pod.namespace else f"{pod.tenant} in {pod.namespace}"
+
+
 class Evictions:
     """Rate-limits evictions."""
 
@@ -85,14 +90,14 @@ class Evictions:
                 continue
             # A verdict from before the pod was named judged a class that was not known.
             named = pod.is_named and eviction.key == pod.key
-            waits_for = self._limit(tenant_of(pod), now_us) if named else NOT_NAMED
+            waits_for = self._limit(_account(pod), now_us) if named else NOT_NAMED
             if waits_for:
                 paced[uid] = waits_for
                 continue
             before = self._asked.get(uid)
             backoff_us = before.backoff_us if before else 0
-            self._asked[uid] = EvictionRequest(eviction, policy, now_us, tenant_of(pod), backoff_us=backoff_us)
-            self._history.append((now_us, tenant_of(pod)))
+            self._asked[uid] = EvictionRequest(eviction, policy, now_us, _account(pod), backoff_us=backoff_us)
+            self._history.append((now_us, _account(pod)))
             self._counts.evictions_asked += 1
             chosen.append((policy, eviction))
         self._counts.evictions_paced += len(paced.keys() - self._paced.keys())

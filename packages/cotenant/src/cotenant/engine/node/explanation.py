@@ -50,7 +50,9 @@ def explain_group(
         decisions=log.of(groups, pod.key if pod else ""),
         signals=view.signals.of(pod.uid, now_us) if pod else (),
     )
-    return replace(explanation, text=sentences(explanation, now_us))
+    changed = ", ".join(pod.relabelled) if pod else ""
+    note = (f"changed since the pod was bound, and without effect: {changed}",) if changed else ()
+    return replace(explanation, text=(*note, *sentences(explanation, now_us)))
 
 
 def _related(group: str, pod: NodePod | None) -> tuple[str, ...]:

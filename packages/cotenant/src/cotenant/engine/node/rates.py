@@ -126,6 +126,7 @@ class Rates:
             memory_stall_ppm=self._some(last.memory, pressure.memory, interval_us),
             memory_full_stall_ppm=self._full(last.memory, pressure.memory, interval_us),
             io_stall_ppm=self._some(last.io, pressure.io, interval_us),
+            disks=now.disks,
             steal_ppm=None if steal is None else min(PPM, steal * PPM // (interval_us * max(1, now.cpus))),
             network_received_bps=_per_second(
                 self._grown(before.network_received_bytes, now.network_received_bytes), interval_us

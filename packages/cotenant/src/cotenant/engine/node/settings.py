@@ -20,7 +20,7 @@ SECOND_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class EvictionLimits:
-    """How many pods may be evicted, whatever the policies want: requests that were refused do not count. A tenant is `NodePod.tenant`, else the namespace."""
+    """How many pods may be evicted, whatever the policies want: requests that were refused do not count. A tenant is `NodePod.tenant` within one namespace, else the namespace."""
 
     per_minute: int = 2
     per_hour: int = 20

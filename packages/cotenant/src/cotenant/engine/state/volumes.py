@@ -278,18 +278,28 @@ class Volumes:
                     if rows is None or ((at := int(np.searchsorted(rows, row))) < len(rows) and rows[at] == row):
                         yield option.volume
 
-        def find(i: int, seen: set[str]) -> bool:
-            for volume in options(i):
-                if not volume:
-                    chosen[i] = ""
-                    return True
-                if volume in seen:
+        def find(first: int) -> bool:
+            """Give a claim a volume; each claim on the path passes its own to the one before it, and looks for another. As deep as there are claims, so without recursion."""
+            path, seen = [(first, options(first))], set[str]()
+            wanted = [""]  # what each claim of the path would take
+            while path:
+                volume = next((each for each in path[-1][1] if each not in seen), None)
+                if volume is None:
+                    path.pop()
+                    wanted.pop()
                     continue
-                seen.add(volume)
-                if volume not in taken or find(taken[volume], seen):
-                    taken[volume] = i
-                    chosen[i] = volume
-                    return True
+                wanted[-1] = volume
+                if volume:
+                    seen.add(volume)
+                if volume in taken:
+                    path.append((taken[volume], options(taken[volume])))
+                    wanted.append("")
+                    continue
+                for (claim, _), found in zip(path, wanted, strict=True):
+                    chosen[claim] = found
+                    if found:
+                        taken[found] = claim
+                return True
             return False
 
-        return chosen if all(find(i, set()) for i in range(len(needs))) else None
+        return chosen if all(map(find, range(len(needs)))) else None

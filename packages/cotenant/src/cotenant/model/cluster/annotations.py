@@ -27,8 +27,9 @@ FORCED_EVICTION = "descheduler.alpha.kubernetes.io/evict"  # present: configurab
 EXPECTED_ROOM = "cotenant.io/expected-room"  # JSON, on a pod that waits: the node on which our rebalancer makes room for it, the pods that it moves, and until when schedulers keep it
 MIRROR = "kubernetes.io/config.mirror"  # present: a static pod of its node
 
-# --- on pods, by our scheduler
+# --- on pods, by our scheduler; by admission
 DECISION = "cotenant.io/decision"  # JSON: the reason for the placement, written together with the node
+EXTENDED_SPEC = "node.koordinator.sh/extended-resource-spec"  # JSON with batch amounts per container, by admission
 
 # --- on pods, for simulated nodes only
 SIMULATED = "cotenant.io/simulated"  # JSON: the pod's true behaviour (cotenant_local/nodes/behaviour.py)

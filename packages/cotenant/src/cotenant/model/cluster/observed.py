@@ -154,6 +154,8 @@ class ObservedPod:
     demands: Demands = NO_DEMANDS
     holds: Holdings = NO_HOLDINGS  # allocated by a scheduler: what is believed of its annotations, while it is bound
     written: tuple[str, ...] = ()  # those of these annotations that it has, believed or not
+    settled: tuple[tuple[str, str], ...] = ()  # its class, quota and tenant, by label or annotation
+    relabelled: tuple[str, ...] = ()  # those that were changed since it was bound, without effect
     owned_by: tuple[OwnedBy, ...] = ()
     workload: PodWorkload | None = None
     reservation: str = ""  # not a pod: it represents the reservation of this name, under the reservation's UID

@@ -72,6 +72,7 @@ class HostCounters:
     network_sent_bytes: int = 0
     disk_read_bytes: int = 0
     disk_written_bytes: int = 0
+    disks: tuple[str, ...] = ()  # whole physical disks that were used, as MAJOR:MINOR; the busiest first
     pressure: Pressure = NO_PRESSURE
 
 

@@ -31,7 +31,7 @@ class GroupUse:
     cpu_stall_ppm: int | None = None  # PSI cpu "some"
     memory_stall_ppm: int | None = None  # PSI memory "some"
     memory_full_stall_ppm: int | None = None
-    io_stall_ppm: int | None = None
+    io_stall_ppm: int | None = None  # PSI io "some"
     memory_bytes: int | None = None
     working_set_bytes: int | None = None
     refaults_per_s: int | None = None
@@ -55,6 +55,7 @@ class HostUse:
     memory_full_stall_ppm: int | None = None
     io_stall_ppm: int | None = None
     steal_ppm: int | None = None
+    disks: tuple[str, ...] = ()  # whole physical disks in use, as MAJOR:MINOR
     network_received_bps: int | None = None  # bytes per second over the physical devices
     network_sent_bps: int | None = None
 

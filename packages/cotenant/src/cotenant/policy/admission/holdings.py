@@ -7,10 +7,10 @@ Limits: a Binding's annotations and writes of the status do not pass here: the a
 from __future__ import annotations
 
 from cotenant.model.cluster.annotations import DECISION
-from cotenant.model.cluster.seal import SEAL, SEALED
+from cotenant.model.cluster.seal import SEAL, SEALED, SETTLED
 from cotenant.policy.admission.documents import Document, Refusal, annotations_of
 
-HOLDINGS = (*SEALED, SEAL, DECISION)
+HOLDINGS = (*SEALED, SEAL, SETTLED, DECISION)
 
 
 def check_holdings(pod: Document, old: Document | None) -> list[Refusal]:

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import msgspec
 
+from cotenant.model.cluster.annotations import EXTENDED_SPEC
 from cotenant.model.cluster.labels import PRIORITY_CLASS, QOS_CLASS
 from cotenant.model.cluster.qos import (
     PriorityClass,
@@ -51,7 +52,6 @@ from cotenant.policy.admission.documents import (
     section,
 )
 
-EXTENDED_SPEC = "node.koordinator.sh/extended-resource-spec"  # annotation of a pod
 NAMES = {
     PriorityClass.BATCH: (BATCH_CPU, BATCH_MEMORY),
     PriorityClass.MID: (MID_CPU, MID_MEMORY),

@@ -111,10 +111,10 @@ _ABOVE_ZERO = (
 )
 _PERCENTS = tuple(each.name for each in msgspec.structs.fields(Strategy) if each.name.endswith("_percent"))
 _WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text", "object": "an object"}
-_CHOICES = {
-    "cpu_calculate_policy": ("", *(policy.value for policy in Policy)),
-    "memory_calculate_policy": ("", *(policy.value for policy in Policy)),
-    "mid_reclaim_mode": ("", "static", "prediction"),
+_CHOICES = {"mid_reclaim_mode": ("", "static", "prediction")}
+_USUAL_WHERE_UNKNOWN = {  # as upstream, which computes by use then; a word that it does not know must not stop a whole configuration
+    "cpu_calculate_policy": tuple(policy.value for policy in Policy),
+    "memory_calculate_policy": tuple(policy.value for policy in Policy),
     "metric_memory_collect_policy": ("usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache"),
 }
 
@@ -134,7 +134,7 @@ class ColocationConfig:
 
     cluster: Strategy
     nodes: tuple[NodeStrategy, ...] = ()
-    ignored: tuple[str, ...] = ()  # node configurations that are not followed, and why
+    ignored: tuple[str, ...] = ()  # node configurations and words that are not followed, and why
 
 
 def merge(base: Strategy, over: Strategy) -> Strategy:
@@ -170,21 +170,36 @@ def check(strategy: Strategy, field: str = KEY) -> None:
             raise InvalidInput(where, value, "one of " + ", ".join(name for name in _CHOICES[each.name] if name))
 
 
+def _known(strategy: Strategy, field: str, said: list[str]) -> Strategy:
+    """The strategy without words that nobody knows; a sentence for each is added to `said`."""
+    for each in msgspec.structs.fields(Strategy):
+        value, choices = getattr(strategy, each.name), _USUAL_WHERE_UNKNOWN.get(each.name, ())
+        if not choices or value is None or value in choices:
+            continue
+        usual = getattr(DEFAULTS, each.name)
+        strategy = msgspec.structs.replace(strategy, **{each.name: usual})
+        if value:
+            unknown = InvalidInput(f"{field}.{each.encode_name}", value, "one of " + ", ".join(choices))
+            said.append(f"{unknown}; {usual} counts")
+    return strategy
+
+
 def read_config(text: str) -> ColocationConfig:
     """The value of the key `colocation-config`. Raises `InvalidInput` with the path of the first bad field.
 
     A node configuration with a value out of range does not stop the rest: its nodes follow the cluster, but for `enable: false`, which keeps them from lending.
     """
     value = json_value(KEY, text)
-    cluster = merge(DEFAULTS, read_strategy(value, KEY))
+    nodes: list[NodeStrategy] = []
+    ignored: list[str] = []
+    cluster = merge(DEFAULTS, _known(read_strategy(value, KEY), KEY, ignored))
     check(cluster)
-    nodes, ignored = [], []
     configs = value.get("nodeConfigs")
     if configs is not None and not isinstance(configs, list):
         raise InvalidInput(f"{KEY}.nodeConfigs", configs, "a list")
     for i, each in enumerate(configs or ()):
         where = f"{KEY}.nodeConfigs[{i}]"
-        own = read_strategy(each, where)
+        own = _known(read_strategy(each, where), where, ignored)
         try:
             check(own, where)
         except InvalidInput as error:
@@ -211,7 +226,8 @@ class NodeView:
 
 def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[str, str]) -> NodeView:
     """The strategy in force for one node. A bad annotation or label is ignored and reported."""
-    strategy, source, ignored = config.cluster, "cluster", []
+    strategy, source = config.cluster, "cluster"
+    ignored: list[str] = []
     for i, each in enumerate(config.nodes):
         if each.selector is not None and each.selector.matches(labels):
             strategy, source = each.strategy, f"node configuration {each.name or i}"
@@ -220,6 +236,7 @@ def strategy_of(config: ColocationConfig, labels: Labels, annotations: Mapping[s
     if text is not None:
         try:
             own = read_strategy(json_value(STRATEGY_ANNOTATION, text), STRATEGY_ANNOTATION)
+            own = _known(own, STRATEGY_ANNOTATION, ignored)
             check(own, STRATEGY_ANNOTATION)
             strategy, source = merge(strategy, own), f"{source} + annotation"
         except InvalidInput as error:

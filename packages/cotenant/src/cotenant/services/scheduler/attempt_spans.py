@@ -118,7 +118,7 @@ class TracedOutcomes:
         self._engine.bind_failed(uid, why, now_s, retry)
         self._spans.ended(uid, now_s, why)
 
-    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
         """Another scheduler has bound the pod."""
-        self._engine.pod_seen(seen, now_s)
+        self._engine.bound_elsewhere(seen, now_s)
         self._spans.ended(seen.uid, now_s, f"bound to {seen.node} by another scheduler")

@@ -7,6 +7,7 @@ condition PodScheduled, and its newest events. Limits: the reasons are those of 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from cotenant.drivers.kube.client.errors import NotFound, Unavailable
 from cotenant.drivers.kube.kinds.event import EVENTS
 from cotenant.drivers.kube.kinds.pod.schema import PODS
 from cotenant.model.cluster.annotations import DECISION
+from cotenant.model.cluster.seal import SETTLED, settled_values
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.clients.scheduler import Gone
 from cotenant.services.scheduler.decision_annotation import Written, read
@@ -36,6 +38,7 @@ class _Condition(msgspec.Struct, frozen=True):
 
 class _Meta(msgspec.Struct, frozen=True):
     uid: str = ""
+    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
@@ -81,11 +84,31 @@ class StoredReasons:
     message: str  # of the condition PodScheduled, where it is False
     decision: Written | None
     events: tuple[tuple[str, int, str, str], ...]  # time, count, reason, message; oldest first
+    changed: tuple[
+        str, ...
+    ] = ()  # sentences about class, quota and tenant that differ from the bind's statement; its seal is not checked here
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         value: dict[str, Any] = msgspec.to_builtins(self)
         return value
+
+
+def changed_since(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """What of a pod's class, quota and tenant is not as its bind states."""
+    text = annotations.get(SETTLED)
+    try:
+        stated = msgspec.json.decode(text.rpartition(" ")[0], type=dict[str, str]) if text else None
+    except msgspec.DecodeError:
+        return (f"{SETTLED} cannot be read",)
+    if stated is None:
+        return ()
+    written = settled_values(labels, annotations)
+    names = sorted(dict(stated.items() ^ written.items()))
+    return tuple(
+        f"{name} was changed since the pod was bound: {stated.get(name) or 'none'} counts, not {written.get(name) or 'none'}"
+        for name in names
+    )
 
 
 def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) -> StoredReasons:
@@ -126,4 +149,5 @@ def stored_reasons(kubeconfig: Path, context: str, namespace: str, name: str) ->
         message=condition.message or "" if condition.status == "False" else "",
         decision=read(text) if text else None,
         events=tuple(sorted(listed)[-_EVENTS_SHOWN:]),
+        changed=changed_since(pod.metadata.labels or {}, pod.metadata.annotations or {}),
     )

@@ -40,6 +40,7 @@ from cotenant.services.kube_process.process import KubeProcess
 from cotenant.services.logs import log_to_stderr
 from cotenant.services.reviewing.facts import Facts
 from cotenant.services.reviewing.reviewer import Reviewer
+from cotenant.services.reviewing.rules import Rules
 from cotenant.services.running import raise_descriptors, run_until_signal
 from cotenant.services.webhook.app import Application
 from cotenant.services.webhook.arguments import NAME, WebhookSettings, check
@@ -51,6 +52,20 @@ from cotenant.services.webhook.watches import add_watches, has_pods, node_of
 # An object has at most 3 MiB in a review with its old form beside it; API servers keep connections for a while.
 LIMITS = replace(DEFAULTS, body_bytes=8 << 20, certificate_check_s=10.0)
 _log = logging.getLogger(__name__)
+
+
+def _by_url(settings: WebhookSettings, address: Address) -> bool:
+    """Whether an API server reaches it by a URL, not by its Service."""
+    return bool(settings.url) or (settings.register and address.is_loopback)
+
+
+def judged_rules(settings: WebhookSettings, namespace: str, address: Address) -> Rules:
+    """The rules of a replica in this namespace. Reached by its Service, it is a pod of it, and must not stand in the way of its own start."""
+    return (
+        settings.rules
+        if _by_url(settings, address)
+        else replace(settings.rules, exempt=settings.rules.exempt | {namespace})
+    )
 
 
 class WebhookProcess:
@@ -69,9 +84,7 @@ class WebhookProcess:
         expires_s: Callable[[], float] = lambda: 0.0,
         leads: Leadership | None = None,
     ) -> None:
-        by_url = bool(settings.url) or (settings.register and listening.address.is_loopback)
-        # Reached by its Service, it is a pod of this namespace, and must not stand in the way of its own start.
-        rules = settings.rules if by_url else replace(settings.rules, exempt=settings.rules.exempt | {namespace})
+        rules = judged_rules(settings, namespace, listening.address)
         registry = MetricsRegistry()
         traffic = Traffic("webhook")
         registry.register(traffic)
@@ -89,7 +102,8 @@ class WebhookProcess:
         )
         if settings.register:
             service = {"namespace": namespace, "name": settings.service, "port": 443}
-            reached: dict[str, Any] = {"url": settings.url or self.server.url} if by_url else {"service": service}
+            by_url = {"url": settings.url or self.server.url}
+            reached: dict[str, Any] = by_url if _by_url(settings, listening.address) else {"service": service}
             self.injector = Injector(
                 client,
                 bundle,

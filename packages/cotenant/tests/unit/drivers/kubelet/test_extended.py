@@ -9,7 +9,8 @@ import pytest
 
 from cotenant.drivers.kube.kinds.pod.on_node import NodePodObject, declared
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod, join
-from cotenant.drivers.kubelet.extended import EXTENDED_SPEC, ContainerAmounts, Role, pod_amounts, read_annotation
+from cotenant.drivers.kubelet.extended import ContainerAmounts, Role, pod_amounts, read_annotation
+from cotenant.model.cluster.annotations import EXTENDED_SPEC
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.machine.node_pod import NOT_EXTENDED, ExtendedAmounts, NodeContainer, NodePod
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.node.cgroup_trees import PRESSURE
 
-from cotenant.drivers.proc.host import HostReader, disk_bytes, network_bytes
+from cotenant.drivers.proc.host import HostReader, network_bytes, used_disks
 from cotenant.model.errors import Permanent
 from cotenant.model.machine.counters import Pressure, Stall
 
@@ -84,8 +84,23 @@ def test_process_1_has_the_hosts_network(proc: Path) -> None:
 def test_network_and_disks_count_once() -> None:
     assert network_bytes(NETWORK) == (4008, 310)
     assert network_bytes(NETWORK, every=True) == (8072, 678)
-    assert disk_bytes(DISKS) == (13 * 512, 25 * 512)
-    assert disk_bytes("") == (0, 0)
+    disks = used_disks(DISKS)
+    assert disks is not None
+    assert sum(each.read_bytes for each in disks) == 13 * 512
+    assert sum(each.written_bytes for each in disks) == 25 * 512
+    assert used_disks("") == ()
+
+
+def test_disks_are_named_by_number_the_busiest_first_and_one_that_was_never_used_is_left_out() -> None:
+    lines = (
+        "8 0 sda 9 0 4 1 1 0 4 1",
+        "8 16 sdb 9 0 0 1 1 0 0 1",
+        "259 0 nvme0n1 9 0 40 1 1 0 9 1",
+        "7 0 loop0 9 0 9 1 1 0 9 1",
+    )
+    disks = used_disks("\n".join(lines))
+    assert disks is not None
+    assert [each.number for each in disks] == ["259:0", "8:0"]
 
 
 @pytest.mark.parametrize("text", ["", "cpu  1 2\n", "cpu  a b c d\n", "cpu0 1 2 3 4\n", "intr 5\n", "cpu  1 2 3 4\n"])

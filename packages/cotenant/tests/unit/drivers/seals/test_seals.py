@@ -20,6 +20,7 @@ from cotenant.drivers.seals.seals import (
     read_seals,
     unsealed,
 )
+from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.cluster.seal import SEAL, Standing
 from cotenant.model.cpus.spec import RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
@@ -115,3 +116,21 @@ def test_a_missing_certificate_is_said_with_its_file(tmp_path: Path) -> None:
     assert unsealed(tmp_path / CERTIFICATE_FILE) == ""
     assert unsealed(None).startswith("no seal key:")
     assert f"({tmp_path / 'nowhere'} is not there)" in unsealed(tmp_path / "nowhere")
+
+
+def test_a_certificate_names_the_schedulers_that_state_class_and_quota(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    ensure_pair(tmp_path / "made", SINCE, ["cotenant", "batch"])
+    write_pair(tmp_path)
+    named, unnamed = read_seal(tmp_path / "made")[1], read_seal(tmp_path)[1]
+    both = tmp_path / "both.crt"
+    both.write_bytes(b"".join((each / CERTIFICATE_FILE).read_bytes() for each in (tmp_path / "made", tmp_path)))
+    began_s = SINCE.timestamp() + GRACE_S
+
+    def counts(seals: Seals, scheduler: str, created_s: float) -> object:
+        return seals.settled("u", "a", scheduler, created_s, {QOS_CLASS: "LSR"}, "")
+
+    assert [counts(named, each, began_s) for each in ("cotenant", "batch", "other", "")] == [{}, {}, None, None]
+    assert (counts(named, "cotenant", began_s - 1), counts(named, "cotenant", nan)) == (None, {})
+    # while keys change, what only one of the two promises is no promise
+    assert counts(unnamed, "cotenant", nan) is counts(read_seals(both), "cotenant", nan) is None

@@ -372,7 +372,7 @@ def test_evictions_of_a_tenant_are_limited_per_hour() -> None:
     explanation = one.agent.explain("default/m1")
     assert explanation is not None
     assert explanation.leaves is not None
-    assert "1 of tenant me within an hour" in explanation.leaves.text
+    assert "1 of tenant me in default within an hour" in explanation.leaves.text
 
 
 def test_the_health_of_a_pod_reaches_the_state_and_expires() -> None:

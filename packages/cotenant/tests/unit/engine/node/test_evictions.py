@@ -106,3 +106,16 @@ def test_an_answer_long_after_its_request_is_counted_once() -> None:
 def test_limits_are_not_negative() -> None:
     with pytest.raises(InvalidInput):
         EvictionLimits(refused_per_minute=-1)
+
+
+def test_evictions_of_one_namespace_leave_the_limit_of_anothers_tenant() -> None:
+    """A tenant is an annotation that any pod may carry."""
+    limits = {"outstanding": 6, "per_minute": 6, "per_hour": 6, "per_tenant_per_hour": 2}
+    forged = tuple(replace(each, namespace="evil", tenant="shop") for each in GUESTS[:2])
+    own = tuple(replace(each, namespace="shop", tenant="shop") for each in GUESTS[2:4])
+    world = World(**limits)
+    assert world.ask(forged) == ["uid-g0", "uid-g1"]
+    assert world.ask(own, (*forged, *own)) == ["uid-g2", "uid-g3"]
+    again = replace(GUESTS[4], namespace="evil", tenant="shop")
+    assert world.ask((again,), (*forged, *own, again)) == []
+    assert world.evictions.paced() == {"uid-g4": "2 of tenant shop in evil within an hour"}

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from cotenant.drivers.kubelet.declared import Belief, DeclaredPod, merged
-from cotenant.drivers.kubelet.extended import EXTENDED_SPEC
 from cotenant.engine.node.first_values import (
     FirstValueSettings,
     NodeFacts,
@@ -17,6 +16,7 @@ from cotenant.engine.node.first_values import (
     updated_values,
     workload_of,
 )
+from cotenant.model.cluster.annotations import EXTENDED_SPEC
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.machine.counters import GpuCounters

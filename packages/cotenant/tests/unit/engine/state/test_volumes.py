@@ -55,6 +55,18 @@ def test_a_bound_volume_restricts_the_nodes() -> None:
     assert cluster.narrowing.choices(pod, 2) == ()  # nothing to bind
 
 
+def test_a_claim_may_move_all_others_on() -> None:
+    """Each claim takes its first volume, until the last wants the first of all: a pod of so many claims must not end the process."""
+    cluster, many = Cluster(), 1200
+    volumes = [VolumeOption(f"v{i}", None) for i in range(many + 1)]
+    needs = [static(f"default/c{i}", volumes[i], volumes[i + 1]) for i in range(many)]
+    pod = cluster.add("p", *needs, static("default/last", volumes[0]))
+    chosen = [choice.volume for choice in cluster.narrowing.choices(pod, 0)]
+    assert chosen == [*(f"v{i + 1}" for i in range(many)), "v0"]
+    beyond = cluster.add("q", *needs, static("default/last", volumes[0]), static("default/one-more", volumes[1]))
+    assert cluster.narrowing.choices(beyond, 0) == ()
+
+
 def test_two_claims_agree_on_a_node_and_take_two_volumes() -> None:
     cluster = Cluster()
     small, large = VolumeOption("small", on(HOSTNAME, "n0")), VolumeOption("large", on(ZONE, "a"))

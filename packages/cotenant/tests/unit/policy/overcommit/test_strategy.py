@@ -11,7 +11,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.policy.overcommit.amplification import amplification_ratios, amplify
 from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
 from cotenant.policy.overcommit.node_slo import DEFAULT_CONFIG, PART_BY_NAME, read_part, read_slo_config, render
-from cotenant.policy.overcommit.strategy import is_enabled, read_config, strategy_of
+from cotenant.policy.overcommit.strategy import STRATEGY_ANNOTATION, is_enabled, read_config, strategy_of
 
 
 def _config(**values: object) -> str:
@@ -25,10 +25,9 @@ def _config(**values: object) -> str:
         ("[]", "colocation-config: []: expected a JSON object"),
         ('{"enable": "yes"}', "colocation-config.enable: yes: expected true or false"),
         (_config(cpuReclaimThresholdPercent=150), "cpuReclaimThresholdPercent: 150: expected 0 to 100"),
-        (_config(cpuCalculatePolicy="max"), "cpuCalculatePolicy: max: expected one of usage, request"),
         (_config(degradeTimeMinutes=0), "degradeTimeMinutes: 0: expected more than 0"),
         (_config(nodeConfigs=[{"cpuReclaimThresholdPercent": "1"}]), "nodeConfigs[0].cpuReclaimThresholdPercent: 1"),
-        (_config(metricMemoryCollectPolicy=""), "metricMemoryCollectPolicy: : expected one of usageWithoutPageCache"),
+        (_config(midReclaimMode="max"), "midReclaimMode: max: expected one of static, prediction"),
         (
             _config(nodeConfigs=[{"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}]),
             "nodeConfigs[0].nodeSelector.matchExpressions[0]",
@@ -40,6 +39,30 @@ def test_a_bad_config_is_refused_with_field_and_value(text: str, said: str) -> N
     with pytest.raises(InvalidInput) as refused:
         read_config(text)
     assert said in str(refused.value)
+
+
+def test_words_that_nobody_knows_count_as_the_usual_ones_and_are_said() -> None:
+    config = read_config(
+        _config(
+            cpuCalculatePolicy="max",
+            memoryCalculatePolicy="",
+            metricMemoryCollectPolicy="all",
+            nodeConfigs=[{"nodeSelector": {"matchLabels": {"a": "1"}}, "cpuCalculatePolicy": "least"}],
+        )
+    )
+    one = strategy_of(config, Labels.of({"a": "1"}), {STRATEGY_ANNOTATION: '{"memoryCalculatePolicy": "most"}'})
+    for strategy in (config.cluster, one.strategy):
+        assert (strategy.cpu_calculate_policy, strategy.memory_calculate_policy) == ("usage", "usage")
+        assert strategy.metric_memory_collect_policy == "usageWithoutPageCache"
+    said = (*config.ignored, *one.ignored)
+    assert [each.partition(": ")[0] for each in said] == [
+        "colocation-config.metricMemoryCollectPolicy",
+        "colocation-config.cpuCalculatePolicy",
+        "colocation-config.nodeConfigs[0].cpuCalculatePolicy",
+        "node.koordinator.sh/colocation-strategy.memoryCalculatePolicy",
+    ]
+    assert said[1].startswith("colocation-config.cpuCalculatePolicy: max: expected one of usage, request")
+    assert said[1].endswith("; usage counts")
 
 
 def test_one_bad_node_configuration_stops_itself_alone() -> None:

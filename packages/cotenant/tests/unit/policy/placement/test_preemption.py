@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import nan
 
 import numpy as np
 import pytest
 
-from cotenant.policy.placement.preemption import Candidates, Column, Preemption, find_victims, ineligible
+from cotenant.policy.placement.preemption import Candidates, Column, Exact, Preemption, find_victims, ineligible
 
 
-def chosen(*residents: tuple[int, int, float], needs: int = 1, guarded: tuple[int, ...] = ()) -> Preemption:
+def chosen(
+    *residents: tuple[int, int, float], needs: int = 1, guarded: tuple[int, ...] = (), exact: Exact | None = None
+) -> Preemption:
     """Residents are (row, priority, start time), each of size 1 on rows of size 1 each; `guarded` residents may not be disrupted."""
     row, priority, started_s = (np.array(each) for each in zip(*residents, strict=True))
     count, size = len(residents), int(row.max()) + 1
@@ -27,7 +30,7 @@ def chosen(*residents: tuple[int, int, float], needs: int = 1, guarded: tuple[in
     )
     column = Column("Insufficient cpu", held, held - needs, np.ones(count, dtype=np.int64))
     everywhere = np.ones(size, dtype=np.bool_)
-    return find_victims(everywhere, everywhere, (column,), candidates)
+    return find_victims(everywhere, everywhere, (column,), candidates, exact)
 
 
 def test_of_equally_good_nodes_the_one_whose_victim_started_latest_is_cleared() -> None:
@@ -70,3 +73,24 @@ def test_a_pod_waits_for_a_terminating_pod_of_lower_priority_only() -> None:
     assert ineligible(True, 5, np.array([4]), False)
     assert not ineligible(True, 5, np.array([5]), False)
     assert not ineligible(True, 5, np.array([4]), True)
+
+
+class Room:
+    """What a node rule says of a row: whether the pod fits without all candidates."""
+
+    sizes: Mapping[int, int] = {}
+
+    def __init__(self, fits: bool) -> None:
+        self._fits, self.reason = fits, "" if fits else "no slot"
+
+    def fits(self, removed: frozenset[int]) -> bool:
+        return self._fits
+
+
+def test_rows_after_one_that_the_exact_answer_refuses_are_tried() -> None:
+    """By the columns row 0 is the cheapest; by the node rules it is of no use."""
+    found = chosen((0, 1, 100.0), (1, 5, 100.0), (2, 9, 100.0), exact=lambda row: Room(row != 0))
+    assert (found.row, found.victims) == (1, (1,))
+    none = chosen((0, 1, 100.0), (1, 5, 100.0), exact=lambda row: Room(False))
+    assert none.row == -1
+    assert ("no slot", 2) in [(each.reason, each.nodes) for each in none.rejections]

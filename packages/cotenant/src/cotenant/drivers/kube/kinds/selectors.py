@@ -50,10 +50,10 @@ E = TypeVar("E", bound=Enum)
 
 def one_of(form: type[E], text: str, field: str) -> E:
     """The member of an enumeration with this value."""
-    try:
-        return form(text)
-    except ValueError:
-        raise InvalidInput(field, text, " or ".join(str(member.value) for member in form)) from None
+    found: E | None = form._value2member_map_.get(text)  # type: ignore[assignment]  # a third of the time of a call
+    if found is None:
+        raise InvalidInput(field, text, " or ".join(str(member.value) for member in form))
+    return found
 
 
 def read_expressions(written: Iterable[Expression] | None, field: str) -> tuple[Requirement, ...]:

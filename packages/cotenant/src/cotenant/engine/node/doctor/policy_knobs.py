@@ -50,6 +50,7 @@ POLICY_KNOBS: tuple[PolicyKnobs, ...] = (
     PolicyKnobs("burst", "services that burst", (Knob.CPU_BURST, Knob.CPU_MAX), _PODS, _SERVICES),
     PolicyKnobs("interference", "pods that disturb", (Knob.CPU_MAX,), frozenset({Level.POD}), _BEST_EFFORT),
     PolicyKnobs("recovery", "pods that disturb", (Knob.CPU_MAX, Knob.CPU_IDLE), frozenset({Level.POD}), _BEST_EFFORT),
+    PolicyKnobs("recovery", "pods that disturb by disk use", (Knob.IO_MAX,), _PODS, _BEST_EFFORT),
     PolicyKnobs(
         "memory",
         "protection of memory",

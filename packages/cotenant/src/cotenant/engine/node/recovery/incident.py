@@ -60,6 +60,7 @@ class Lease:
     group_m: int | None = None  # cap of the group, milli-CPU; None for an eviction
     left_us: int | None = None  # when an evicted culprit was gone
     workload: str = ""
+    disk_bps: int | None = None  # limit of what it reads, and of what it writes, on all disks alike; bytes per second
 
     @property
     def called(self) -> str:

@@ -16,13 +16,17 @@ from dataclasses import replace
 
 from cotenant.engine.node.recovery.facts import Cleared, Facts
 from cotenant.engine.node.recovery.incident import Incident, Lease, Proof, Reading
-from cotenant.engine.node.recovery.rungs import cap_m, described, longest_proof_us, next_rung, no_rung
+from cotenant.engine.node.recovery.rungs import cap_m, described, disk_bps, longest_proof_us, next_rung, no_rung
 from cotenant.engine.node.recovery.stages import LEAVING, Rung, Stage
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_state import PPM
 from cotenant.policy.interference.attribution.attribute import Attribution, Cause
 from cotenant.policy.interference.attribution.settings import Signal
+
+# A culprit that these did not help against is not cleared while it is still named: the one leaves it its CPU, the
+# other is not aimed at it.
+_MILD = frozenset({Rung.DISK, Rung.TIGHTEN})
 
 
 def step(incident: Incident, facts: Facts) -> tuple[Incident, tuple[Cleared, ...]]:
@@ -129,7 +133,10 @@ def _climb(
         return incident.to(Stage.EXHAUSTED, now, f"{found.reason.text}; {text}", attribution=found, lease=None)
     limit_m = cap_m(incident, facts, culprit.identity, rung)
     until_us = now + longest_proof_us(rung, facts)
-    lease = Lease(rung, culprit.identity, culprit.name, now, until_us, limit_m, workload=culprit.workload)
+    moved_bps = disk_bps(incident, facts, culprit.identity, rung)
+    lease = Lease(
+        rung, culprit.identity, culprit.name, now, until_us, limit_m, workload=culprit.workload, disk_bps=moved_bps
+    )
     # The earlier rung's lease ends as this one begins: both are compared with the level before either.
     earlier = incident.proofs[-1].before if above is not None and incident.proofs else None
     before = earlier or _reading(incident, facts, 0) or incident.before
@@ -220,7 +227,7 @@ def _proven(
     if found is not None and found.cause not in (Cause.POD, Cause.UNKNOWN):
         text = f"{effect}; {lease.rung} ends: {found.reason.text}"
         return incident.to(Stage.OWN, now, text, lease=None, attribution=found), ()
-    if improved or (lease.rung is Rung.TIGHTEN and facts.names(found, lease.culprit)):
+    if improved or (lease.rung in _MILD and facts.names(found, lease.culprit)):
         again = found if facts.names(found, lease.culprit) else incident.attribution
         assert again is not None
         if next_rung(incident, facts, lease.culprit, lease.rung) is not None:

@@ -7,7 +7,7 @@ them. Limits: one incident per service at a time; the last ones that ended are k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.engine.node.recovery.facts import Cleared, Facts
@@ -16,13 +16,14 @@ from cotenant.engine.node.recovery.ladder import step
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.recovery.stages import ENDED, LEAVING, Rung, Stage
 from cotenant.model.machine.knob import Knob, SetKnob, Target
-from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax
+from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax, parse_io_max
 from cotenant.model.machine.node_decision import EvictPod, Reason, Term
 from cotenant.model.machine.node_pod import Phase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.model.machine.verdict import Verdict
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.series import job_of
+from cotenant.policy.nodeqos.io.disk_limits import IoLimits, disk_groups, io_max
 
 RULE = "recovery"
 MOST_ENDED = 64
@@ -123,6 +124,8 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
             continue
         members = Facts(state, memory.history, memory.cleared, settings).members(lease.culprit)
         pods = [entry.pod.group for entry in members if entry.pod.group]
+        if lease.disk_bps is not None:
+            _limit_disks(knobs, state, members, lease.disk_bps, reason)
         groups = [state.best_effort_group] if lease.rung is Rung.TIGHTEN else pods
         for group in groups:
             if not group or lease.group_m is None:
@@ -150,6 +153,20 @@ def _restrict(knobs: dict[Target, SetKnob], target: Target, cap_m: int, reason: 
     known = knobs.get(target)
     if known is None or int(known.value.split()[0]) > (quota.quota_us or 0):
         knobs[target] = SetKnob(target, str(quota), reason)
+
+
+def _limit_disks(
+    knobs: dict[Target, SetKnob], state: NodeState, members: Sequence[PodUse], limit_bps: int, reason: Reason
+) -> None:
+    """Divide the limit among the culprit's groups; the smaller one where two incidents limit one group."""
+    groups = [group for entry in members for group in disk_groups(entry.pod, state.kubelet.cgroup_version)]
+    part = IoLimits(limit_bps, limit_bps).divided(max(1, len(groups)))
+    value = io_max(tuple((number, part) for number in state.host.disks))
+    for group in groups:
+        target = Target(group, Knob.IO_MAX)
+        known = knobs.get(target)
+        if known is None or (parse_io_max(known.value)[0].rbps or 0) > (part.read_bps or 0):
+            knobs[target] = SetKnob(target, value, reason)
 
 
 def _reason(incident: Incident) -> Reason:

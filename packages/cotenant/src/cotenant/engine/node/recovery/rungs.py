@@ -10,6 +10,7 @@ from cotenant.engine.node.recovery.facts import Facts
 from cotenant.engine.node.recovery.incident import Incident, Lease
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.recovery.stages import Rung, permitted
+from cotenant.model.machine.knob import Knob
 from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.model.machine.replica_signal import MaxAction
 from cotenant.policy.interference.attribution.samples import Sample
@@ -50,6 +51,10 @@ def _is_possible(rung: Rung, facts: Facts, culprit: str, incident: Incident) -> 
         return bool(incident.objective) and may_leave and len(members) == 1
     if not all(entry.pod.best_effort for entry in members):
         return False
+    if rung is Rung.DISK:
+        found = incident.attribution.culprit if incident.attribution is not None else None
+        by_disk = found is not None and found.by_disk and found.identity == culprit
+        return by_disk and Knob.IO_MAX in facts.state.supported and bool(facts.state.host.disks)
     if rung is Rung.TIGHTEN:
         group = facts.state.best_effort_group
         return bool(group) and all(entry.pod.group.startswith(f"{group}/") for entry in members)
@@ -69,12 +74,44 @@ def no_rung(incident: Incident, facts: Facts, culprit: str) -> str:
 def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | None:
     """The cap of the rung's group, milli-CPU; None where the rung sets none."""
     settings = facts.settings
+    if rung is Rung.DISK:
+        return None
     if rung is Rung.MOVE:
         held = any(entry.pod.best_effort and entry.pod.group for entry in facts.members(culprit))
         return settings.idle_cap_m if held else None
     if rung in (Rung.IDLE, Rung.EVICT):
         return settings.idle_cap_m
-    bad = [
+    bad = _bad(incident, facts)
+    if rung is Rung.CAP:
+        used_m = sum(_used_m(sample, culprit) for sample in bad) // max(1, len(bad))
+        return max(settings.least_cap_m, used_m * settings.cap_ppm // PPM)
+    best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods()}
+    used_m = sum(sum(sample.activity.get(uid, 0) for uid in best_effort) for sample in bad) // max(1, len(bad))
+    return max(settings.least_cap_m, used_m * settings.tighten_ppm // PPM)
+
+
+def disk_bps(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | None:
+    """The limit of what the culprit reads, and of what it writes, bytes per second.
+
+    None where it is not named by its use of disks. Each stronger rung takes the same share of the earlier limit.
+    """
+    settings = facts.settings
+    if Rung.DISK not in settings.rungs or not _is_possible(Rung.DISK, facts, culprit, incident):
+        return None
+    earlier = incident.lease.disk_bps if incident.lease is not None and incident.lease.culprit == culprit else None
+    if rung is not Rung.DISK and earlier is not None:
+        return max(settings.min_disk_bps, earlier * settings.disk_ppm // PPM)
+    bad = _bad(incident, facts)
+    moved = sum(
+        sum(amount for uid, amount in sample.disk.items() if culprit in (uid, sample.workloads.get(uid, uid)))
+        for sample in bad
+    )
+    return max(settings.min_disk_bps, moved // max(1, len(bad)) * settings.disk_ppm // PPM)
+
+
+def _bad(incident: Incident, facts: Facts) -> list[Sample]:
+    """The samples in which the service was in trouble; the last one where there are none."""
+    return [
         sample
         for sample, service in facts.history.of(incident.victim)
         if any(
@@ -83,12 +120,6 @@ def cap_m(incident: Incident, facts: Facts, culprit: str, rung: Rung) -> int | N
             if incident.attribution is not None and signal is incident.attribution.signal
         )
     ] or list(facts.history.samples[-1:])
-    if rung is Rung.CAP:
-        used_m = sum(_used_m(sample, culprit) for sample in bad) // max(1, len(bad))
-        return max(settings.least_cap_m, used_m * settings.cap_ppm // PPM)
-    best_effort = {entry.pod.uid for entry in facts.state.best_effort_pods()}
-    used_m = sum(sum(sample.activity.get(uid, 0) for uid in best_effort) for sample in bad) // max(1, len(bad))
-    return max(settings.least_cap_m, used_m * settings.tighten_ppm // PPM)
 
 
 def _used_m(sample: Sample, culprit: str) -> int:
@@ -106,6 +137,9 @@ def described(lease: Lease, victim: str) -> str:
     """What the lease does, for people."""
     cap = "" if lease.group_m is None else f" at {lease.group_m / 1000:g} CPU"
     match lease.rung:
+        case Rung.DISK:
+            limit = f"{(lease.disk_bps or 0) / (1 << 20):.1f} MiB/s"
+            return f"what {lease.called} reads and what it writes are limited to {limit} each"
         case Rung.TIGHTEN:
             return f"all best-effort work is held{cap}"
         case Rung.CAP:

@@ -26,6 +26,8 @@ class RecoverySettings:
     tighten_ppm: int = 500_000  # share of best-effort use that the first rung leaves
     cap_ppm: int = 300_000  # share of the culprit's use that a cap leaves
     least_cap_m: int = 100  # no cap is below
+    disk_ppm: int = 300_000  # share of the culprit's disk use that its limit leaves
+    min_disk_bps: int = 1 << 20  # no limit is below; bytes per second
     idle_cap_m: int = 100  # cap beside the idle class
     settle_us: int = SECOND_US  # after an action, before samples count as its effect
     proof_samples: int = 3  # samples that prove an action ...
@@ -54,6 +56,7 @@ class RecoverySettings:
             "recurrences",
             "least_cap_m",
             "idle_cap_m",
+            "min_disk_bps",
             "leave_us",
             "move_us",
         ):
@@ -61,6 +64,6 @@ class RecoverySettings:
                 raise InvalidInput(f"recovery.{name}", 0, "more than 0")
         if self.longest_lease_us < self.lease_us:
             raise InvalidInput("recovery.longest_lease_us", self.longest_lease_us, f"at least {self.lease_us}")
-        for name in ("tighten_ppm", "cap_ppm"):
+        for name in ("tighten_ppm", "cap_ppm", "disk_ppm"):
             if getattr(self, name) > 1_000_000:
                 raise InvalidInput(f"recovery.{name}", getattr(self, name), "at most 1000000")

@@ -49,6 +49,7 @@ def check(before: Stage, after: Stage) -> None:
 class Rung(StrEnum):
     """The rungs of the ladder, the mildest first."""
 
+    DISK = "disk"  # what the culprit reads and writes is limited to a share of it
     TIGHTEN = "tighten"  # all best-effort work is cut to a share of its use
     CAP = "cap"  # the culprit is capped to a share of its use
     IDLE = "idle"  # the culprit is in the kernel's idle class, with a small cap
@@ -57,6 +58,7 @@ class Rung(StrEnum):
 
 
 _NEEDS = {
+    Rung.DISK: MaxAction.CAP,
     Rung.TIGHTEN: MaxAction.CAP,
     Rung.CAP: MaxAction.CAP,
     Rung.IDLE: MaxAction.IDLE,

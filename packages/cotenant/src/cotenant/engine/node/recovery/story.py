@@ -17,6 +17,8 @@ from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.interference.attribution.attribute import Candidate
 from cotenant.policy.interference.series import job_of
 
+_MIN_REQUEST_M = 2  # shares are at least 2, as kubelet's best-effort group has them
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -178,6 +180,19 @@ def _sentences(
     for entry in entries:
         if entry.health is not None and entry.pod.objective_p99_us:
             yield f"{entry.pod.key}: {_health(entry.pod, entry)}"
+        for signal in entry.signals:
+            if not signal.guard:
+                yield (
+                    f"{entry.pod.key}: ServiceObjective {signal.objective} is only observed, and nothing is done "
+                    "for it: its protect.guard is off, or no sender of its spans has proven its namespace "
+                    "(its condition Authenticated)"
+                )
+        if has_least_weight(entry.pod):
+            yield (
+                f"{entry.pod.key}: it requests {entry.pod.cpu_request_m} mCPU, which is the least CPU weight, as "
+                "best-effort work has it: while it wants more than its share, only a limit of others helps; "
+                "request what it uses"
+            )
     if enabled and not incidents:
         yield "it has had no trouble since the agent started"
     for each in incidents:
@@ -185,6 +200,11 @@ def _sentences(
         yield f"incident {each.number} ({each.stage}), {ago:.0f} s ago"
         for link in each.chain:
             yield f"  {link.link:<9} {link.text}"
+
+
+def has_least_weight(pod: NodePod) -> bool:
+    """Whether a pod's request of CPU gives it no more weight than a group without requests has."""
+    return bool(pod.containers) and pod.cpu_request_m <= _MIN_REQUEST_M
 
 
 def _health(pod: NodePod, entry: PodUse) -> str:

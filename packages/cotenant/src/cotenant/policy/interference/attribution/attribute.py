@@ -2,7 +2,8 @@
 
 Problem: limiting a pod for trouble that the service has by itself costs work and helps no service. Choice: causes that exclude every pod are tested first: the
 service's own quota, and a service that it calls, unless the service's own waiting for a CPU names a pod. Then the shares of all signals are averaged, weighted by how directly each measures cause, and the mean is the
-confidence. A pod is named only where its confidence and its lead over the second candidate are sufficient, and only if it became more active when the trouble began,
+confidence. A service that suffers at the same time
+without more demand is a fellow, and its activity explains nothing. A pod is named only where its confidence and its lead over the second candidate are sufficient, and only if it became more active when the trouble began,
 and was active in most of the bad samples, unless it ran on the CPU that the service waited for while the service's own demand was as before. Otherwise no pod is named,
 and the cause says why. Where none is named by itself, the pods of each best-effort workload are asked as one candidate (`workloads.py`).
 Limits: two pods that are always active together are not told apart; the confidence is a share of evidence, not a probability.
@@ -19,15 +20,19 @@ from cotenant.model.machine.node_decision import Reason, Term
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.interference.attribution.evidence import (
     Evidence,
+    Means,
     Own,
     Split,
     activity_of,
     by_blame,
     by_fit,
+    fellow_sufferers,
     mean,
+    min_activity,
     rise_from,
     split,
     suspects,
+    without_activity,
 )
 from cotenant.policy.interference.attribution.samples import NodeSamples
 from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, Signal
@@ -35,15 +40,15 @@ from cotenant.policy.interference.attribution.workloads import by_workload, most
 
 RULE = "attribution"
 _WAITING = frozenset({Signal.BLAME, Signal.RUN_DELAY, Signal.STALL})
+_SLOWED = _WAITING | {Signal.CPI}  # by a neighbour on the CPU
 _TEXT = {
     Signal.SELF_TIME: "p99 of its own time over the objective",
     Signal.LATENCY: "p99 over the objective",
     Signal.CPI: "cycles per instruction",
     Signal.RUN_DELAY: "waiting per CPU time",
     Signal.STALL: "stalled share of time",
+    Signal.IO_STALL: "share of time stalled on a disk",
 }
-
-
 _OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
 
 
@@ -70,6 +75,7 @@ class Candidate:
     workload: str = (
         ""  # the candidate is all best-effort pods of this workload; `uid` and `name` are the most active one's
     )
+    by_disk: bool = False  # the larger part of its share is explained by what it reads and writes
 
     @property
     def identity(self) -> str:
@@ -107,6 +113,11 @@ def attribute(
     quota = _own_quota(parts, settings)
     if quota is not None:
         return _answer(parts, state, victim, quota, (quota,), quota.cause)
+    fellows = fellow_sufferers(history, victim.pod.uid, settings)
+    if fellows:
+        history = without_activity(history, fellows)
+        parts = split(history, victim.pod.uid, settings)
+        assert parts is not None, "the levels are the same"
     found = _found(history, parts, state, victim, settings, {})
     workloads = {} if found.culprit is not None else workloads_of(history)
     if not workloads:
@@ -162,8 +173,9 @@ def _is_culprit(
 def _evidence(
     history: NodeSamples, parts: Split, settings: AttributionSettings, left_out: set[Signal]
 ) -> list[Evidence]:
-    found = []
-    for signal in settings.signals:
+    found: dict[Signal, Evidence] = {}
+    # What it waited for tells by which means others can have made its requests slow.
+    for signal in sorted(settings.signals, key=_OF_REQUESTS.__contains__):
         if signal in left_out:
             continue
         if signal is Signal.BLAME:
@@ -173,11 +185,34 @@ def _evidence(
             shown = (
                 None
                 if threshold is None
-                else by_fit(parts, signal, rise_from(parts, signal, threshold, settings), settings)
+                else by_fit(
+                    parts,
+                    signal,
+                    rise_from(parts, signal, threshold, settings),
+                    settings,
+                    _means_of(signal, parts, found),
+                )
             )
         if shown is not None:
-            found.append(shown)
-    return found
+            found[signal] = shown
+    return [found[signal] for signal in settings.signals if signal in found]
+
+
+def _means_of(signal: Signal, parts: Split, found: Mapping[Signal, Evidence]) -> tuple[Means, ...]:
+    """By which means a neighbour can have raised a signal."""
+    if signal is Signal.IO_STALL:
+        return (Means.DISK,)
+    if signal not in _OF_REQUESTS:
+        return (Means.CPU,)
+    is_slowed = not _SLOWED.isdisjoint(found)
+    if Signal.IO_STALL in found:
+        return (Means.CPU, Means.DISK) if is_slowed else (Means.DISK,)
+    last = parts.bad[-1][1].levels
+    if is_slowed or Signal.IO_STALL in last:
+        return (Means.CPU,)
+    # The group's waiting for disks is not known (cgroup v1): they remain possible, and nothing else does where it is
+    # known that it was not slowed on the CPU.
+    return (Means.CPU, Means.DISK) if _SLOWED.isdisjoint(last) else (Means.DISK,)
 
 
 def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[str, str]) -> tuple[Candidate, ...]:
@@ -187,6 +222,7 @@ def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[
     candidates = []
     for name in names:
         share = sum(WEIGHTS[each.signal] * each.shares.get(name, 0.0) for each in evidence) / total
+        by_disk = 2 * sum(WEIGHTS[each.signal] * each.by_disk.get(name, 0.0) for each in evidence) > share * total
         terms = tuple(Term(each.signal.value, round(each.shares.get(name, 0.0) * PPM), "ppm") for each in evidence)
         if name == Own.LOAD:
             found = Candidate(Cause.OWN_LOAD, "", "its own load", round(share * PPM), terms)
@@ -194,9 +230,9 @@ def _ranked(evidence: list[Evidence], keys: Mapping[str, str], leaders: Mapping[
             found = Candidate(Cause.OUTSIDE, "", "work outside the pods", round(share * PPM), terms)
         elif name in leaders:
             uid = leaders[name]
-            found = Candidate(Cause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name)
+            found = Candidate(Cause.POD, uid, keys.get(uid, name), round(share * PPM), terms, name, by_disk)
         else:
-            found = Candidate(Cause.POD, name, keys.get(name, name), round(share * PPM), terms)
+            found = Candidate(Cause.POD, name, keys.get(name, name), round(share * PPM), terms, by_disk=by_disk)
         if found.confidence_ppm:
             candidates.append(found)
     return tuple(sorted(candidates, key=lambda each: (-each.confidence_ppm, each.cause, each.uid)))
@@ -236,7 +272,7 @@ def _cause_without_evidence(parts: Split, settings: AttributionSettings) -> Caus
 
 def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], settings: AttributionSettings) -> bool:
     """Whether the pod became more active with the trouble, or ran instead of a service whose own demand was as before."""
-    suspect = top.workload or top.uid
+    suspect, means = top.identity, Means.DISK if top.by_disk else Means.CPU
     blamed = any(
         each.signal is Signal.BLAME and each.shares.get(suspect, 0.0) * PPM >= settings.least_confidence_ppm
         for each in evidence
@@ -244,20 +280,22 @@ def _may_be_the_change(parts: Split, top: Candidate, evidence: list[Evidence], s
     growth = parts.growth_ppm()
     if blamed and (growth is None or growth < settings.own_growth_ppm):
         return True
-    if not parts.calm or suspect not in suspects(parts, settings):
+    if not parts.calm or suspect not in suspects(parts, settings, means):
         return False
-    active = dict(zip((sample.at_us for sample, _ in parts.pairs), activity_of(parts, suspect), strict=True))
+    active = dict(zip((sample.at_us for sample, _ in parts.pairs), activity_of(parts, suspect, means), strict=True))
     before = mean([active[sample.at_us] for sample, _ in parts.calm])
     during = mean([active[sample.at_us] for sample, _ in parts.bad])
-    if during - before < max(settings.least_suspect_cpu_m, before * settings.least_rise_ppm / PPM):
+    if during - before < max(min_activity(settings, means), before * settings.least_rise_ppm / PPM):
         return False
     absent = sum(active[sample.at_us] < (before + during) / 2 for sample, _ in parts.bad)
     if absent * PPM > settings.most_absent_ppm * len(parts.bad):
         return False
-    if any(each.signal in _WAITING or each.signal is Signal.CPI for each in evidence):
+    if any(each.signal in _SLOWED or each.signal is Signal.IO_STALL for each in evidence):
+        return True
+    if top.by_disk and parts.disk_pressure_rise_ppm() >= settings.min_disk_pressure_ppm:
         return True
     last = parts.bad[-1][1].levels
-    if Signal.CPI in last and not _WAITING.isdisjoint(last):
+    if not top.by_disk and Signal.CPI in last and not _WAITING.isdisjoint(last):
         return False  # it neither waited longer nor ran slower
     # Latency alone: a pod that happened to start with the trouble is not told from its cause until both have come and gone again.
     is_active = [active[sample.at_us] >= (before + during) / 2 for sample, _ in parts.pairs]
@@ -285,7 +323,8 @@ def _answer(
     elif top is None:
         text += "its own load grew and no other candidate has evidence"
     else:
-        text += f"caused by {top.called}, confidence {top.confidence_ppm / PPM:.2f}"
+        means = " by its use of disks" if top.by_disk else ""
+        text += f"caused by {top.called}{means}, confidence {top.confidence_ppm / PPM:.2f}"
     if top is not None:
         terms += [Term("confidence", top.confidence_ppm, "ppm"), *top.evidence]
     growth = parts.growth_ppm()

@@ -11,7 +11,7 @@ Latency describes the window in which it was measured, so activity is averaged o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import log
 from statistics import pstdev
@@ -23,6 +23,13 @@ from cotenant.policy.interference.attribution.settings import FLOORS_PPM, Attrib
 
 Pairs = Sequence[tuple[Sample, ServiceSample]]
 _OF_REQUESTS = (Signal.LATENCY, Signal.SELF_TIME)
+
+
+class Means(StrEnum):
+    """What a pod takes from a service, by which its activity is measured."""
+
+    CPU = "CPU"  # milli-CPU
+    DISK = "disk"  # bytes per second, read and written
 
 
 class Own(StrEnum):
@@ -48,16 +55,36 @@ class Split:
         """Mean of the deciding signal over the bad samples."""
         return round(mean([sample.levels[self.signal] for _, sample in self.bad]))
 
+    def disk_pressure_rise_ppm(self) -> int:
+        """How much more of the time somebody on the machine waited for a disk in the bad samples; 0 if not known."""
+        during, before = (
+            mean([float(sample.disk_stall_ppm) for sample, _ in part if sample.disk_stall_ppm is not None])
+            for part in (self.bad, self.calm)
+        )
+        return round(during - before)
+
     def growth_ppm(self) -> int | None:
-        """Growth of the service's demand from calm to bad samples: of requests, else of its CPU use; None without calm samples."""
+        """Growth of the service's demand from calm to bad samples: of requests, else instructions, else CPU use.
+
+        None without calm samples.
+        """
         if not self.calm:
             return None
-        rates = all(sample.rate_milli is not None for _, sample in self.pairs)
-        before, during = (
-            mean([float(sample.rate_milli or 0) if rates else float(sample.cpu_m) for _, sample in part])
-            for part in (self.calm, self.bad)
-        )
+        demand = _demand(self.pairs)
+        before, during = (mean([demand(sample) for _, sample in part]) for part in (self.calm, self.bad))
         return round((during - before) * PPM / before) if before > 0 else None
+
+
+def _demand(pairs: Pairs) -> Callable[[ServiceSample], float]:
+    """What a service is asked for, by what is known of all its samples.
+
+    The same work takes more CPU time where it waits for memory or a cache.
+    """
+    if all(sample.rate_milli is not None for _, sample in pairs):
+        return lambda sample: float(sample.rate_milli or 0)
+    if all(sample.levels.get(Signal.CPI) for _, sample in pairs):
+        return lambda sample: sample.cpu_m / sample.levels[Signal.CPI]
+    return lambda sample: float(sample.cpu_m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +93,7 @@ class Evidence:
 
     signal: Signal
     shares: Mapping[str, float] = field(default_factory=dict)
+    by_disk: Mapping[str, float] = field(default_factory=dict)  # the part of a pod's share that its disk use explains
 
 
 def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Split | None:
@@ -97,15 +125,51 @@ def _present(pairs: Pairs, signal: Signal, threshold_ppm: int, calm_samples: int
     return tuple(reversed(found))
 
 
-def suspects(parts: Split, settings: AttributionSettings) -> tuple[str, ...]:
-    """The pods that used CPU while the service was in trouble, the most active ones, by uid."""
+def fellow_sufferers(history: NodeSamples, uid: str, settings: AttributionSettings) -> frozenset[str]:
+    """Other services in trouble whose requests, or instructions, did not grow.
+
+    What they use more is what the trouble costs them, and would hide who causes it.
+    """
+    last = history.samples[-1].services if history.samples else {}
+    found = []
+    for other in last:
+        parts = split(history, other, settings) if other != uid and history.in_trouble(other, settings) else None
+        if parts is None or any(
+            sample.rate_milli is None and Signal.CPI not in sample.levels for _, sample in parts.pairs
+        ):
+            continue
+        growth = parts.growth_ppm()
+        if growth is not None and growth < settings.own_growth_ppm:
+            found.append(other)
+    return frozenset(found)
+
+
+def without_activity(history: NodeSamples, uids: frozenset[str]) -> NodeSamples:
+    """The history in which these pods used nothing."""
+
+    def others(amounts: Mapping[str, int]) -> dict[str, int]:
+        return {uid: amount for uid, amount in amounts.items() if uid not in uids}
+
+    samples = tuple(
+        replace(sample, activity=others(sample.activity), disk=others(sample.disk)) for sample in history.samples
+    )
+    return NodeSamples(samples, history.usual)
+
+
+def suspects(parts: Split, settings: AttributionSettings, means: Means = Means.CPU) -> tuple[str, ...]:
+    """The pods that used CPU, or disks, while the service was in trouble, the most active ones, by uid."""
     used: dict[str, float] = {}
     for sample, _ in parts.bad:
-        for uid, amount in sample.activity.items():
+        for uid, amount in (sample.activity if means is Means.CPU else sample.disk).items():
             if uid != parts.uid:
                 used[uid] = used.get(uid, 0.0) + amount / len(parts.bad)
-    active = [uid for uid, amount in used.items() if amount >= settings.least_suspect_cpu_m]
+    active = [uid for uid, amount in used.items() if amount >= min_activity(settings, means)]
     return tuple(sorted(sorted(active, key=lambda uid: (-used[uid], uid))[: settings.most_suspects]))
+
+
+def min_activity(settings: AttributionSettings, means: Means) -> int:
+    """The mean activity in the bad samples below which a pod is no suspect."""
+    return settings.least_suspect_cpu_m if means is Means.CPU else settings.min_suspect_disk_bps
 
 
 def by_blame(parts: Split, settings: AttributionSettings) -> Evidence | None:
@@ -138,8 +202,13 @@ def _waiting(pairs: Pairs) -> dict[str, float] | None:
     return {name: amount / used_us for name, amount in waited.items()} if used_us > 0 else None
 
 
-def by_fit(parts: Split, signal: Signal, threshold_ppm: int, settings: AttributionSettings) -> Evidence | None:
-    """Shares of one signal's excess by a joint fit. None without calm samples, or where the signal did not rise."""
+def by_fit(
+    parts: Split, signal: Signal, threshold_ppm: int, settings: AttributionSettings, ways: Sequence[Means]
+) -> Evidence | None:
+    """Shares of one signal's excess by a joint fit on the pods' activity by these means.
+
+    None without calm samples, or where the signal did not rise.
+    """
     known = [(sample, service) for sample, service in parts.pairs if signal in service.levels]
     if not parts.calm or len(known) < 2 * settings.least_calm:
         return None
@@ -154,17 +223,25 @@ def by_fit(parts: Split, signal: Signal, threshold_ppm: int, settings: Attributi
     if mean([float(known[at][1].levels[signal]) for at in bad]) <= threshold_ppm or excess <= 0:
         return None
     averaged = signal in _OF_REQUESTS
-    names = (*suspects(parts, settings), Own.LOAD, Own.OUTSIDE, "stolen")
-    columns = [_from_calm(_column(name, known, parts.pairs, averaged), calm) for name in names]
+    pods = [(uid, means) for means in ways for uid in suspects(parts, settings, means)]
+    names: list[tuple[str, Means]] = [*pods, *((name, Means.CPU) for name in (Own.LOAD, Own.OUTSIDE, "stolen"))]
+    columns = [_from_calm(_column(name, known, parts.pairs, averaged, means), calm) for name, means in names]
     coefficients = nonnegative_fit(columns, target)
     quality = explained(columns, target, coefficients)
     shares: dict[str, float] = {}
-    for name, column, coefficient in zip(names, columns, coefficients, strict=True):
+    by_disk: dict[str, float] = {}
+    for (name, means), column, coefficient in zip(names, columns, coefficients, strict=True):
         share = max(0.0, coefficient * mean([column[at] for at in bad])) / excess
         key = Own.OUTSIDE if name == "stolen" else name
         shares[key] = shares.get(key, 0.0) + share
-    total = max(1.0, sum(shares.values()))
-    return Evidence(signal, {name: share * quality / total for name, share in shares.items()})
+        if means is Means.DISK:
+            by_disk[name] = share
+    part = quality / max(1.0, sum(shares.values()))
+    return Evidence(
+        signal,
+        {name: share * part for name, share in shares.items()},
+        {name: share * part for name, share in by_disk.items()},
+    )
 
 
 def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: AttributionSettings) -> int:
@@ -176,13 +253,13 @@ def rise_from(parts: Split, signal: Signal, usual_ppm: int, settings: Attributio
     return min(usual_ppm, max(FLOORS_PPM[signal], round(calm_ppm)))
 
 
-def activity_of(parts: Split, uid: str) -> list[float]:
-    """A pod's activity at each sample, milli-CPU, over the window that the deciding signal describes."""
+def activity_of(parts: Split, uid: str, means: Means) -> list[float]:
+    """A pod's activity at each sample over the window that the deciding signal describes."""
     averaged = parts.signal in _OF_REQUESTS
-    return _column(uid, parts.pairs, parts.pairs, averaged)
+    return _column(uid, parts.pairs, parts.pairs, averaged, means)
 
 
-def _column(name: str, known: Pairs, pairs: Pairs, averaged: bool) -> list[float]:
+def _column(name: str, known: Pairs, pairs: Pairs, averaged: bool, means: Means = Means.CPU) -> list[float]:
     """One candidate's activity at each sample, over the window that the latency of the sample describes."""
     if name == Own.LOAD:
         rates = all(service.rate_milli is not None for _, service in known)
@@ -193,7 +270,7 @@ def _column(name: str, known: Pairs, pairs: Pairs, averaged: bool) -> list[float
     elif name == "stolen":
         amount = _stolen
     else:
-        amount = _of_pod(name)
+        amount = _of_pod(name, means)
     if not averaged:
         return [amount(sample) for sample, _ in known]
     return [_over_window(sample, service, pairs, amount) for sample, service in known]
@@ -207,7 +284,9 @@ def _stolen(sample: Sample) -> float:
     return float(sample.steal_ppm)
 
 
-def _of_pod(uid: str) -> Callable[[Sample], float]:
+def _of_pod(uid: str, means: Means) -> Callable[[Sample], float]:
+    if means is Means.DISK:
+        return lambda sample: float(sample.disk.get(uid, 0))
     return lambda sample: float(sample.activity.get(uid, 0))
 
 

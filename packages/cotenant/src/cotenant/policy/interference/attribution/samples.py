@@ -27,6 +27,7 @@ _WITHOUT_OBJECTIVE = {
     Signal.RUN_DELAY: VictimSignal.RUN_DELAY,
     Signal.STALL: VictimSignal.STALL,
 }
+_LEARNED = (*_WITHOUT_OBJECTIVE, Signal.IO_STALL)  # whose usual level is known from calm samples
 _AVERAGED = 60  # samples that the usual level averages over
 
 
@@ -56,6 +57,8 @@ class Sample:
     outside_m: int  # milli-CPU of the machine outside all pods
     steal_ppm: int
     workloads: Mapping[str, str] = field(default_factory=dict)  # of best-effort pods that one object made, by uid
+    disk: Mapping[str, int] = field(default_factory=dict)  # bytes per second that pods read and wrote, by uid
+    disk_stall_ppm: int | None = None  # of the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ def extended(history: NodeSamples, state: NodeState, settings: AttributionSettin
     usual = {key: level for key, level in history.usual.items() if key[0] in sample.services}
     for uid, service in sample.services.items():
         if not after.in_trouble(uid, settings) and service.throttled_ppm <= settings.own_throttled_ppm:
-            for signal in _WITHOUT_OBJECTIVE:
+            for signal in _LEARNED:
                 if signal in service.levels:
                     # A single bad sample is no trouble yet; it counts as the threshold, so that it does not raise the usual level by much.
                     before = usual.get((uid, signal), UsualLevel())
@@ -152,7 +155,23 @@ def _sample(state: NodeState, settings: AttributionSettings) -> Sample:
     outside_m = max(0, (state.host.cpu_m or 0) - sum(activity.values()))
     workloads = {entry.pod.uid: entry.pod.workload for entry in state.best_effort_pods() if entry.pod.workload}
     steal_ppm = state.host.steal_ppm or 0
-    return Sample(state.at_us, state.interval_us, services, activity, blame, outside_m, steal_ppm, workloads)
+    disk = {
+        entry.pod.uid: moved
+        for entry in state.pods
+        if (moved := (entry.use.io_read_bps or 0) + (entry.use.io_written_bps or 0))
+    }
+    return Sample(
+        at_us=state.at_us,
+        length_us=state.interval_us,
+        services=services,
+        activity=activity,
+        blame=blame,
+        outside_m=outside_m,
+        steal_ppm=steal_ppm,
+        workloads=workloads,
+        disk=disk,
+        disk_stall_ppm=state.host.io_stall_ppm,
+    )
 
 
 def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
@@ -161,6 +180,8 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
         level = victim_level_ppm(plain, entry)
         if signal in settings.signals and level is not None:
             levels[signal] = 0 if signal is Signal.RUN_DELAY and _hardly_waited(entry, settings) else level
+    if Signal.IO_STALL in settings.signals and entry.use.io_stall_ppm is not None:
+        levels[Signal.IO_STALL] = entry.use.io_stall_ppm
     health, objective_us = entry.health, entry.pod.objective_p99_us
     rate = burn = None
     window_us = age_us = 0

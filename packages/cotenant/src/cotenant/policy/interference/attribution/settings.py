@@ -25,6 +25,7 @@ class Signal(StrEnum):
     CPI = "cpi"  # cycles per instruction: needs a hardware counter
     RUN_DELAY = "run-delay"  # time waited for a CPU per CPU time used
     STALL = "stall"  # PSI: share of time in which some task waited for a CPU
+    IO_STALL = "io-stall"  # PSI: share of time in which some task waited for a disk
     BLAME = "blame"  # which groups ran on the CPU that it waited for: needs the eBPF probe
 
 
@@ -34,6 +35,7 @@ WEIGHTS = {
     Signal.CPI: 1.5,
     Signal.RUN_DELAY: 1.0,
     Signal.STALL: 1.0,
+    Signal.IO_STALL: 1.0,
     Signal.SELF_TIME: 1.0,
     Signal.LATENCY: 1.0,
 }
@@ -44,6 +46,7 @@ FLOORS_PPM = {
     Signal.CPI: 1,
     Signal.RUN_DELAY: 100_000,
     Signal.STALL: 20_000,
+    Signal.IO_STALL: 50_000,
 }
 
 
@@ -78,6 +81,11 @@ class AttributionSettings:
     most_absent_ppm: int = 300_000  # ... and share of the bad samples in which it may have been inactive
     least_switches: int = 5  # of a suspect between active and inactive, where no signal but latency rose
     least_suspect_cpu_m: int = 20  # a pod that used less in the bad samples is no suspect
+    min_suspect_disk_bps: int = (
+        1 << 20
+    )  # bytes per second; a pod that read and wrote less is no suspect by its disk use
+    # rise of the machine's waiting for disks from which it is evidence, where the service's own is not known
+    min_disk_pressure_ppm: int = 100_000
     most_suspects: int = 16  # the most active ones
     least_confidence_ppm: int = 600_000  # of the first candidate, to be named
     least_lead_ppm: int = 200_000  # over the second one

@@ -43,7 +43,10 @@ def _merged(sample: Sample, workloads: Mapping[str, str]) -> Sample:
     blame = sample.blame
     if blame is not None:
         blame = {victim: _merged_blame(each, workloads) for victim, each in blame.items()}
-    return replace(sample, activity=activity, blame=blame)
+    disk: Counter[str] = Counter()
+    for uid, amount in sample.disk.items():
+        disk[workloads.get(uid, uid)] += amount
+    return replace(sample, activity=activity, blame=blame, disk=disk)
 
 
 def _merged_blame(blame: BlameSample, workloads: Mapping[str, str]) -> BlameSample:

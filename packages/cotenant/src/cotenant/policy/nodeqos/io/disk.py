@@ -3,8 +3,10 @@
 Problem: one best-effort group that streams to a disk makes a service wait for its log, and a fixed limit wastes the disk when no service needs
 it. Choice: while a service stalls on I/O above a threshold and best effort does I/O, best effort is limited to a part of its current throughput;
 if that persists after a dwell time, to a part of that; when services have been calm for a while the limit grows, and is removed once it is far above
-best effort's last throughput. Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) apply besides. Limits: reads,
-writes and all devices are limited alike, because it is unknown which of them a service waits for; bytes are limited, not latency.
+best effort's last throughput. Fixed limits of the class and of single pods (annotation `koordinator.sh/blkioQOS`) apply besides. Where a group's limit
+does not hold for the groups below it (cgroup v1), the class's limit is divided among its pods' containers. Limits: reads,
+writes and all devices are limited alike, because it is unknown which of them a service waits for; bytes are limited, not latency; on cgroup v1 writes of the
+page cache are nobody's, and are not limited.
 
 Source: the rule is Heracles' (cut at once, grow slowly), with both steps multiplicative.
 """
@@ -25,6 +27,7 @@ from cotenant.policy.nodeqos.io.disk_limits import (
     NO_LIMITS,
     BlockDevice,
     IoLimits,
+    disk_groups,
     io_max,
     read_annotation,
     tighter,
@@ -90,11 +93,12 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdic
     memory, following = _follow(state, config, memory)
     reasons.append(following)
     group = state.best_effort_group
+    divided = max(1, _sharers(state)) if state.kubelet.cgroup_version == 1 else None
     if group:
         if config.best_effort_weight is not None:
             knobs.append(_weight(group, config.best_effort_weight, "best effort"))
         value = io_max(_of_best_effort(config, memory))
-        if value:
+        if value and not divided:
             knobs.append(_limit(group, value, following if memory.limit_bps else _FIXED))
     for entry in state.pods:
         pod = entry.pod
@@ -110,16 +114,27 @@ def decide(state: NodeState, config: IoConfig, memory: IoMemory) -> tuple[Verdic
         if weight is not None:
             knobs.append(_weight(pod.group, weight, pod.key))
         limits = own_settings.limits
-        if pod.best_effort and not _covered(pod.group, group):
+        if pod.best_effort and (divided or not _covered(pod.group, group)):
             own = dict(limits)
             limits = tuple(
-                (number, tighter(own.get(number, NO_LIMITS), one)) for number, one in _of_best_effort(config, memory)
+                (number, tighter(own.get(number, NO_LIMITS), one.divided(divided or 1)))
+                for number, one in _of_best_effort(config, memory)
             )
         value = io_max(limits)
         if value:
-            knobs.append(_limit(pod.group, value, Reason(RULE, f"{pod.key} is limited by configuration or annotation")))
+            reason = Reason(RULE, f"{pod.key} is limited by configuration or annotation")
+            knobs += [_limit(each, value, reason) for each in disk_groups(pod, state.kubelet.cgroup_version)]
     kept, lacking = available(state, RULE, knobs)
     return Verdict((*reasons, *lacking), kept), memory
+
+
+def _sharers(state: NodeState) -> int:
+    """Groups among which the class's limit is divided, where it can be set on no common one."""
+    return sum(
+        len(disk_groups(entry.pod, state.kubelet.cgroup_version))
+        for entry in state.best_effort_pods()
+        if entry.pod.phase is not Phase.OVER
+    )
 
 
 def _of_best_effort(config: IoConfig, memory: IoMemory) -> tuple[tuple[str, IoLimits], ...]:

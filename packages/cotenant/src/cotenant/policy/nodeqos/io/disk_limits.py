@@ -16,7 +16,9 @@ import msgspec
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob_values import DeviceLimits
+from cotenant.model.machine.node_pod import NodePod
 
+MIN_BPS, MIN_IOPS = 1 << 17, 20  # of a part, where a limit is divided
 BLKIO_QOS = "koordinator.sh/blkioQOS"  # annotation on pods: JSON
 
 
@@ -35,6 +37,19 @@ class IoLimits:
             if value is not None and value < 1:
                 raise InvalidInput(f"I/O limit {name}", value, "1 or more, or no limit")
 
+    def divided(self, parts: int) -> IoLimits:
+        """One of so many equal parts, of what a group can still work with."""
+
+        def part(limit: int | None, least: int) -> int | None:
+            return None if limit is None else max(min(limit, least), limit // parts)
+
+        return IoLimits(
+            part(self.read_bps, MIN_BPS),
+            part(self.write_bps, MIN_BPS),
+            part(self.read_iops, MIN_IOPS),
+            part(self.write_iops, MIN_IOPS),
+        )
+
 
 NO_LIMITS = IoLimits()
 
@@ -50,6 +65,17 @@ class BlockDevice:
         major, colon, minor = self.number.partition(":")
         if not colon or not all(part.isascii() and part.isdigit() and len(part) < 8 for part in (major, minor)):
             raise InvalidInput("I/O device", self.number, "MAJOR:MINOR, e.g. 8:0")
+
+
+def disk_groups(pod: NodePod, cgroup_version: int) -> tuple[str, ...]:
+    """The groups of a pod that limits of disks are set on: on cgroup v1 they hold for a group's own processes only."""
+    if cgroup_version == 1:
+        found = tuple(container for container in pod.containers if container.group)
+        # One that nobody declared is called by its id: the pod's sandbox, or a pod of which the tree alone tells.
+        declared = tuple(container for container in found if container.name != container.container_id[:12])
+        if found:
+            return tuple(container.group for container in declared or found)
+    return (pod.group,) if pod.group else ()
 
 
 def tighter(one: IoLimits, other: IoLimits) -> IoLimits:

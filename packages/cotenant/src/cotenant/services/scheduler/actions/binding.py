@@ -35,7 +35,7 @@ from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.annotations import DECISION
 from cotenant.model.cluster.demands import NO_HOLDINGS
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.seal import SEAL
+from cotenant.model.cluster.seal import SEAL, SETTLED
 from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.decision_annotation import written
@@ -63,8 +63,8 @@ class BindOutcomes(Protocol):
         """The pod is not bound. `retry` False = that pod no longer exists."""
         ...
 
-    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
-        """The pod as the API server has it."""
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
+        """A request found the pod on another node."""
         ...
 
 
@@ -187,6 +187,8 @@ class Binder:
         }
         if self._sealer is not None and bind.holds != NO_HOLDINGS:
             annotations[SEAL] = self._sealer.seal(bind.uid, bind.node, annotations)
+        if self._sealer is not None and bind.settled:
+            annotations[SETTLED] = self._sealer.statement(bind.uid, bind.node, dict(bind.settled))
         pause_s = _PAUSE_S
         while True:
             begun_s = now()
@@ -248,7 +250,7 @@ class Binder:
             self._metrics.scheduled.inc()
             self._statuses.scheduled(bind)
         elif seen.node:
-            self._outcomes.pod_seen(seen, self._now())  # bound by another scheduler
+            self._outcomes.bound_elsewhere(seen, self._now())
         else:
             self._failed(bind, str(error), type(error).__name__)
 

@@ -422,8 +422,8 @@ def test_an_objective_measured_from_spans_says_how_strong_an_action_may_be() -> 
     ("most", "allowed"),
     [
         (MaxAction.OBSERVE, set()),
-        (MaxAction.CAP, {Rung.TIGHTEN, Rung.CAP}),
-        (MaxAction.IDLE, {Rung.TIGHTEN, Rung.CAP, Rung.IDLE}),
+        (MaxAction.CAP, {Rung.DISK, Rung.TIGHTEN, Rung.CAP}),
+        (MaxAction.IDLE, {Rung.DISK, Rung.TIGHTEN, Rung.CAP, Rung.IDLE}),
         (MaxAction.EVICT, set(Rung)),
     ],
 )

@@ -14,7 +14,9 @@ from cotenant.engine.node.recovery.policy import RecoveryMemory, decide
 from cotenant.engine.node.recovery.stages import Rung, Stage
 from cotenant.engine.node.recovery.story import story
 from cotenant.model.machine.knob import Knob, Target
+from cotenant.model.machine.node_pod import NodeContainer
 from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.replica_signal import MaxAction, ReplicaSignal
 
 
 class Run:
@@ -93,3 +95,23 @@ def test_trouble_that_ended_while_another_policy_held_best_effort_work_says_so()
     assert "  action    none; another policy held all best-effort work at 0.2 CPU" in told.text
     assert ended.stage is Stage.RECOVERED
     assert "the trouble ended while all best-effort work was held at 0.2 CPU by another policy" in ended.events[-1].text
+
+
+def test_the_story_says_why_an_objective_is_only_observed_and_that_a_service_asks_for_the_least_weight() -> None:
+    signal = ReplicaSignal(
+        "shop/o", "shop/web", "shop/web", "", 10_000, 1000, MaxAction.IDLE, False, SECOND_US, 100, 1, 5000, 5000
+    )
+    state = next(TroubledNode(Random(1)).states(1))
+    web = state.pods[0]
+
+    def told(request_m: int, guard: bool) -> str:
+        pod = replace(web.pod, containers=(NodeContainer("main", "pods/web/main", cpu_request_m=request_m),))
+        entry = replace(web, pod=pod, signals=(replace(signal, guard=guard),))
+        found = story("shop/web", "n", replace(state, pods=(entry, *state.pods[1:])), RecoveryMemory(), state.at_us)
+        assert found is not None
+        return " ".join(found.text)
+
+    assert "shop/o is only observed" in told(100, False)
+    assert "only observed" not in told(100, True)
+    assert "it requests 1 mCPU, which is the least CPU weight" in told(1, True)
+    assert "least CPU weight" not in told(100, True)

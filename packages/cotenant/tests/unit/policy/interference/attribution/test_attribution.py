@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from tests.fakes.node.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode
+from tests.fakes.node.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode, service_pod
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, NodeState
@@ -180,3 +180,37 @@ def test_columns_that_cannot_be_distinguished_share_the_coefficient() -> None:
 def test_impossible_settings_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         AttributionSettings(**fields)  # type: ignore[arg-type]
+
+
+def with_fellow(state: NodeState, grows: float = 1.0) -> NodeState:
+    """A second service that waits with the first one, and then uses more than any other pod: it polls meanwhile."""
+    web = state.pods[0]
+    assert web.health is not None
+    late = max(0, web.health.p99_us - OBJECTIVE_US)
+    requests = round(web.health.requests * (grows if late else 1.0))
+    api = replace(
+        web,
+        pod=service_pod("api"),
+        use=replace(web.use, group="pods/api", cpu_m=300 + min(3000, late // 15)),
+        health=replace(web.health, requests=requests),
+    )
+    return replace(state, pods=(web, api, *state.pods[1:]))
+
+
+def named(states: list[NodeState]) -> bool:
+    answer = attribute(history_of(states), states[-1], states[-1].pods[0], CONFIG)
+    return answer is not None and answer.culprit is not None and answer.culprit.name == "batch/b"
+
+
+def test_a_fellow_sufferer_does_not_hide_the_cause() -> None:
+    """Without the probe, which would tell. Of 12 nodes all name the cause where the service suffers alone."""
+    nodes = [list(TroubledNode(Random(seed), guilty="b", probe=False, harm=6.0).states(36)) for seed in range(12)]
+    assert sum(map(named, nodes)) == 12
+    assert sum(named([with_fellow(state) for state in states]) for states in nodes) >= 11
+
+
+def test_a_service_in_trouble_whose_requests_grew_is_a_candidate() -> None:
+    states = [with_fellow(state, grows=2.0) for state in TroubledNode(Random(3), guilty="b", probe=False).states(40)]
+    answer = attribute(history_of(states), states[-1], states[-1].pods[0], CONFIG)
+    assert answer is not None
+    assert "uid-api" in {each.uid for each in answer.candidates}

@@ -11,8 +11,10 @@ from tests.fakes.node.node_pods import SECOND, node, pod, using
 
 from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob, Target
 from cotenant.model.machine.knob_values import canonical
+from cotenant.model.machine.node_pod import NodeContainer
 from cotenant.model.machine.node_state import GroupUse, NodeState
 from cotenant.policy.nodeqos.io.disk import IoConfig, IoMemory, decide
 from cotenant.policy.nodeqos.io.disk_limits import BLKIO_QOS, BlockDevice, IoLimits
@@ -29,6 +31,25 @@ def state(second: int, stall_ppm: int | None, written: int | None = 100 * MB) ->
         best_effort=GroupUse("be", io_read_bps=5 * MB, io_written_bps=written),
         best_effort_group="be",
     )
+
+
+def test_on_cgroup_v1_the_class_limit_is_divided_among_containers_since_a_common_one_holds_for_no_process() -> None:
+    pods = [using(pod("s", QoSClass.LS), io_stall_ppm=None)]
+    for name in ("a", "b"):
+        containers = tuple(NodeContainer(each, f"be/{name}/{each}") for each in ("main", "log"))
+        pods.append(using(replace(pod(name, group=f"be/{name}"), containers=containers)))
+    config = IoConfig(devices=(BlockDevice("8:0"),), best_effort=IoLimits(read_bps=40 * MB, write_iops=10))
+    for version, groups, limit in (
+        (
+            1,
+            {f"be/{name}" for name in ("a/main", "a/log", "b/main", "b/log")},
+            "8:0 rbps=10000000 wbps=max riops=max wiops=10",
+        ),
+        (2, {"be"}, "8:0 rbps=40000000 wbps=max riops=max wiops=10"),
+    ):
+        here = replace(node(pods, best_effort_group="be"), kubelet=KubeletFacts(cgroup_version=version))
+        verdict, _ = decide(here, config, IoMemory())
+        assert {(wish.target.group, wish.value) for wish in verdict.knobs} == {(group, limit) for group in groups}
 
 
 def run(stalls: list[int | None], config: IoConfig = FOLLOW, written: int = 100 * MB) -> list[int | None]:

@@ -52,3 +52,12 @@ def test_a_source_that_is_away_keeps_its_last_answer() -> None:
 
 def test_without_anyone_to_ask_there_are_the_files() -> None:
     assert not KubeletOfNode(KubeletFacts).asks
+
+
+def test_each_source_is_asked_where_it_is_the_only_one() -> None:
+    keeper = KubeletOfNode(KubeletFacts, keeper=answers(KubeletFacts(systemd=252)))
+    configz = KubeletOfNode(KubeletFacts, configz=answers(CONFIGZ))
+    assert (keeper.asks, configz.asks) == (True, True)
+    asyncio.run(keeper.ask())
+    asyncio.run(configz.ask())
+    assert (keeper().systemd, configz().topology_manager) == (252, "restricted")

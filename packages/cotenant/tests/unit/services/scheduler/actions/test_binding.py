@@ -21,8 +21,9 @@ from cotenant.drivers.kube.kinds.pod.schema import PodObject
 from cotenant.drivers.seals.seals import Sealer
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.demands import Holdings
+from cotenant.model.cluster.labels import QOS_CLASS
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.cluster.seal import SEAL
+from cotenant.model.cluster.seal import SEAL, SETTLED
 from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.decisions.record import DecisionRecord
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
@@ -75,7 +76,7 @@ class Engine:
     def bind_failed(self, uid: str, why: str, now_s: float, retry: bool = True) -> None:
         self.told.append(("failed", uid, why, retry))
 
-    def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
+    def bound_elsewhere(self, seen: ObservedPod, now_s: float) -> None:
         self.told.append(("seen", seen.uid, seen.node))
 
 
@@ -102,6 +103,7 @@ class Outcome:
     slept: list[float]
     events: list[str]
     left: int  # replies of the script that were not asked for
+    page: str  # of metrics
 
 
 def carried_out(
@@ -120,7 +122,7 @@ def carried_out(
     async def scenario() -> Outcome:
         slept: list[float] = []
         answered = asyncio.Event()
-        outcomes, statuses = engine or Engine(), Statuses()
+        outcomes, statuses, metrics = engine or Engine(), Statuses(), SchedulerMetrics("p")
 
         async def sleep(seconds: float) -> None:
             slept.append(seconds)
@@ -134,7 +136,7 @@ def carried_out(
                     PodReader(),
                     None,  # type: ignore[arg-type]  # the bind has no claims
                     statuses,  # type: ignore[arg-type]
-                    SchedulerMetrics("p"),
+                    metrics,
                     lambda: 0.0,
                     in_flight=1,
                     may_bind=lambda: leads(len(server.asked)),
@@ -151,7 +153,9 @@ def carried_out(
                         await answered.wait()
                 finally:
                     running.cancel()
-            return Outcome(outcomes.told, server.asked, server.bodies, slept, statuses.events, server.left)
+            return Outcome(
+                outcomes.told, server.asked, server.bodies, slept, statuses.events, server.left, metrics.page().decode()
+            )
 
     return asyncio.run(scenario())
 
@@ -234,6 +238,20 @@ def test_a_bind_names_the_pod_by_its_uid_and_carries_the_record() -> None:
     assert "cotenant.io/decision" in first["metadata"]["annotations"]
 
 
+def test_a_bind_counts_with_the_attempts_and_the_time_that_it_took() -> None:
+    page = carried_out([CREATED], [], bind=replace(WEB, waited_s=2.0, attempts=3)).page
+    for sample in (
+        "scheduler_pod_scheduling_attempts_count 1.0",
+        "scheduler_pod_scheduling_attempts_sum 3.0",
+        'scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="3"} 2.0',
+        "cotenant_scheduler_bind_duration_seconds_count 1.0",
+        'scheduler_scheduling_attempt_duration_seconds_count{profile="p",result="scheduled"} 1.0',
+    ):
+        assert f"{sample}\n" in page
+    lost = carried_out([CONFLICT], [pod()]).page
+    assert "scheduler_pod_scheduling_attempts_count 0.0\n" in lost
+
+
 def test_a_server_that_cannot_be_reached_has_bound_nothing() -> None:
     outcome = carried_out([], [], url="http://127.0.0.1:1")
     assert outcome.told == [failed("Unavailable")]
@@ -269,6 +287,20 @@ def test_what_a_pod_was_given_is_sealed_with_the_bind_and_what_it_brought_is_emp
     made = {"metadata": meta, "spec": {"nodeName": "a", "containers": [{"name": "c"}]}, "status": {"phase": "Running"}}
     for reader, holds in ((PodReader(seals=seals), given.holds), (PodReader(seals=keys(2)[1]), Holdings())):
         assert reader.pod(msgspec.convert(made, PodObject)).holds == holds
+
+
+def test_class_and_quota_by_which_a_pod_was_judged_are_stated_with_the_bind() -> None:
+    sealer, _ = keys()
+    judged = replace(WEB, settled=((QOS_CLASS, "LS"),), written=(SETTLED,))
+    for asked, signer, said in (
+        (judged, sealer, sealer.statement("uid-web", "a", {QOS_CLASS: "LS"})),
+        (replace(judged, settled=()), sealer, ""),
+        (judged, None, ""),
+    ):
+        (body,) = carried_out([CREATED], [], bind=asked, sealer=signer).bodies
+        assert body["metadata"]["annotations"][SETTLED] == said
+    (body,) = carried_out([CREATED], [], bind=WEB, sealer=sealer).bodies
+    assert SETTLED not in body["metadata"]["annotations"]
 
 
 def test_a_pod_that_was_given_nothing_keeps_nothing_that_it_brought() -> None:

@@ -56,6 +56,7 @@ class NodePodSpec(ApiStruct, frozen=True):
     """What a pod asks for."""
 
     priority: int | None = None
+    scheduler_name: Text = None
     host_network: bool | None = None
     containers: tuple[NodeContainerSpec, ...] | None = None
     init_containers: tuple[NodeContainerSpec, ...] | None = None
@@ -114,6 +115,7 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         labels=Labels.of(meta.labels or {}),
         annotations=Labels.of(annotations),
         priority=spec.priority,
+        scheduler=spec.scheduler_name or "default-scheduler",
         kubernetes_qos=_KUBERNETES_QOS.get(status.qos_class or ""),
         containers=read,
         phase=_phase(obj),

@@ -19,6 +19,7 @@ from math import nan
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace as replace_fields
 
 from cotenant.drivers.kube.kinds.attempting import Attempt
 from cotenant.drivers.kube.kinds.parts import OwnerReference
@@ -37,13 +38,14 @@ from cotenant.drivers.kube.kinds.taints import read_tolerations
 from cotenant.drivers.kube.kinds.workload.index import WorkloadIndex
 from cotenant.drivers.seals.seals import NO_SEALS, Seals
 from cotenant.model.cluster.affinity import NodeAffinity, PodTerm, SpreadConstraint
+from cotenant.model.cluster.annotations import EXTENDED_SPEC, TENANT
 from cotenant.model.cluster.demands import NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.entitlement import entitled
 from cotenant.model.cluster.labels import NO_LABELS, PRIORITY_CLASS, QOS_CLASS, SUB_PRIORITY, Labels
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy, Phase, VolumeNeed
 from cotenant.model.cluster.pod import HostPort, Pod
 from cotenant.model.cluster.qos import PriorityClass, QoSClass, parse_sub_priority, qos_of_label, raw_class
-from cotenant.model.cluster.seal import Standing
+from cotenant.model.cluster.seal import SETTLED, SETTLED_LABELS, Standing, settled_values
 from cotenant.model.cluster.taints import Toleration
 from cotenant.model.groups.gang import NO_NOTES, GangNotes
 from cotenant.model.groups.quota import NAME as QUOTA
@@ -154,21 +156,35 @@ class PodReader:
         self._templates: dict[bytes, _Template] = {}
         self._labels: dict[tuple[tuple[str, str], ...], Labels] = {}
         self._hints: dict[PodAnnotations, Hints] = {}
+        self._settled: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
         self._owned: dict[tuple[OwnerReference, ...], tuple[OwnedBy, ...]] = {}
 
     def pod(self, obj: PodObject) -> ObservedPod:
         """A pod. Never fails: what is not supported is named in `unsupported`."""
         meta, spec, status = obj.metadata, obj.spec or PodSpec(), obj.status or PodStatus()
-        labels = meta.labels or {}
+        labels: Mapping[str, str] = meta.labels or {}
         member = self.workloads.of(meta.namespace or "default", labels, meta.owner_references or ())
         if member.quota and QUOTA not in labels:
             labels = {**labels, QUOTA: member.quota}
+        annotations = meta.annotations
+        scheduler, created_s = spec.scheduler_name or "default-scheduler", _unix(meta.creation_timestamp)
+        settled = _settled(labels, annotations)
+        relabelled: tuple[str, ...] = ()
+        brought: tuple[str, ...] = ()
+        if spec.node_name and self._seals.checks:
+            statement = annotations.settled if annotations is not None else None
+            counts = self._seals.settled(meta.uid or "", spec.node_name, scheduler, created_s, settled, statement or "")
+            if counts is not None:
+                relabelled = tuple(sorted(dict(settled.items() ^ counts.items())))
+                labels, annotations = _as_settled(labels, annotations, counts)
+                settled = counts
         template = self._template(spec, status, labels)
         hints = NO_HINTS
-        if meta.annotations is not None:
-            found = self._hints.get(meta.annotations)
-            hints = found or _remember(self._hints, meta.annotations, read_hints(meta.annotations))
-        scheduler = spec.scheduler_name or "default-scheduler"
+        if annotations is not None:
+            if annotations.settled:  # each pod's own: equal pods share the rest
+                annotations, brought = replace_fields(annotations, settled=None), (SETTLED,)
+            found = self._hints.get(annotations)
+            hints = found or _remember(self._hints, annotations, read_hints(annotations))
         own = self._by_scheduler.get(scheduler, _NOTHING_OWN)
         unsupported = template.unsupported + hints.wrong if hints.wrong else template.unsupported
         if type(spec) is not PodSpec:
@@ -208,7 +224,7 @@ class PodReader:
             scored_by=own.scored_by,
             is_daemon=any(owner.kind == "DaemonSet" for owner in meta.owner_references or ()),
         )
-        created_s, holds = _unix(meta.creation_timestamp), NO_HOLDINGS
+        holds = NO_HOLDINGS
         if hints.holding_texts and spec.node_name:  # without a node it holds nothing, whatever it says
             holds = self._believed(meta.uid or "", spec.node_name, created_s, pod, hints)
         return ObservedPod(
@@ -227,7 +243,9 @@ class PodReader:
             volumes=needs,
             demands=_of_workload(_of_group(hints.demands, spec.scheduling_group), member.gang),
             holds=holds,
-            written=tuple(hints.holding_texts),
+            written=(*hints.holding_texts, *brought),
+            settled=self._pairs(settled) if settled else (),
+            relabelled=relabelled,
             owned_by=self._owned_by(meta.owner_references) if meta.owner_references else (),
             workload=member.workload,
             unsupported=unsupported,
@@ -250,6 +268,10 @@ class PodReader:
             return NO_LABELS
         pairs = tuple(labels.items())
         return self._labels.get(pairs) or _remember(self._labels, pairs, Labels(pairs))
+
+    def _pairs(self, settled: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        pairs = tuple(sorted(settled.items()))
+        return self._settled.get(pairs) or _remember(self._settled, pairs, pairs)
 
     def _template(self, spec: PodSpec, status: PodStatus, labels: Mapping[str, str]) -> _Template:
         shared = (
@@ -277,6 +299,22 @@ class PodReader:
         if b'atchLabelKeys":[' in key:  # of affinity or spread: their selectors depend on the pod's labels
             key += self._encoder.encode(labels)
         return self._templates.get(key) or _remember(self._templates, key, _read_template(spec, status, labels))
+
+
+def _settled(labels: Mapping[str, str], annotations: PodAnnotations | None) -> Mapping[str, str]:
+    if annotations is None:
+        return settled_values(labels, {}) if labels else {}
+    return settled_values(labels, {TENANT: annotations.tenant, EXTENDED_SPEC: annotations.extended_spec})
+
+
+def _as_settled(
+    labels: Mapping[str, str], annotations: PodAnnotations | None, counts: Mapping[str, str]
+) -> tuple[Mapping[str, str], PodAnnotations | None]:
+    """Labels and annotations with what counts of class, quota and tenant."""
+    others = {name: value for name, value in labels.items() if name not in SETTLED_LABELS}
+    stated = {name: counts[name] for name in SETTLED_LABELS if name in counts}
+    tenant, extended = counts.get(TENANT), counts.get(EXTENDED_SPEC)
+    return {**others, **stated}, replace_fields(annotations or PodAnnotations(), tenant=tenant, extended_spec=extended)
 
 
 def _of_group(demands: Demands, group: SchedulingGroup | None) -> Demands:

@@ -15,7 +15,7 @@ from cotenant.drivers.kube.kinds.pod.gang import GangAnnotations
 from cotenant.drivers.kube.kinds.storage.inline_disks import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk
 from cotenant.drivers.kube.kinds.taints import Toleration
 from cotenant.model.cluster import annotations as names
-from cotenant.model.cluster.seal import SEAL
+from cotenant.model.cluster.seal import SEAL, SETTLED
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.devices.hints import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
@@ -45,6 +45,8 @@ class PodAnnotations(GangAnnotations, frozen=True):
     pre_allocatable_priority: Text = field(default=None, name=PRE_ALLOCATABLE_PRIORITY)
     reservation_allocated: Text = field(default=None, name=ALLOCATED)
     seal: Text = field(default=None, name=SEAL)
+    extended_spec: Text = field(default=None, name=names.EXTENDED_SPEC)
+    settled: Text = field(default=None, name=SETTLED)
 
 
 class PodMeta(ApiStruct, frozen=True):
