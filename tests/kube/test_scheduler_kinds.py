@@ -25,6 +25,7 @@ from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.kinds.custom.device import written_devices
 from cotenant.drivers.kube.kinds.custom.node_resource_topology import topology_text
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.model.groups.workload_kind import WorkloadKind
 from cotenant.policy.placement.load_aware.settings import LoadAwareSettings
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.kube_process.leadership import Alone
@@ -74,7 +75,8 @@ def granted() -> set[Asked]:
 class Scheduler:
     """A scheduler in a thread with its own event loop that records its requests to the server."""
 
-    def __init__(self, kube: Any) -> None:
+    def __init__(self, kube: Any, workload_kinds: tuple[WorkloadKind, ...] = ()) -> None:
+        self._workload_kinds = workload_kinds
         self.name = f"cases-{uuid.uuid4().hex[:8]}"
         self.asked: set[Asked] = set()
         self._kube = kube
@@ -111,6 +113,7 @@ class Scheduler:
             listen=Address("127.0.0.1", 0),
             load_aware=LoadAwareSettings(),
             quotas=QuotaSettings(revoke_after_s=1.0, status_every_s=0.2),
+            workload_kinds=self._workload_kinds,
         )
         process = SchedulerProcess(
             load_access(self._kube.kubeconfig), profile("cotenant-requests"), options, "cases", lambda client: Alone()

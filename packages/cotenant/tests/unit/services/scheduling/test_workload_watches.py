@@ -191,6 +191,7 @@ def test_the_quota_of_a_workload_is_that_of_its_pods() -> None:
         entry = s.engine.find(f"ml/{name}")
         assert entry is not None
         assert entry.seen.pod.labels.get(label) == quota
+        assert dict(entry.seen.settled)[label] == quota  # what is stated with the bind
 
 
 def test_the_limits_of_a_rebalancer_are_those_of_the_whole_workload() -> None:
