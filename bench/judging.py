@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.machine import median_seconds, peak_memory_mib, show
-from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger

@@ -64,7 +64,7 @@ def add(gangs: Gangs, name: str, gang: str | None) -> PodInfo:
 
 def place(gangs: Gangs, entry: PodInfo, state: State) -> None:
     entry.state, entry.node = state, "n"
-    gangs.reserve(entry)
+    gangs.reserve(entry, "n")
 
 
 def permitted(case: Any) -> Compared:

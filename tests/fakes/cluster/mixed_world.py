@@ -235,6 +235,7 @@ _OF_CACHES = frozenset(
             "_by_need",
             "_by_state",
             "_brief",
+            "_asked",
             "_rejector",
             "_division",
             "columns",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
 
-from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.fakes.cluster import plain_rules, rule_worlds
 from tests.fakes.cluster.plain_rules import Cluster, Resident
 
+from cotenant.engine.cycle.eviction.required_room import demands
 from cotenant.engine.cycle.rejections import Explanation, Rejector
-from cotenant.engine.cycle.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import Narrowing

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.cluster.cpu_cluster import cpus, node, tells, zones
 
-from cotenant.engine.cycle.preemption import Budgets, preempt
+from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.rules.cpus.rules import Cpus
 from cotenant.engine.rules.devices.rules import DeviceRules

@@ -19,12 +19,12 @@ from math import inf
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.history import DecisionHistory
-from cotenant.engine.cycle.judging import Judging
 from cotenant.engine.cycle.ordering import check_states, rank
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.queue import SchedulingQueue
+from cotenant.engine.cycle.rounds import Rounds
 from cotenant.engine.cycle.score_parts import ScoreListener
 from cotenant.engine.cycle.undo import Undo
 from cotenant.engine.explain.copying import fresh_rng
@@ -32,7 +32,7 @@ from cotenant.engine.explain.explain import Explain
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import Instruction
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.plugin import Host, overriding
+from cotenant.engine.framework.plugin import Host, Plugin
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.registry import PluginRegistry
@@ -79,8 +79,8 @@ class Cluster:
         )
         self.profile = profile = self._components.profile
         self._pods = Pods(self._components, profile, self.settings, self._outbox)
-        self._with = {hook: overriding(self._components.plugins, hook) for hook in ("turn", "translate", "next_s")}
-        self._judging = Judging(self._components, self._pods, self._outbox, self.settings.schedulers)
+        self._roster = self._components.roster
+        self._rounds = Rounds(self._components, self._pods, self._outbox, self.settings.schedulers)
         self._measured = MeasuredPods(profile, self._components, self._pods, self._outbox, self._nodes)
         self._past = DecisionHistory()
         self.why = Explain(
@@ -105,15 +105,20 @@ class Cluster:
             lambda entry: self._budgets.is_spent(entry.seen.pod),
             lambda entries: self._budgets.bears_all([entry.seen.pod for entry in entries]),
             self._components.losses.job_of,
-            lambda entry: max(each.lacks(entry) for each in self._components.plugins),
+            lambda entry: max([each.together(entry).lacks for each in self._roster.grouping], default=1),
             self._may_go,
+            self._unskip,
+            self._rounds.access,
         )
-        for plugin in self._components.plugins:
+        for plugin in self._roster.plugins:
             plugin.attach(self._host)
 
     def _may_go(self, entries: Iterable[PodInfo]) -> None:
         self._pods.happened.add(Event.GANG)
         self._components.assignments.changed.update(entry.wanted for entry in entries if entry.wanted >= 0)
+
+    def _unskip(self, plugin: Plugin) -> None:
+        self._components.assignments.unskip(plugin, self._pods.by_uid.values())
 
     @property
     def counts(self) -> dict[str, int]:
@@ -123,7 +128,7 @@ class Cluster:
     @property
     def judged(self) -> int:
         """Pods evaluated so far; one that was evaluated twice counts twice."""
-        return self._judging.judged
+        return self._rounds.judged
 
     @property
     def queue(self) -> SchedulingQueue:
@@ -139,8 +144,8 @@ class Cluster:
         self._nodes[node.name] = node
         if self._components.assignments.set_node(node):
             self._pods.happened.add(Event.NODE_ADDED if new else Event.NODE_CHANGED)
-            for plugin in self._components.plugins:
-                plugin.node_seen(node)
+            for plugin in self._roster.node_changed:
+                plugin.node_changed(node.name, node)
             if new:
                 self._components.nominations.node_seen(node.name)
 
@@ -166,8 +171,8 @@ class Cluster:
         for entry in without:
             self._pods.drop_nomination(entry)
         self._components.assignments.remove_node(name)
-        for plugin in self._components.plugins:
-            plugin.node_gone(name)
+        for plugin in self._roster.node_changed:
+            plugin.node_changed(name, None)
         for entry in without:  # what ends there frees nothing for it: it may preempt elsewhere
             self._pods.requeue(entry, now_s)
         self._pods.happened.add(Event.NODE_GONE)
@@ -279,7 +284,7 @@ class Cluster:
 
     def pod_seen(self, seen: ObservedPod, now_s: float) -> None:
         """A pod's current object; repeated events have no effect."""
-        self._pods.pod_seen(self._measured.tagged(seen), now_s)
+        self._pods.pod_seen(self._measured.tagged(seen) if self._measured.is_learning else seen, now_s)
 
     def pod_gone(self, uid: str, now_s: float) -> None:
         """A pod was deleted, in any state."""
@@ -312,21 +317,24 @@ class Cluster:
 
     def decide(self, now_s: float) -> tuple[Instruction, ...]:
         """Evaluate up to `most_pods` waiting pods, and return the instructions. Empty when no pod may be evaluated now."""
-        self._measured.use_new_priors(now_s)
+        if self._measured.is_learning:
+            self._measured.use_new_priors(now_s)
         self._pods.expire(now_s)
-        for plugin in self._with["turn"]:
-            plugin.turn(now_s)
+        for plugin in self._roster.turn:
+            if not plugin.is_idle:
+                plugin.turn(now_s)
         while self._reconsidered:
             uid = next(iter(self._reconsidered))
             del self._reconsidered[uid]
             self._pods.reconsider(uid, now_s)
         self._measured.correct(now_s)
         self._components.assignments.write()
-        self._judging.round(self.settings.most_pods, now_s)
+        self._rounds.round(self.settings.most_pods, now_s)
         given = self._outbox.take()
         self._past.note(given, now_s)
-        for plugin in self._with["translate"]:
-            given = plugin.translate(given, now_s)
+        for plugin in self._roster.bind:
+            if not plugin.is_idle:
+                given = plugin.bind(given, now_s)
         return given
 
     def next_s(self) -> float:
@@ -335,9 +343,9 @@ class Cluster:
             return -inf
         return min(
             self._measured.next_s(),
-            self._judging.next_s(),
+            self._rounds.next_s(),
             self._pods.next_s(),
-            *[each.next_s() for each in self._with["next_s"]],
+            *[each.next_s() for each in self._roster.next_s if not each.is_idle],
         )
 
     # ---- questions
@@ -401,7 +409,7 @@ class Cluster:
 
     def checkpoint(self) -> Undo:
         """The engine now, to be restored after a simulation (see `tentative`); nodes must be as before then."""
-        more = (self._outbox, self._past, self._judging, self._judging.waiting, self._reconsidered)
+        more = (self._outbox, self._past, *self._rounds.remembering, self._reconsidered)
         return Undo(self._components, self._pods, more)
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
@@ -463,7 +471,7 @@ class Cluster:
         ]
         assigned = {uid: entry.node for uid, entry in self._pods.by_uid.items() if entry.node}
         queue, before = self._components.queue, self._components.assignments
-        for plugin in self._components.plugins:
+        for plugin in self._roster.plugins:
             plugin.attach(self._host)
         self._components.start_empty()
         assignments = self._components.assignments
@@ -506,7 +514,7 @@ class Cluster:
         self._components.placing.validate()
         self._components.queue.validate()
         self._components.nominations.validate()
-        for plugin in self._components.plugins:
+        for plugin in self._roster.plugins:
             plugin.validate(self._pods.by_uid)
         rows = self._components.assignments.encoder.node_rows
         if rows.keys() != self._nodes.keys():

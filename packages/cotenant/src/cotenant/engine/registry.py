@@ -1,7 +1,8 @@
 """The plugins and node rules of one engine, in the order in which they are called.
 
 Problem: gangs, quotas, reservations, CPUs, devices, load and predicted use each have facts of their own, which the process must report to them. Choice: one value with each
-by its name and type: the process calls them directly, the engine calls them as `Plugin` and `NodeRules`. Limits: one of each.
+by its name and type: the process calls them directly, the engine calls them as `Plugin` and `NodeRules`. Plugins of others are given as `more`, come last, and need no other place
+(docs/recipes/plugin.md). Limits: one of each.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
+from cotenant.engine.framework.plugin_rules import PluginRules
+from cotenant.engine.framework.roster import is_node_rule
 from cotenant.engine.plugins.gangs.plugin import Gangs
 from cotenant.engine.plugins.quotas.plugin import Quotas
 from cotenant.engine.plugins.reservations.plugin import Reservations
@@ -21,6 +24,7 @@ from cotenant.engine.rules.load.plugin import LoadPlugin
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.plugin import PredictedUsePlugin
 from cotenant.engine.rules.use.rules import PredictedUse
+from cotenant.model.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,26 @@ class PluginRegistry:
     reservations: Reservations = field(default_factory=Reservations)
     load_aware: LoadAware = field(default_factory=LoadAware)  # off without settings
     predicted_use: PredictedUse = field(default_factory=PredictedUse)  # off without settings
+    more: tuple[Plugin, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises `InvalidInput` for a plugin of others without a name of its own."""
+        names = [each.name for each in self.in_order()]
+        for plugin in self.more:
+            if not plugin.name or names.count(plugin.name) > 1:
+                expected = "a name that no other plugin has"
+                raise InvalidInput("name of a plugin", plugin.name, expected, f"set `name` in {type(plugin).__name__}")
 
     def capture(self) -> Callable[[], PluginRegistry]:
         """A maker of members with the same facts and no pods, for a copy of the engine; it reads nothing of these members later."""
-        makers = {each.name: getattr(self, each.name).capture() for each in fields(self)}
-        return lambda: replace(self, **{name: make() for name, make in makers.items()})
+        ours = [each.name for each in fields(self) if each.name != "more"]
+        makers = {name: getattr(self, name).capture() for name in ours}
+        others = [each.capture() for each in self.more]
+
+        def make() -> PluginRegistry:
+            return replace(self, more=tuple(each() for each in others), **{n: each() for n, each in makers.items()})
+
+        return make
 
     def in_order(self) -> tuple[Plugin, ...]:
         """The plugins, in the order of their extension points."""
@@ -52,10 +71,12 @@ class PluginRegistry:
             self.reservations,
             *load,
             *use,
+            *self.more,
         )
 
     def node_rules(self) -> tuple[NodeRules, ...]:
         """The node rules, in the order in which they filter."""
         load = (self.load_aware,) if self.load_aware.is_on else ()
         use = (self.predicted_use,) if self.predicted_use.is_on else ()
-        return (self.cpus, self.devices, *load, *use)
+        more = (PluginRules(each) for each in self.more if is_node_rule(each))
+        return (self.cpus, self.devices, *load, *use, *more)

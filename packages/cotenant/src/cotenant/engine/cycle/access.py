@@ -1,4 +1,4 @@
-"""What the scheduling cycle gives to plugins that place pods themselves (`Plugin.join`).
+"""What the scheduling cycle gives to plugins that place pods themselves (`Host.cycle`).
 
 Problem: a plugin that places whole groups, or reserves resources for future pods, works on the same ledger, queue and nominations as the cycle. Choice: one value with the
 components, and the calls by which a decision becomes an instruction. If one plugin reserves resources and another places whole groups, the first offers a `GroupPlacer` to the
@@ -30,6 +30,10 @@ class GroupPlacer(Protocol):
     @property
     def drew(self) -> bool:
         """Whether any member was last placed on reserved resources."""
+        ...
+
+    def prepare(self) -> None:
+        """A group is about to be placed: what is reserved is taken first."""
         ...
 
     def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
@@ -83,4 +87,4 @@ class CycleAccess(Cycle):
 
 def group_placer(components: Components) -> GroupPlacer:
     """The placer of the plugin that reserves resources; every engine has one."""
-    return next(plugin.group_placer() for plugin in components.plugins if isinstance(plugin, PlacesGroups))
+    return next(plugin.group_placer() for plugin in components.roster.plugins if isinstance(plugin, PlacesGroups))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotenant.engine.cycle.clearing import Clearing
-from cotenant.engine.cycle.losses import JobLosses
-from cotenant.engine.cycle.nominations import Nominations
+from cotenant.engine.cycle.eviction.clearing import Clearing
+from cotenant.engine.cycle.eviction.losses import JobLosses
+from cotenant.engine.cycle.eviction.nominations import Nominations
+from cotenant.engine.cycle.eviction.preempting import Preempting
+from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.placing import Placing
-from cotenant.engine.cycle.preempting import Preempting
-from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.cycle.round_placing import RoundPlacing, of_round_policy
 from cotenant.engine.cycle.score_parts import ScoreListener
@@ -21,6 +21,7 @@ from cotenant.engine.framework.budget import Budget
 from cotenant.engine.framework.node_rules import NodeRules
 from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.roster import Roster
 from cotenant.engine.framework.settings import Settings
 from cotenant.engine.state.assignments import Assignments
 from cotenant.engine.state.learned_profiles import ProfileStore
@@ -48,8 +49,8 @@ class Components:
         node_rules: tuple[NodeRules, ...],
         plugins: tuple[Plugin, ...],
     ) -> None:
-        self.plugins = plugins
-        self.losses = JobLosses(plugins, self._is_going)
+        self.roster = Roster(plugins)
+        self.losses = JobLosses(self.roster, self._is_going)
         self.witness: ScoreListener | None = None
         self._node_rules = node_rules
         self.profile = policy if isinstance(policy, PlacementProfile) else of_round_policy(policy)
@@ -68,7 +69,7 @@ class Components:
             profile.knobs,
             VerdictCache(_uncachable_first(profile, self._settings.also_scored_by).score),
             self._node_rules,
-            self.plugins,
+            self.roster,
             self.profiles,
         )
         self.assignments.narrowing.terms.check = self.budget.check
@@ -91,7 +92,7 @@ class Components:
         self.clearing = Clearing(self.assignments, profile)
 
     def _is_going(self, entry: PodInfo) -> bool:
-        return self.preempting.is_going(entry) or any(each.is_leaving(entry.seen.uid) for each in self.plugins)
+        return self.preempting.is_going(entry) or any(each.is_leaving(entry.seen.uid) for each in self.roster.evicting)
 
 
 def _uncachable_first(profile: PlacementProfile, others: tuple[PlacementProfile, ...]) -> PlacementProfile:

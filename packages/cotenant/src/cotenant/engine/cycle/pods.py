@@ -16,7 +16,6 @@ from cotenant.engine.framework.budget import LARGE, elements
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.instructions import ClearNomination
 from cotenant.engine.framework.outbox import Outbox
-from cotenant.engine.framework.plugin import overriding
 from cotenant.engine.framework.pod_state import ASSIGNED, DECIDED, PodInfo, State
 from cotenant.engine.framework.queueing import Standing, Whole
 from cotenant.engine.framework.settings import Settings
@@ -46,11 +45,7 @@ class Pods:
         self._profile = profile
         self._settings = settings
         self._outbox = outbox
-        self._gating = overriding(components.plugins, "pre_enqueue")
-        self._keying = overriding(components.plugins, "queue_key")
-        self._sorting = overriding(components.plugins, "queue_advance_s")
-        self._scoring = overriding(components.plugins, "violation_surcharge")
-        self._hearing_deletions = overriding(components.plugins, "pod_deleted")
+        self._roster = components.roster
 
     # ---- what was seen
 
@@ -71,8 +66,8 @@ class Pods:
             return
         counts = bool(seen.node)
         if seen.phase.is_final:
-            for each in self._components.plugins:
-                each.pod_ended(seen)
+            for each in self._roster.pod_ended:
+                each.pod_ended(seen.uid, seen)
         if (
             seen.phase.is_final
             or not (counts or seen.scheduler in self._settings.schedulers)
@@ -108,8 +103,8 @@ class Pods:
         entry = self.by_uid.get(uid)
         if entry is not None:
             self._end(entry, now_s)
-        for each in self._hearing_deletions:
-            each.pod_deleted(uid)
+        for each in self._roster.pod_ended:
+            each.pod_ended(uid, None)
 
     def _changed(self, entry: PodInfo, seen: ObservedPod, now_s: float) -> None:
         before = entry.seen
@@ -118,8 +113,8 @@ class Pods:
             return
         if seen.phase.is_final:
             self._end(entry, now_s)
-            for each in self._components.plugins:
-                each.pod_ended(seen)
+            for each in self._roster.pod_ended:
+                each.pod_ended(seen.uid, seen)
             return
         moved = bool(seen.node) and (entry.state not in DECIDED or entry.node != seen.node)
         if not seen.node and entry.state not in DECIDED:
@@ -188,6 +183,8 @@ class Pods:
         self.answers.pop(entry.seen.uid, None)
         entry.move(State.BOUND, now_s)
         entry.failures = 0
+        for call in entry.calls.post_bind:
+            call(entry)
 
     def _end(self, entry: PodInfo, now_s: float) -> None:
         """Remove a pod that was deleted or has completed."""
@@ -220,7 +217,7 @@ class Pods:
             entry.move(State.GATED, now_s)
             return
         why, later = obstacle(seen), False
-        for each in self._gating:
+        for each in entry.calls.pre_enqueue:
             if why:
                 break
             why, later = each.pre_enqueue(entry), each.gathers and event == "PodAdd"
@@ -232,7 +229,7 @@ class Pods:
                 self._outbox.waits(entry, why, self.record(entry, why, now_s))
             return
         entry.move(State.QUEUED, now_s)
-        entry.advance_s = sum(each.queue_advance_s(entry) for each in self._sorting)
+        entry.advance_s = sum([call(entry) for call in entry.calls.queue_sort])
         group = self._components.queue.add(
             seen.uid,
             self.kind_of(entry),
@@ -254,16 +251,16 @@ class Pods:
         return self._components.budget.is_on and elements(entry.seen) > LARGE
 
     def _surcharge(self, seen: ObservedPod) -> float:
-        return max((each.violation_surcharge(seen) for each in self._scoring), default=0.0)
+        return max([each.pre_score(seen) for each in self._roster.pre_score if not each.is_idle], default=0.0)
 
     def kind_of(self, entry: PodInfo) -> Hashable:
         """What makes pods in the queue interchangeable."""
         seen = entry.seen
-        more = tuple([each.queue_key(entry) for each in self._keying])
+        more = tuple([call(entry) for call in entry.calls.sign])
         for each in more:
             if type(each) is Whole:
                 return each
-        if seen.uid in self._components.nominations:
+        if seen.uid in self._components.nominations.by_uid:
             return seen.uid
         kind = self._components.assignments.narrowing.kind_of(entry.number)
         return (

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.cycle.fixed_filters import PLUGINS, fixed_filters
-from cotenant.engine.cycle.required_room import demands
+from cotenant.engine.cycle.eviction.fixed_filters import PLUGINS, fixed_filters
+from cotenant.engine.cycle.eviction.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
 from cotenant.engine.state.pod_counts import PodKind

@@ -18,7 +18,7 @@ from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.pod_state import PodInfo
 
-_DERIVED = frozenset({"number", "shape", "row", "wanted", "node"})  # given anew by the assignments
+_DERIVED = frozenset({"number", "shape", "row", "wanted", "node", "calls"})  # given anew by the assignments
 _PLAIN = tuple(each.name for each in fields(PodInfo) if each.name not in _DERIVED)
 _SEEN, _STORY = _PLAIN.index("seen"), _PLAIN.index("story")
 
@@ -30,7 +30,7 @@ class Undo:
         self._components, self._pods = components, pods
         assignments = components.assignments
         assignments.write()
-        self._plugins = [plugin.snapshot() for plugin in components.plugins]
+        self._plugins = [plugin.snapshot() for plugin in components.roster.plugins]
         self._known = pods.by_uid.copy()
         # columns: a tuple for each of 50,000 pods would cost a pass of the garbage collector
         self._numbers = [entry.number for entry in self._known.values()]

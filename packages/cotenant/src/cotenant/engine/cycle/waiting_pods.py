@@ -24,24 +24,24 @@ class WaitingPods:
         self._components = components
         self._pods = pods
         self._send = send
-        self._records: dict[str, DecisionRecord] = {}  # uid -> record of its placement
+        self.records: dict[str, DecisionRecord] = {}  # uid -> record of its placement
 
     def hold(self, entry: PodInfo, record: DecisionRecord) -> None:
         """Keep the record of a pod that has a node and is not bound yet."""
-        self._records[entry.seen.uid] = record
+        self.records[entry.seen.uid] = record
 
     def allow(self, entries: Sequence[PodInfo], together: int, now_s: float) -> None:
         """Bind these pods; `together`: number of pods bound in this step."""
         for entry in entries:
             entry.move(State.ASSUMED, now_s)
-            for plugin in self._components.plugins:
-                plugin.permitted(entry)
-            record = self._records.pop(entry.seen.uid, None) or self._pods.record(entry, "", now_s)
+            for call in entry.calls.allowed:
+                call(entry)
+            record = self.records.pop(entry.seen.uid, None) or self._pods.record(entry, "", now_s)
             self._send(entry, record, together, now_s)
 
     def reject(self, entry: PodInfo, event: str, now_s: float) -> None:
         """The pod gives its node back and waits again."""
-        self._records.pop(entry.seen.uid, None)
+        self.records.pop(entry.seen.uid, None)
         self._pods.give_back(entry, now_s, event)
 
     def preempted(self, uid: str, now_s: float) -> None:
@@ -57,7 +57,7 @@ class WaitingPods:
 
     def forget_gone(self) -> None:
         """Drop the records of pods that wait for no permit any more."""
-        if self._records:
+        if self.records:
             pods = self._pods.by_uid
-            waiting = {uid for uid in self._records if uid in pods and pods[uid].state is State.WAITING}
-            self._records = {uid: record for uid, record in self._records.items() if uid in waiting}
+            waiting = {uid for uid in self.records if uid in pods and pods[uid].state is State.WAITING}
+            self.records = {uid: record for uid, record in self.records.items() if uid in waiting}

@@ -331,7 +331,7 @@ class Encoder:
         shape = self.shape(k)
         if shape.node_affinity is not None and shape.node_affinity.preferred:
             return True
-        return self._taints.has_untolerated_soft(shape.tolerations)
+        return bool(self._taints.soft) and self._taints.has_untolerated_soft(shape.tolerations)
 
     def preferred(self, k: int) -> tuple[Int, Int]:
         """The demand bits and weights of shape k's preferred node affinity."""

@@ -30,7 +30,7 @@ class TaintBits:
         self._overflowing: Counter[Taint] = (
             Counter()
         )  # repelling taints without a bit -> number of nodes that have them
-        self._soft: Counter[Taint] = Counter()  # PreferNoSchedule taints -> number of nodes that have them
+        self.soft: Counter[Taint] = Counter()  # PreferNoSchedule taints -> number of nodes that have them
         self._lists: dict[tuple[Taint, ...], int] = {(): 0}  # a node's taints -> their number
         self._list_of: Int = np.zeros(FIRST_ROWS, dtype=np.int64)  # by node's row
         self.demands = DemandBits(arrays, self._overflowing)
@@ -52,7 +52,7 @@ class TaintBits:
         for taint in node.effective_taints:
             if not taint.repels:
                 self.demands.use(HasTaint(taint))
-                self._soft[taint] += 1
+                self.soft[taint] += 1
             elif taint in self._bits or (taint not in self._overflowing and len(self._bits) < WORD_BITS):
                 word |= 1 << self._use(taint)
             else:
@@ -89,12 +89,12 @@ class TaintBits:
 
     def untolerated_soft(self, tolerations: tuple[Toleration, ...]) -> Int:
         """Demand bits of the PreferNoSchedule taints in the cluster that are not tolerated."""
-        bits = [self.demands[HasTaint(taint)] for taint in self._soft if not tolerated(taint, tolerations)]
+        bits = [self.demands[HasTaint(taint)] for taint in self.soft if not tolerated(taint, tolerations)]
         return np.array(bits, dtype=np.int64)
 
     def has_untolerated_soft(self, tolerations: tuple[Toleration, ...]) -> bool:
         """Whether some PreferNoSchedule taint in the cluster is not tolerated."""
-        return bool(self._soft) and not all(tolerated(taint, tolerations) for taint in self._soft)
+        return bool(self.soft) and not all(tolerated(taint, tolerations) for taint in self.soft)
 
     def compact_lists(self) -> None:
         """Renumber the lists of taints where most of the numbered ones are no longer in use."""
@@ -109,9 +109,9 @@ class TaintBits:
         for taint in taints:
             if not taint.repels:
                 self.demands.drop(HasTaint(taint))
-                self._soft[taint] -= 1
-                if not self._soft[taint]:
-                    del self._soft[taint]
+                self.soft[taint] -= 1
+                if not self.soft[taint]:
+                    del self.soft[taint]
             elif taint in self._overflowing:
                 self._overflowing[taint] -= 1
                 if not self._overflowing[taint]:

@@ -18,8 +18,8 @@ import numpy as np
 from cotenant.engine.cycle.components import Components
 from cotenant.engine.cycle.ordering import rank
 from cotenant.engine.cycle.pods import Pods
+from cotenant.engine.framework.contracts import Evicting
 from cotenant.engine.framework.instructions import Instruction
-from cotenant.engine.framework.plugin import overriding
 from cotenant.engine.framework.pod_state import DECIDED, PodInfo, State
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.state.estimates import Learned
@@ -161,7 +161,7 @@ def capture(
     learns = profile.measures_use or profile.weighs_slack
     going = {uid for _, _, victims, _ in components.nominations.all() for uid in victims}
     gang = _gang(plugins, plugins.gangs.placed_with(about)) if about is not None else frozenset()
-    evicting = overriding(plugins.in_order(), "is_leaving")
+    evicting = [each for each in plugins.in_order() if isinstance(each, Evicting)]
     placed: list[ObservedPod] = []
     own: list[ObservedPod] = []
     others: list[PodInfo] = []

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.eviction.preemption import Budgets, preempt
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.cycle.preemption import Budgets, preempt
 from cotenant.engine.explain.question import listed
 from cotenant.engine.explain.what_if import View
 from cotenant.engine.framework.pod_state import PodInfo

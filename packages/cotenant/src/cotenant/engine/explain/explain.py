@@ -16,10 +16,10 @@ from itertools import islice
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
+from cotenant.engine.cycle.eviction.preemption import Budgets
 from cotenant.engine.cycle.history import DecisionHistory
 from cotenant.engine.cycle.ordering import obstacle
 from cotenant.engine.cycle.pods import Pods
-from cotenant.engine.cycle.preemption import Budgets
 from cotenant.engine.cycle.score_parts import Ranking, ranking
 from cotenant.engine.explain.concerns import concerns, gang_concern, lent_concerns, quota_concern, quota_room
 from cotenant.engine.explain.copying import Captured, Make, capture

@@ -2,7 +2,7 @@
 
 Problem: trying every pending pod after every event takes all of the scheduler's time, and missing the event that would help leaves a pod pending
 for minutes. Choice: refusals by a row-local filter are tried again exactly when the filter passes on a changed row;
-refusals by other filters after the kinds of event listed here. Source: the queueing hints of kube-scheduler's plugins. Limits: kinds, not
+refusals by other filters after the kinds of event listed here, refusals by plugins after those that they name (`Plugin.events`). Source: the queueing hints of kube-scheduler's plugins. Limits: kinds, not
 contents: a pod that waits for affinity is tried after any assignment. The values are kube-scheduler's event names.
 """
 
@@ -31,26 +31,15 @@ class Event(StrEnum):
     BUDGET = "PodDisruptionBudgetUpdate"  # a whole gang may be evicted that could not be before
 
 
-_NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
+NODES = frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_GONE})
 _HELPING = {
-    "PodTopologySpread": _NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE},
-    "InterPodAffinity": _NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE, Event.NAMESPACE},
+    "PodTopologySpread": NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE},
+    "InterPodAffinity": NODES | {Event.POD_ASSIGNED, Event.POD_CHANGED, Event.POD_GONE, Event.NAMESPACE},
     "NodePorts": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
     "VolumeBinding": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_GONE}),
     "VolumeRestrictions": frozenset({Event.NODE_ADDED, Event.POD_GONE}),
     "NodeVolumeLimits": frozenset({Event.NODE_ADDED, Event.NODE_STORAGE, Event.POD_GONE}),
     "VolumeZone": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED}),
-    "NodeNUMAResource": frozenset(
-        {Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY}
-    ),
-    "ElasticQuota": frozenset({Event.QUOTA, Event.GANG, Event.BUDGET}),
-    "LoadAwareScheduling": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_GONE}),
-    "PredictedUse": frozenset(
-        {Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_CHANGED, Event.POD_GONE}
-    ),
-    "Coscheduling": frozenset(),  # members are missing: whoever comes wakes the gang
-    "GangTopology": _NODES | {Event.POD_GONE},
-    "GangResources": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE}),
 }
 
 

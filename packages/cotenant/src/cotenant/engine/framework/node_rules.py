@@ -115,6 +115,8 @@ class Vacating(Protocol):
 class Widening(Protocol):
     """For node rules that begin to apply to pods which were added before, as when a first node gets a policy for all pods."""
 
+    may_widen: bool  # whether `widened` has to be asked
+
     def widened(self) -> bool:
         """Whether `add_pod` must be called again for the pods to which the rule did not apply. True once."""
         ...

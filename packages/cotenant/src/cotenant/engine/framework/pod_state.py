@@ -6,13 +6,17 @@ only, each transition with its reason; an illegal change raises with the pod's h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.errors import Permanent
 from cotenant.model.groups.quota import PREEMPTIBLE
+
+if TYPE_CHECKING:
+    from cotenant.engine.framework.roster import Calls
 
 REMEMBERED = 12
 
@@ -86,8 +90,8 @@ class PodInfo:
     node: str = ""  # where it is counted
     row: int = -1  # of the ledger, as last written
     wanted: int = -1  # row that it should have at the next write
-    violation_surcharge: float = 0.0  # of the founding score, by credit (`Plugin.violation_surcharge`)
-    advance_s: float = 0.0  # it counts in the queue as having arrived so much earlier (`Plugin.queue_advance_s`)
+    violation_surcharge: float = 0.0  # of the founding score, by credit (`Plugin.pre_score`)
+    advance_s: float = 0.0  # it counts in the queue as having arrived so much earlier (`Plugin.queue_sort`)
     failures: int = 0  # binds in a row that failed
     attempts: int = 0
     queued_s: float = 0.0  # when it could first be judged
@@ -95,6 +99,9 @@ class PodInfo:
     last_message: str = ""  # what its owner was last told
     holds: Holdings = NO_HOLDINGS  # what was chosen for it with its node, until the API server says the same
     story: tuple[tuple[float, State], ...] = ()  # replaced with every change of the state
+    calls: Calls = field(
+        init=False, repr=False
+    )  # of the plugins that it needs; set when it is added to the assignments
 
     @property
     def is_preemptible(self) -> bool:

@@ -34,6 +34,7 @@ class Verdict:
     message: str
     filters: frozenset[str]  # plugins that rejected nodes
     missing: str = ""  # the missing amount of a resource on the nearest nodes
+    subject: str = ""  # the group that is refused as a whole, in words
 
 
 @dataclass(frozen=True, slots=True)

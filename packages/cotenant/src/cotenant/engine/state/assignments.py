@@ -14,8 +14,10 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules
-from cotenant.engine.framework.plugin import Plugin, overriding
+from cotenant.engine.framework.plugin import Plugin
+from cotenant.engine.framework.plugin_rules import PluginRules
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.roster import Calls, Roster
 from cotenant.engine.state.assignment_checks import check_residents, rows_over_capacity
 from cotenant.engine.state.estimates import Estimates
 from cotenant.engine.state.learned_profiles import LearnedProfiles, ProfileStore
@@ -33,7 +35,6 @@ from cotenant.policy.placement.knobs import Knobs
 _RECLAIM_AFTER = 20_000  # removed pods
 _MOST_UNUSED = 512  # shapes without pods, besides as many as are in use: each may use a bit of every node
 _MOST_REMOVED = 1024
-_HOOKS = ("pod_arrived", "pod_left", "reserve", "unreserve", "pod_updated")
 _HALF_NODE_CORES = 8.0  # until the first node is known
 
 
@@ -45,7 +46,7 @@ class Assignments:
         knobs: Knobs,
         verdict_cache: VerdictCache,
         node_rules: tuple[NodeRules, ...] = (),
-        plugins: tuple[Plugin, ...] = (),
+        roster: Roster | None = None,
         profiles: ProfileStore | None = None,
     ) -> None:
         """`profiles`: what was learned of applications, None where the policy does not use it."""
@@ -53,7 +54,7 @@ class Assignments:
         self.encoder.on_row_changed = self._touched
         self.encoder.on_row_tightened = self._touch
         self.narrowing = Narrowing(self.encoder, node_rules)
-        self._listening = {hook: overriding(plugins, hook) for hook in _HOOKS}
+        self._roster = roster or Roster(())
         self.ledger = Ledger(self.encoder.nodes(), self.encoder.shapes(), 0, 0)
         learned = LearnedProfiles(self.encoder, self.ledger, knobs, profiles) if profiles is not None else None
         self.estimates = Estimates(self.encoder, self.ledger, knobs, learned)
@@ -64,6 +65,9 @@ class Assignments:
         self.names: list[str] = []  # row -> node's name
         self.verdict_cache = verdict_cache  # invalidated for every row that changes
         self.pods = PodColumns()
+        for each in node_rules:
+            if isinstance(each, PluginRules):
+                each.entry_of = self.pods.by_number.__getitem__
         self._moved: dict[int, PodInfo] = {}  # by identity: pods whose assignment is not written to the arrays yet
         self._removed: list[PodInfo] = []
         self._sizes_changed = False  # whether half of the median node may differ from the encoder's value
@@ -156,16 +160,40 @@ class Assignments:
         self.narrowing.add_pod(entry.number, seen.pod, entry.shape, seen.volumes, seen.demands, holds)
         if entry.seen.terminating:
             self.narrowing.set_terminating(entry.number)
-        for each in self._listening["pod_arrived"]:
-            each.pod_arrived(entry)
+        entry.calls = self._calls_of(entry)
+        for call in entry.calls.pod_arrived:
+            call(entry)
+
+    def _calls_of(self, entry: PodInfo) -> Calls:
+        seen = entry.seen
+        alike = (self.narrowing.kind_of(entry.number), entry.shape, seen.pod.qos)
+        return self._roster.calls(alike, seen.pod, seen.demands)
+
+    def unskip(self, plugin: Plugin, pods: Iterable[PodInfo]) -> None:
+        """A plugin skips fewer pods than before: those that it needs now are reported to it."""
+        self._roster.forget()
+        self.narrowing.forget_alike()
+        rule = next(
+            (each for each in self.narrowing.node_rules if isinstance(each, PluginRules) and each.plugin is plugin),
+            None,
+        )
+        for entry in pods:
+            before, entry.calls = entry.calls, self._calls_of(entry)
+            if plugin not in entry.calls.plugins or plugin in before.plugins:
+                continue
+            plugin.pod_arrived(entry)
+            if rule is not None:
+                self.narrowing.offer(rule, entry.number, entry.seen.pod, entry.seen.demands, NO_HOLDINGS)
+            elif entry.node:
+                plugin.reserve(entry, entry.node)
 
     def remove(self, entry: PodInfo) -> None:
         """Remove a pod for good; the entry must not be added again (see `replace`)."""
         self.unassign(entry)
         if entry.seen.uid in self.reserved:
             self.release(entry)
-        for each in self._listening["pod_left"]:
-            each.pod_left(entry)
+        for call in entry.calls.pod_left:
+            call(entry)
         self.encoder.remove_pod(entry.seen.pod.key)
         if entry.row >= 0:
             self._removed.append(entry)
@@ -182,8 +210,8 @@ class Assignments:
         if entry.seen.uid in self.reserved:
             self.release(entry)
         self.write()
-        for each in self._listening["pod_left"]:
-            each.pod_left(entry)
+        for call in entry.calls.pod_left:
+            call(entry)
         self.encoder.remove_pod(before)
         self._forget(entry)
         self.add(entry)
@@ -207,6 +235,8 @@ class Assignments:
         self._released = 0
         self.estimates.forget(self.encoder.reclaim().tolist())
         self.verdict_cache.forget()  # verdicts of a reclaimed row must not apply to the shape that gets it next
+        self._roster.forget()
+        self.narrowing.forget_alike()
         self._grown = True
 
     def hold(self) -> None:
@@ -229,8 +259,8 @@ class Assignments:
             self.narrowing.set_terminating(entry.number)
             self.stirred.add(entry.node)
         self.pods.update(entry)
-        for each in self._listening["pod_updated"]:
-            each.pod_updated(entry)
+        for call in entry.calls.pod_updated:
+            call(entry)
 
     def assign(self, entry: PodInfo, name: str) -> None:
         """Assign a pod to a node, known or not. Raises `Permanent` if it is assigned already."""
@@ -243,8 +273,8 @@ class Assignments:
         self.residents.setdefault(name, {})[entry.seen.uid] = entry
         entry.wanted = self.encoder.node_rows.get(name, -1)
         self._moved[id(entry)] = entry
-        for each in self._listening["reserve"]:
-            each.reserve(entry)
+        for call in entry.calls.reserve:
+            call(entry, entry.node)
 
     def unassign(self, entry: PodInfo) -> None:
         """Unassign a pod; no effect if it is not assigned."""
@@ -255,8 +285,8 @@ class Assignments:
         del here[entry.seen.uid]
         if not here:
             del self.residents[entry.node]
-        for each in self._listening["unreserve"]:
-            each.unreserve(entry)
+        for call in entry.calls.unreserve:
+            call(entry)
         entry.node = ""
         entry.wanted = -1
         self._moved[id(entry)] = entry
@@ -268,8 +298,8 @@ class Assignments:
         entry.row = entry.wanted = row
         self.residents.setdefault(entry.node, {})[entry.seen.uid] = entry
         entry.holds = self.narrowing.holdings(entry.number)
-        for each in self._listening["reserve"]:
-            each.reserve(entry)
+        for call in entry.calls.reserve:
+            call(entry, entry.node)
 
     # ---- resources reserved for nominated pods
 

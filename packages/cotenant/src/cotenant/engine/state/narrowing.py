@@ -4,7 +4,7 @@ Problem: affinity between pods, spread, host ports and volumes depend on other p
 counted per node for every query that a rule needs (engine/state/pod_counts.py); a pod's rows are narrowed by sums over domains before the compiled
 filters and scores run on the rest, and soft terms are added to the profile's score over the feasible rows. Pods without such rules, and
 that no resident's rule selects, are placed in one compiled run. Pods found on nodes are added in the same way: `add_pod`, then `assign`.
-Limits: a pod with rules costs a few NumPy passes over all nodes. The rules between pods: engine/state/term_rules.py; volumes: engine/state/volumes.py;
+Limits: a pod with rules costs a few NumPy passes over all nodes. The rules between pods: engine/state/term_rules.py; volumes: engine/state/storage/volumes.py;
 queues: engine/cycle/runs.py.
 """
 
@@ -19,17 +19,19 @@ from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import NodeRules, Repeating, Rule, Surplus, Widening, introduce
 from cotenant.engine.state.images import NodeImages
 from cotenant.engine.state.pod_counts import PodCounts, PodKind
+from cotenant.engine.state.storage.volumes import VolumeChoice, Volumes
 from cotenant.engine.state.term_rules import TermRules
 from cotenant.engine.state.topology import Regions
-from cotenant.engine.state.volumes import VolumeChoice, Volumes
 from cotenant.model.arrays import Float, Int, Mask
 from cotenant.model.cluster.demands import NO_DEMANDS, NO_HOLDINGS, Demands, Holdings
 from cotenant.model.cluster.observed import NamespaceFacts, VolumeNeed
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement import preference
 
+_MOST_ASKED = 8192
 EVERYWHERE: Mask = np.empty(0, dtype=np.bool_)  # no narrowing, as the compiled placement expects it
 
 
@@ -50,6 +52,7 @@ class Narrowing:
         self._repeating = {each.name: each for each in node_rules if isinstance(each, Repeating)}
         self._widening = tuple(each for each in node_rules if isinstance(each, Widening))
         self._node_rules_of: dict[int, tuple[NodeRules, ...]] = {}  # number -> node rules that apply to the pod
+        self._asked: dict[tuple[PodKind, int, QoSClass], tuple[NodeRules, ...]] = {}  # alike -> rules that apply
         self._demands_of: dict[int, tuple[Demands, Amounts]] = {}  # of these pods
         self._pods: dict[int, tuple[PodKind, int]] = {}  # number -> kind, shape's row
         self._rows: dict[int, int] = {}  # number -> node's row
@@ -74,17 +77,33 @@ class Narrowing:
         """Add a pod that is not assigned; number and shape are the encoder's (`Encoder.add_pod`)."""
         if number in self._pods:
             raise Permanent(f"pod {number} was added already")
-        self._set_kind(number, self.pod_counts.acquire_kind(pod), shape)
+        kind = self.pod_counts.acquire_kind(pod)
+        self._set_kind(number, kind, shape)
         if volumes:
             self.volumes.set(number, volumes)
-        applying = tuple(each for each in self.node_rules if each.add_pod(number, pod, demands, holds))
+        is_plain = demands == NO_DEMANDS and holds == NO_HOLDINGS
+        asked = self._asked.get((kind, shape, pod.qos), self.node_rules) if is_plain else self.node_rules
+        if not asked:
+            return
+        applying = tuple([each for each in asked if each.add_pod(number, pod, demands, holds)])
+        if is_plain and asked is self.node_rules:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            self._asked[kind, shape, pod.qos] = applying
         if applying:
             self._node_rules_of[number] = applying
             self._demands_of[number] = (demands, pod.limits)
 
+    def forget_alike(self) -> None:
+        """Ask all node rules again, whether they apply to pods that are alike."""
+        self._asked.clear()
+
     def widened(self) -> tuple[NodeRules, ...]:
         """Node rules that now apply to more pods; each pod must be offered to them (`offer`)."""
-        return tuple(each for each in self._widening if each.widened())
+        found = tuple([each for each in self._widening if each.may_widen and each.widened()])
+        if found:
+            self.forget_alike()
+        return found
 
     def offer(self, rule: NodeRules, number: int, pod: Pod, demands: Demands, holds: Holdings) -> None:
         """Add a pod to a node rule that did not apply to it before."""
@@ -240,7 +259,7 @@ class Narrowing:
         """Pods for which only the pod counts change, by kind; `singly` is called for each of the others."""
         with_rules, terminating = self._node_rules_of, self._terminating
         separate = {each for each in numbers if each in with_rules or each in terminating}
-        separate |= self.volumes.known(numbers)
+        separate |= self.volumes.needs.keys() & numbers
         found: dict[PodKind, dict[int, int]] = {}
         for number, row in zip(numbers, rows, strict=True):
             if number in separate:
@@ -357,7 +376,9 @@ class Narrowing:
 
     def is_unconstrained(self, numbers: list[int]) -> bool:
         """Whether no rule and no soft term applies to any of these pods, as is usual."""
-        if self._expected or not self._node_rules_of.keys().isdisjoint(numbers) or self.volumes.known(numbers):
+        if self._expected or not self._node_rules_of.keys().isdisjoint(numbers):
+            return False
+        if not self.volumes.needs.keys().isdisjoint(numbers):
             return False
         kinds = {self._pods[number] for number in numbers}
         return not any(self.terms.is_constrained(kind, k) for kind, k in kinds)

@@ -8,7 +8,7 @@ queries share a count. Limits: none of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cotenant.engine.state.count_queries import Count, PortConflicts, Query, Replicas, SelectedPods
 from cotenant.engine.state.pod_counts import PodCounts
@@ -32,15 +32,14 @@ class PodRules:
     ports: tuple[Count, ...]
     pinned: str | None
 
-    @property
-    def has_required(self) -> bool:
-        """Whether some rule may make a node infeasible."""
-        return bool(self.spread or self.anti or self.ports or self.affinity is not None or self.pinned is not None)
+    has_required: bool = field(init=False)  # whether some rule may make a node infeasible
+    has_preferred: bool = field(init=False)  # whether some rule changes the score of a node
 
-    @property
-    def has_preferred(self) -> bool:
-        """Whether some rule changes the score of a node."""
-        return bool(self.soft_spread or self.preferred or self.default_spread is not None)
+    def __post_init__(self) -> None:
+        required = bool(self.spread or self.anti or self.ports or self.affinity is not None or self.pinned is not None)
+        object.__setattr__(self, "has_required", required)
+        preferred = bool(self.soft_spread or self.preferred or self.default_spread is not None)
+        object.__setattr__(self, "has_preferred", preferred)
 
     def counts(self) -> tuple[Count, ...]:
         """All counts that were acquired, repeated as often as acquired."""

@@ -240,7 +240,7 @@ class TermRules:
             yield preference.Part("pod affinity", preference.POD_AFFINITY_WEIGHT * affinity_pods.score(total))
 
     def _has_image_scores(self, kind: PodKind) -> bool:
-        return self._images.scores(kind.pod.images) is not None
+        return bool(kind.pod.images) and self._images.scores(kind.pod.images) is not None
 
     def _pod_affinity_weights(self, kind: PodKind, rules: PodRules, rows: Int) -> tuple[Int, bool]:
         """Sum of the weights of matching soft terms on each row, the pod's own and residents', and whether there are such terms."""

@@ -13,7 +13,7 @@ from math import inf, nan
 import numpy as np
 
 from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.moves import Moves
+from cotenant.engine.cycle.eviction.moves import Moves
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.outbox import Outbox
 from cotenant.engine.state.estimates import Learned
@@ -48,6 +48,7 @@ class MeasuredPods:
         self._measurements = Measurements()
         self._workloads = FollowedProfiles()
         self._has_new_priors = False
+        self.is_learning = profile.learns_interference  # else `tagged` and `use_new_priors` change nothing
 
     def tagged(self, seen: ObservedPod) -> ObservedPod:
         """The pod with the WorkloadProfile that it belongs to, where the policy learns interference."""

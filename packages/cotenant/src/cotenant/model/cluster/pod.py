@@ -211,4 +211,4 @@ class Shape:
     load_limit: float
     scored_by: str = ""
     profile: str = ""
-    violation_surcharge: float = 0.0  # by credit, not by the pod itself (Plugin.violation_surcharge)
+    violation_surcharge: float = 0.0  # by credit, not by the pod itself (`Plugin.pre_score`)

@@ -163,6 +163,15 @@ class SchedulerArguments:
             group=WORK,
         ),
     ] = "profile"
+    plugins: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--plugin",
+            negative=(),
+            help="A plugin of an installed package, by its entry point in cotenant.scheduler_plugins; repeatable.",
+            group=WORK,
+        ),
+    ] = ()
     quota_revoke: Annotated[
         bool,
         Parameter(

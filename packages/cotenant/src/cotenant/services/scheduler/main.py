@@ -25,6 +25,7 @@ from cotenant.services.logs import log_to_stderr
 from cotenant.services.reporting.accounts import report_user
 from cotenant.services.running import run_until_signal
 from cotenant.services.scheduler.arguments import DEFAULT_SPREADS, SchedulerArguments, check
+from cotenant.services.scheduler.others_plugins import others_plugins
 from cotenant.services.scheduler.process import SchedulerProcess
 from cotenant.services.scheduling.device_settings import device_settings
 from cotenant.services.scheduling.load_aware import read_settings
@@ -42,6 +43,7 @@ def run(request: SchedulerArguments) -> int:
     names = read_names(request.scheduler_names, profile)
     spans_to = span_target(request.otlp_traces, request.otlp_traces_token_file, request.otlp_traces_ca)
     devices = device_settings(request.device_strategy, request.usual_gpu_pods)
+    plugins = others_plugins(request.plugins)
     sealer, seals = read_seal(request.seal)
     kinds = workload_kinds(request.workload_kinds)
     log_to_stderr(request.log_level, request.log_format)
@@ -65,6 +67,7 @@ def run(request: SchedulerArguments) -> int:
         else None,
         quotas=request.quotas,
         devices=devices,
+        plugins=plugins,
         default_spread=DEFAULT_SPREADS[request.default_spread],
         span_target=spans_to,
         sealer=sealer,

@@ -33,5 +33,6 @@ def scheduling_engine(profile: PlacementProfile, options: Options) -> Cluster:
         quotas=Quotas(options.quotas),
         load_aware=LoadAware(options.load_aware),
         predicted_use=PredictedUse(options.predicted_use),
+        more=options.plugins,
     )
     return Cluster(profile, np.random.default_rng(options.seed), settings, plugins)

@@ -12,6 +12,7 @@ from cotenant.drivers.http.limits import DEFAULTS as HTTP_DEFAULTS
 from cotenant.drivers.http.limits import ServerLimits
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.seals.seals import NO_SEALS, Sealer, Seals
+from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.plugins.quotas.settings import DEFAULTS as DEFAULT_QUOTAS
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
 from cotenant.engine.rules.devices.requests import DeviceSettings
@@ -49,6 +50,7 @@ class Options:
     predicted_use: PredictedUseSettings | None = None  # of pods with lent requests; None = requests alone
     quotas: QuotaSettings = DEFAULT_QUOTAS
     devices: DeviceSettings = DEFAULT_DEVICES
+    plugins: tuple[Plugin, ...] = ()  # of others, besides ours
     span_target: SpanTarget | None = None  # of scheduling attempts; None = no spans
     sealer: Sealer | None = None  # signs what pods are given
     seals: Seals = NO_SEALS  # checks what they say that they were given

@@ -21,7 +21,7 @@ from tests.fakes.cluster.gang_world import (
 )
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.cycle.preempting import OVERDUE_S
+from cotenant.engine.cycle.eviction.preempting import OVERDUE_S
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod

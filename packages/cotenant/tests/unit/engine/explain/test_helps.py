@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 
 from tests.fakes.cluster import cpu_cluster, gang_world, quota_world, reservation_world
@@ -9,6 +10,7 @@ from tests.fakes.cluster.questions import carry_out, cluster, node, pod
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict
+from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.registry import PluginRegistry
 from cotenant.engine.rules.load.rules import LoadAware
 from cotenant.engine.rules.use.rules import PredictedUse
@@ -247,9 +249,24 @@ def test_help_that_a_pod_before_it_would_take_says_so() -> None:
     assert helps(c, "default/x")[0] == "uncordon: a fits then, unless a pod before it in the queue takes the room"
 
 
+class Frozen(Plugin):
+    """A plugin of others, with a fact of its own."""
+
+    name = "Frozen"
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def capture(self) -> Callable[[], Plugin]:
+        namespace = self.namespace
+        return lambda: Frozen(namespace)
+
+
 def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_it_later() -> None:
     members = PluginRegistry(
-        load_aware=LoadAware(LoadAwareSettings()), predicted_use=PredictedUse(PredictedUseSettings())
+        load_aware=LoadAware(LoadAwareSettings()),
+        predicted_use=PredictedUse(PredictedUseSettings()),
+        more=(Frozen("team-a"),),
     )
     lends = replace(node("a"), allocatable=node("a").allocatable + Amounts.of({BATCH_CPU: 4000}))
     c = cluster(lends, plugins=members)
@@ -276,6 +293,10 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
     view = made.predicted_use.describe("a")
     assert view is not None
     assert (view.system.cpu_m, view.measured_age_s) == (300, 5.0)
+    (other,) = made.more
+    assert isinstance(other, Frozen)
+    assert other is not members.more[0]
+    assert other.namespace == "team-a"
     assert {each.name for each in fields(PluginRegistry)} == {
         "devices",
         "cpus",
@@ -284,5 +305,6 @@ def test_a_captured_registry_has_the_facts_of_every_member_and_reads_nothing_of_
         "reservations",
         "load_aware",
         "predicted_use",
+        "more",
     }  # a new member is to be captured as well: add its facts above
     c.validate()

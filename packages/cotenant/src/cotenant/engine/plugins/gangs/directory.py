@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from math import inf
+from types import MappingProxyType
 
+from cotenant.engine.framework.events import NODES, Event
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Whole
 from cotenant.engine.plugins.gangs.members import Gang
@@ -32,6 +34,13 @@ class GangDirectory(GangMembership):
     """Every gang that this scheduler knows."""
 
     name = NAME
+    events = MappingProxyType(
+        {
+            NAME: frozenset(),  # members are missing: whoever comes wakes the gang
+            "GangTopology": NODES | {Event.POD_GONE},
+            "GangResources": frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE}),
+        }
+    )
     gathers = True
     _schedulers: tuple[str, ...] = ()  # whose pods are ours; known once it has joined a cycle
 
@@ -46,7 +55,7 @@ class GangDirectory(GangMembership):
         gang = self._of.get(entry.seen.uid)
         return self._why_closed(gang) if gang is not None else ""
 
-    def queue_key(self, entry: PodInfo) -> Hashable:
+    def sign(self, entry: PodInfo) -> Hashable:
         """The key of all pods that are placed together with it, or its gang."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:
@@ -156,7 +165,7 @@ class GangDirectory(GangMembership):
             return True
         return not self.lacking((gang.key,), (entry,))
 
-    def permitted_with(self, entry: PodInfo) -> tuple[PodInfo, ...]:
+    def allowed_with(self, entry: PodInfo) -> tuple[PodInfo, ...]:
         """Members that hold nodes and may be bound now that this one is."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:

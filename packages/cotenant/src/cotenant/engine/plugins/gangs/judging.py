@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.engine.cycle.access import CycleAccess
+from cotenant.engine.cycle.admission import refusals
+from cotenant.engine.cycle.eviction.simulated_evictions import trial
 from cotenant.engine.cycle.placing import Judgement
-from cotenant.engine.cycle.simulated_evictions import trial
 from cotenant.engine.framework.budget import FILTER
 from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.plugin import Refused
@@ -60,6 +61,7 @@ class GangJudging:
 
     def judge(self, group: Group, now_s: float) -> None:
         """Place the bundle, or change nothing; `settle` must follow after the round's other pods."""
+        self._placer.prepare()
         entries = [self._pods.by_uid[uid] for uid in group.pods]
         keys = self._keys(entries)
         lacking = self._gangs.lacking(keys, entries)
@@ -71,10 +73,10 @@ class GangJudging:
         admitted, why = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._withdraw(admitted)
-            self._post_filter(keys, entries, admitted, why[1], now_s)
             first, refusal = why
             words = f"{self._name(keys)}: {len(admitted)} of {len(entries)} members are admitted; {first.seen.pod.key} is not: {refusal.message}"
             verdict = self._unevaluated(first, Refused(refusal.plugin, words, refusal.missing), now_s)
+            self._post_filter(keys, entries, admitted, replace(verdict, subject=self._name(keys)), now_s)
             self._rejected.append(_Rejected(group, verdict, False))
             return
         with self._without_nominations(admitted):
@@ -231,21 +233,15 @@ class GangJudging:
 
     def _admitted(self, entries: list[PodInfo], now_s: float) -> tuple[list[PodInfo], tuple[PodInfo, Refused] | None]:
         """Those that every plugin admits, and the first that was not admitted, with its reason."""
-        why: tuple[PodInfo, Refused] | None = None
-        for at, plugin in enumerate(self._components.plugins):
-            rejected = plugin.pre_filter(entries, now_s) if entries else {}
-            if not rejected:
-                continue
-            first = min(rejected)
-            why = why or (entries[first], rejected[first])
-            for position in rejected:
-                for before in self._components.plugins[:at]:
-                    before.withdraw(entries[position])
-            entries = [entry for position, entry in enumerate(entries) if position not in rejected]
-        return entries, why
+        rejected = refusals(self._components.roster, entries, now_s)
+        if not rejected:
+            return entries, None
+        first = min(rejected[0])
+        out = set[int]().union(*rejected)
+        return [entry for at, entry in enumerate(entries) if at not in out], (entries[first], rejected[0][first])
 
     def _post_filter(
-        self, keys: tuple[str, ...], entries: list[PodInfo], admitted: list[PodInfo], why: Refused, now_s: float
+        self, keys: tuple[str, ...], entries: list[PodInfo], admitted: list[PodInfo], verdict: Verdict, now_s: float
     ) -> None:
         """Let the plugin that rejected the gang free resources for as many members as must be placed together."""
         missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
@@ -257,14 +253,14 @@ class GangJudging:
                 missing[key] -= 1
                 needed.append(entry)
         if needed and not self._gangs.lacking(keys, needed):
-            for plugin in self._components.plugins:
-                if plugin.name == why.plugin:
-                    plugin.post_filter(needed, self._name(keys), now_s)
+            for plugin in entries[0].calls.post_filter:
+                if plugin.name in verdict.filters:
+                    plugin.post_filter(needed, verdict, now_s)
 
     def _withdraw(self, entries: Sequence[PodInfo]) -> None:
         for entry in entries:
-            for plugin in self._components.plugins:
-                plugin.withdraw(entry)
+            for call in entry.calls.withdraw:
+                call(entry)
 
     def _largest_first(self, entries: list[PodInfo]) -> list[PodInfo]:
         """By request, as a share of all that is requested; equal ones in order of arrival."""

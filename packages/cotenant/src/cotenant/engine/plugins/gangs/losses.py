@@ -1,6 +1,6 @@
 """Strict gangs as jobs: members on nodes that are of use only together, and how many of them can be spared.
 
-Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/losses.py). Choice: a bundle of gangs that are placed together is one job; members that
+Problem: preemption knows no gangs, only what is lost with a pod (engine/cycle/eviction/losses.py). Choice: a bundle of gangs that are placed together is one job; members that
 are leaving count neither as placed nor as spared again. Limits: a bundle can spare what the scarcest of its gangs can.
 """
 

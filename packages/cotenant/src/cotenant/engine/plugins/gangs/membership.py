@@ -18,7 +18,9 @@ from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.plugins.gangs.back_off import GangBackOffs
 from cotenant.engine.plugins.gangs.gate import why_closed
 from cotenant.engine.plugins.gangs.members import Gang
+from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.observed import ObservedPod, Phase
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.gang import POD_GROUP_APIS, SIGS_GROUP, GangSpec, Mode, PodGroup, PodGroupStatus
 from cotenant.model.groups.network_topology import DEFAULT, NetworkTopology
 from cotenant.policy.placement.gangs.bundles import reach
@@ -49,6 +51,7 @@ class GangMembership(Plugin):
         self._status_due: dict[str, None] = {}  # gangs whose status may have changed
         self._grew: dict[str, None] = {}  # gangs that got members and still wait for more
         self._reckoned: dict[str, None] = {}  # gangs of which other pods may be evictable now
+        self.is_idle = not tuple(self._back_offs.each())  # until there is a gang
 
     # ---- PodGroups
 
@@ -100,6 +103,10 @@ class GangMembership(Plugin):
 
     # ---- pods
 
+    def skips(self, pod: Pod, demands: Demands) -> bool:
+        """Pods of no gang."""
+        return not gang_key(pod, demands.gang)
+
     def pod_arrived(self, entry: PodInfo) -> None:
         """See `Plugin`."""
         key = gang_key(entry.seen.pod, entry.seen.demands.gang)
@@ -136,7 +143,7 @@ class GangMembership(Plugin):
         self._counts_changed(gang)
         self._drop_if_empty(gang)
 
-    def reserve(self, entry: PodInfo) -> None:
+    def reserve(self, entry: PodInfo, node: str) -> None:
         """A member was assigned to a node: it is bound, or waits for its gang there."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:
@@ -152,7 +159,7 @@ class GangMembership(Plugin):
     def unreserve(self, entry: PodInfo) -> None:
         """A member was unassigned."""
         gang = self._of.get(entry.seen.uid)
-        if gang is None:
+        if gang is None or not entry.node:
             return
         gang.placed.discard(entry.seen.uid)
         self._stop_holding(gang, entry.seen.uid)
@@ -161,7 +168,7 @@ class GangMembership(Plugin):
             self._reconsidered[gang.key] = None
         self._counts_changed(gang)
 
-    def permitted(self, entry: PodInfo) -> None:
+    def allowed(self, entry: PodInfo) -> None:
         """A member that held a node is bound."""
         gang = self._of.get(entry.seen.uid)
         if gang is None:
@@ -180,8 +187,11 @@ class GangMembership(Plugin):
         if entry.seen.terminating:
             self._reckoned[gang.key] = None
 
-    def pod_ended(self, seen: ObservedPod) -> None:
-        """A pod has run to its end."""
+    def pod_ended(self, uid: str, seen: ObservedPod | None) -> None:
+        """A pod has run to its end, or one that may have ended was deleted."""
+        if seen is None:
+            self._pod_deleted(uid)
+            return
         key = gang_key(seen.pod, seen.demands.gang)
         if key and self._ended.get(seen.uid) != (key, seen.phase):
             self._ended[seen.uid] = (key, seen.phase)
@@ -189,8 +199,7 @@ class GangMembership(Plugin):
             gang.ended[seen.uid] = seen.phase
             self._counts_changed(gang)
 
-    def pod_deleted(self, uid: str) -> None:
-        """A pod that may have ended was deleted."""
+    def _pod_deleted(self, uid: str) -> None:
         key, _ = self._ended.pop(uid, ("", None))
         gang = self._gangs.get(key)
         if gang is not None:
@@ -204,6 +213,7 @@ class GangMembership(Plugin):
         gang = self._gangs.get(key)
         if gang is None:
             gang = self._gangs[key] = Gang(key, satisfied=key in self._once)
+            self.is_idle = False
             self._bundles.clear()
         return gang
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.components import Components
+from cotenant.engine.framework.contracts import Evicting, Grouping, IsGoing, Together
 from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.plugin import Cycle, IsGoing, Refused
+from cotenant.engine.framework.plugin import Host, Refused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group, Verdict
 from cotenant.engine.plugins.gangs.directory import NAME as NAME
@@ -28,12 +29,12 @@ from cotenant.engine.plugins.gangs.waiting import GangWaiting
 from cotenant.model.decisions.record import DecisionRecord
 
 
-class Gangs(GangDirectory):
+class Gangs(GangDirectory, Grouping, Evicting):
     """Every gang of one engine."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._components: Components | None = None  # None before `join`
+        self._components: Components | None = None  # None before `attach`
         self._whole: GangJudging | None = None
         self._waiting: GangWaiting | None = None
 
@@ -77,41 +78,43 @@ class Gangs(GangDirectory):
                 rejected[position] = why
         return rejected
 
-    def join(self, cycle: Cycle) -> None:
+    def attach(self, host: Host) -> None:
         """See `Plugin`."""
-        assert isinstance(cycle, CycleAccess)
-        self._components = cycle.components
-        self._schedulers = cycle.schedulers
-        self._whole = GangJudging(cycle, self)
-        self._waiting = GangWaiting(cycle, self)
+        super().attach(host)
+        cycle = host.cycle
+        if self._whole is None and isinstance(cycle, CycleAccess):
+            self._components = cycle.components
+            self._schedulers = cycle.schedulers
+            self._whole = GangJudging(cycle, self)
+            self._waiting = GangWaiting(cycle, self)
 
-    def before_round(self, now_s: float) -> bool:
+    def start_round(self, now_s: float) -> bool:
         """Bind members whose gang needs no more, and release nodes that were held for too long."""
         return self._waiting is not None and self._waiting.expire(now_s)
 
-    def judge_whole(self, group: Group, now_s: float) -> None:
+    def place_group(self, group: Group, now_s: float) -> None:
         """Place a bundle of gangs."""
         assert self._whole is not None
         self._whole.judge(group, now_s)
 
-    def after_judging(self, now_s: float) -> None:
+    def settle_groups(self, now_s: float) -> None:
         """Queue the bundles that were rejected in this round."""
         if self._whole is not None:
             self._whole.settle(now_s)
 
-    def after_round(self, now_s: float) -> None:
+    def end_round(self, now_s: float) -> None:
         """Where NonStrict gangs wait for one another, one releases its nodes."""
         if self._waiting is not None:
             self._waiting.end_deadlock(now_s)
 
-    def complete_record(self, entry: PodInfo, record: DecisionRecord, together: int) -> DecisionRecord:
+    def pre_bind(self, entry: PodInfo, record: DecisionRecord, together: int) -> DecisionRecord:
         """Add the gang that it was placed with."""
         key = self.key_of(entry.seen.uid)
         return replace(record, gang=key, together=together) if key else record
 
-    def complete_verdict(self, entry: PodInfo, verdict: Verdict) -> Verdict:
+    def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
         """Add how many members of its gang have a node."""
-        progress = progress_of(self.of(entry.seen.uid))
+        progress = progress_of(self.of(pods[0].seen.uid))
         return of_gang(verdict, progress) if progress else verdict
 
     def jobs(self, is_going: IsGoing) -> tuple[Job, ...]:
@@ -138,12 +141,16 @@ class Gangs(GangDirectory):
     def _evicted_with(self, gang: Gang) -> tuple[str, ...]:
         return (gang.spec.disrupted_with if gang.spec is not None else ()) or self.bundle_of(gang)
 
+    def together(self, entry: PodInfo) -> Together:
+        """See `Grouping`."""
+        return Together(self.placed_with(entry), self.lacks(entry))
+
     def placed_with(self, entry: PodInfo) -> tuple[str, ...]:
         """The gangs that are placed together with the pod's own, that included."""
         gang = self._of.get(entry.seen.uid)
         return self.bundle_of(gang) if gang is not None else ()
 
     def next_s(self) -> float:
-        """When `turn` or `before_round` has something to do."""
+        """When `turn` or `start_round` has something to do."""
         soonest = super().next_s()
         return min(soonest, self._waiting.next_s()) if self._waiting is not None else soonest

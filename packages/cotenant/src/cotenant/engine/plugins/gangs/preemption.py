@@ -18,9 +18,9 @@ import numpy as np
 
 from cotenant.engine.cycle.access import GroupPlacer
 from cotenant.engine.cycle.components import Components
-from cotenant.engine.cycle.losses import AtStake
+from cotenant.engine.cycle.eviction.losses import AtStake
+from cotenant.engine.cycle.eviction.simulated_evictions import Trial, trial
 from cotenant.engine.cycle.placing import Judgement
-from cotenant.engine.cycle.simulated_evictions import Trial, trial
 from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.plugins.gangs.directory import GangDirectory

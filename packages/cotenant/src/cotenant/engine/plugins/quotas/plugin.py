@@ -11,13 +11,16 @@ Source: Koordinator's elasticquota plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 
+from cotenant.engine.framework.contracts import Evicting
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.plugin import Host, Plugin, Refused
+from cotenant.engine.framework.plugin import Host, Refused
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.queueing import Verdict
 from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_of
 from cotenant.engine.plugins.quotas.credit import advance_s, surcharge
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
@@ -26,20 +29,24 @@ from cotenant.engine.plugins.quotas.settings import DEFAULTS, QuotaSettings
 from cotenant.engine.plugins.quotas.status import LastStatuses, QuotaDescription, describe, status_of
 from cotenant.engine.plugins.quotas.totals import Totals
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
+from cotenant.model.cluster.demands import Demands
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
-from cotenant.model.groups.quota import NAME, PREEMPTIBLE, QuotaObject
+from cotenant.model.groups.quota import NAME, QuotaObject
 from cotenant.policy.quota.forest import OUTSIDE
 
 
-class Quotas(Plugin):
+class Quotas(Evicting):
     """The quotas of one cluster. Without any quota object it does nothing."""
 
     name = "ElasticQuota"
+    events = MappingProxyType({name: frozenset({Event.QUOTA, Event.GANG, Event.BUDGET})})
 
     def __init__(self, settings: QuotaSettings = DEFAULTS) -> None:
         self.settings = settings
+        self.is_idle = True  # until there is a quota object: then it needs every pod
         self._objects: dict[str, QuotaObject] = {}
         self._totals = Totals()
         self._entries: dict[str, PodInfo] = {}
@@ -60,6 +67,7 @@ class Quotas(Plugin):
         def make() -> Quotas:
             made = Quotas(settings)
             made._objects = objects.copy()
+            made.is_idle = not objects
             return made
 
         return make
@@ -88,19 +96,25 @@ class Quotas(Plugin):
         if self._objects.get(seen.key) != seen:
             self._objects[seen.key] = seen
             self._is_stale = True
+            if self.is_idle:
+                self.is_idle = False
+                self.host.unskip(self)
 
     def quota_gone(self, key: str, now_s: float) -> None:
         """Remove a quota object that was deleted or cannot be parsed."""
         if self._objects.pop(key, None) is not None:
             self._is_stale = True
 
-    def node_seen(self, node: Node) -> None:
-        """Record a new or changed node."""
-        self._totals.node_seen(node)
+    def node_changed(self, name: str, node: Node | None) -> None:
+        """Record a new or changed node, or remove a deleted one."""
+        if node is not None:
+            self._totals.node_seen(node)
+        else:
+            self._totals.node_gone(name)
 
-    def node_gone(self, name: str) -> None:
-        """Remove a deleted node."""
-        self._totals.node_gone(name)
+    def skips(self, pod: Pod, demands: Demands) -> bool:
+        """Every pod, as long as there was no quota object."""
+        return self.is_idle
 
     # ---- pods
 
@@ -134,20 +148,23 @@ class Quotas(Plugin):
             self._preempting.end(account)
             self._moved()
 
-    def reserve(self, entry: PodInfo) -> None:
+    def reserve(self, entry: PodInfo, node: str) -> None:
         """Count the pod as used on its node."""
         world = self._current()
         if world is not None:
             account = world.accounts[entry.seen.uid]
-            account.node = entry.node
+            account.node = node
             account.accounting.assign(account)
-            self._totals.assign(entry.node, account.uid, account.requests)
+            self._totals.assign(node, account.uid, account.requests)
             self._has_moved = self._has_unsent_status = True
             self._preempting.end(account)
             self.host.happened(Event.QUOTA)  # one more that pods of its quota may evict
 
     def unreserve(self, entry: PodInfo) -> None:
-        """Stop counting the pod as used on its node."""
+        """Stop counting the pod as used on its node; one without a node is not admitted any more."""
+        if not entry.node:
+            self._withdraw(entry)
+            return
         world = self._current()
         if world is not None:
             account = world.accounts[entry.seen.uid]
@@ -157,14 +174,7 @@ class Quotas(Plugin):
             account.node = ""
             self._moved()
 
-    def queue_key(self, entry: PodInfo) -> Hashable:
-        """Pods with equal keys belong to the same quota, whichever quotas exist."""
-        pod = entry.seen.pod
-        if not pod.labels:
-            return pod.namespace
-        return (pod.namespace, pod.labels.get(NAME), pod.labels.get(PREEMPTIBLE))
-
-    def queue_advance_s(self, entry: PodInfo) -> float:
+    def queue_sort(self, entry: PodInfo) -> float:
         """By the standing of the pod's quota, where credit is on."""
         if not self.settings.credit:
             return 0.0
@@ -173,7 +183,7 @@ class Quotas(Plugin):
         written = world.sorted.used.get(account.quota) if world is not None and account is not None else None
         return advance_s(written.standing) if written is not None else 0.0
 
-    def violation_surcharge(self, seen: ObservedPod) -> float:
+    def pre_score(self, seen: ObservedPod) -> float:
         """By the debt of the pod's quota, where credit is on."""
         if not self.settings.credit or seen.reservation:
             return 0.0
@@ -242,7 +252,7 @@ class Quotas(Plugin):
             return ""
         return f"Gang {job.keys[0]} is being evicted; its members are placed together after that."
 
-    def withdraw(self, entry: PodInfo) -> None:
+    def _withdraw(self, entry: PodInfo) -> None:
         """Undo the admission of a pod that found no node."""
         account = self._world.accounts.get(entry.seen.uid) if self._world is not None else None
         if account is None or not account.admitted:
@@ -251,8 +261,13 @@ class Quotas(Plugin):
         if self._refused_classes - {_class_of(account)}:
             self.host.happened(Event.QUOTA)  # other pods were refused because this one was counted
 
-    def post_filter(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
-        """Evict pods of lower priority from the same quotas, if that admits all of `pods`."""
+    def post_filter(self, pods: Sequence[PodInfo], verdict: Verdict, now_s: float) -> Verdict:
+        """Where it refused a whole group, evict pods of lower priority from the same quotas, if that admits all of `pods`."""
+        if verdict.subject and self.name in verdict.filters:
+            self._evict_for(pods, verdict.subject, now_s)
+        return verdict
+
+    def _evict_for(self, pods: Sequence[PodInfo], name: str, now_s: float) -> None:
         world = self._settled()
         if world is None or not self.settings.preempt:
             return
@@ -358,6 +373,8 @@ class Quotas(Plugin):
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Check that all accounts match `pods` (by UID). Raises `Permanent`."""
+        if self.is_idle:
+            return
         if self._entries != dict(pods):
             raise Permanent(f"quotas know {len(self._entries)} pods, the engine {len(pods)}, or others")
         world = self._settled()

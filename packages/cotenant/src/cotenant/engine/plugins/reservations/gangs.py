@@ -49,6 +49,10 @@ class GangDrafts:
         """Forget all drafts."""
         self._drafted.clear()
 
+    def prepare(self) -> None:
+        """See `GroupPlacer`: amounts that were released are reserved again."""
+        self._lifecycle.settle()
+
     def place(self, entries: Sequence[PodInfo], now_s: float, only: Mask, drawing: bool) -> list[Judgement]:
         """As `Placing.place`, with members that may draw first, if `drawing`. A member that requires a reservation and draws from none is not placed."""
         found: dict[str, Judgement] = {}

@@ -18,9 +18,10 @@ from dataclasses import replace
 from math import inf
 
 from cotenant.engine.cycle.access import CycleAccess, GroupPlacer
+from cotenant.engine.framework.contracts import Grouping
 from cotenant.engine.framework.instructions import Bind, ClearNomination, Evict, Instruction, Preempt, Unschedulable
 from cotenant.engine.framework.memento import Memento
-from cotenant.engine.framework.plugin import Cycle, Host, Plugin, Refused
+from cotenant.engine.framework.plugin import Host, Refused
 from cotenant.engine.framework.pod_state import PodInfo, State
 from cotenant.engine.framework.queueing import Segment
 from cotenant.engine.plugins.reservations.gangs import GangDrafts
@@ -32,6 +33,8 @@ from cotenant.engine.plugins.reservations.records import Record, given, owner_of
 from cotenant.engine.plugins.reservations.views import PLUGIN, nothing_for, sentences, view
 from cotenant.engine.plugins.reservations.waiting import Waiters, insists
 from cotenant.model.arrays import NodeArrays
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 from cotenant.model.groups.reservation import KEPT_S, Reservation
 from cotenant.model.resources import ResourceAxis
@@ -39,13 +42,14 @@ from cotenant.policy.placement.reservations.lifecycle import cannot_keep
 from cotenant.policy.placement.reservations.preallocation import cannot_pre_allocate
 
 
-class Reservations(Plugin):
+class Reservations(Grouping):
     """All reservations of one cluster."""
 
     name = PLUGIN
 
     def __init__(self, kept_s: float = KEPT_S) -> None:
         """`kept_s`: an ended reservation is deleted after this time; inf = never."""
+        self.is_idle = True  # until there is a reservation: then it needs every pod
         self._records: dict[str, Record] = {}  # by UID
         self._uids: dict[str, str] = {}  # by name
         self._drawn: dict[
@@ -77,11 +81,6 @@ class Reservations(Plugin):
         parts = (self._waiters, self._waiters.index, self._lifecycle, self._preallocating, self._owners, self.for_gangs)
         return Memento((self, *self._records.values(), *parts)).restore
 
-    def join(self, cycle: Cycle) -> None:
-        """See `Plugin`."""
-        assert isinstance(cycle, CycleAccess)
-        self._lifecycle.join(EngineAccess(cycle.components, cycle.pods, cycle.schedulers))
-
     def group_placer(self) -> GroupPlacer:
         """The placer of members of whole groups that draw from reservations."""
         return self.for_gangs
@@ -90,6 +89,9 @@ class Reservations(Plugin):
 
     def seen(self, reservation: Reservation, now_s: float) -> None:
         """Process a new or changed reservation."""
+        if self.is_idle:
+            self.is_idle = False
+            self.host.unskip(self)
         uid = reservation.uid
         other = self._uids.get(reservation.name)
         if other is not None and other != uid:
@@ -136,6 +138,9 @@ class Reservations(Plugin):
     def attach(self, host: Host) -> None:
         """See `Plugin`; reservations stay known."""
         super().attach(host)
+        cycle = host.cycle
+        if isinstance(cycle, CycleAccess):
+            self._lifecycle.join(EngineAccess(cycle.components, cycle.pods, cycle.schedulers))
         self._lifecycle.attach(host)
         self._draws_from.clear()
         self._unconfirmed.clear()
@@ -150,6 +155,10 @@ class Reservations(Plugin):
             record.entry = None
             self._preallocating.reservation_changed(record, {})
             self._lifecycle.mark(uid)
+
+    def skips(self, pod: Pod, demands: Demands) -> bool:
+        """Every pod that does not insist on a reservation, as long as there was none."""
+        return self.is_idle and demands.reservation_affinity is None
 
     def pod_arrived(self, entry: PodInfo) -> None:
         """A pod or a stand-in arrived."""
@@ -170,7 +179,7 @@ class Reservations(Plugin):
             return
         self._waiters.remove(uid)
 
-    def reserve(self, entry: PodInfo) -> None:
+    def reserve(self, entry: PodInfo, node: str) -> None:
         """Record the draw of an assigned pod, if any."""
         seen = entry.seen
         if seen.reservation:
@@ -185,6 +194,8 @@ class Reservations(Plugin):
 
     def unreserve(self, entry: PodInfo) -> None:
         """Return what an unassigned pod drew to its reservation."""
+        if not entry.node:
+            return
         seen = entry.seen
         if seen.reservation:
             record = self._records.get(seen.uid)
@@ -232,7 +243,7 @@ class Reservations(Plugin):
         elif not here:
             del self._drawn[uid]
 
-    def queue_key(self, entry: PodInfo) -> Hashable:
+    def sign(self, entry: PodInfo) -> Hashable:
         """Pods with different reservations are in different groups; a reservation that may take pods is in one of its own."""
         if self._preallocating.applies(entry) is not None:
             return entry.seen.uid
@@ -280,13 +291,9 @@ class Reservations(Plugin):
 
     # ---- judgement
 
-    def segments(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """See `Plugin`: owners are judged alone, first on the nodes of their reservations, then, unless they require one, like any other pod."""
+    def divide(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        """See `Grouping`: owners are judged alone, first on the nodes of their reservations, then, unless they require one, like any other pod."""
         return self._owners.segments(segments)
-
-    def before_run(self) -> None:
-        """Reserve amounts again that were released since `turn`."""
-        self._lifecycle.settle()
 
     def rows_changed(self, rows: Collection[int], now_s: float) -> None:
         """Wake pods and reservations that wait for these rows."""
@@ -295,7 +302,7 @@ class Reservations(Plugin):
 
     # ---- instructions
 
-    def translate(self, instructions: tuple[Instruction, ...], now_s: float) -> tuple[Instruction, ...]:
+    def bind(self, instructions: tuple[Instruction, ...], now_s: float) -> tuple[Instruction, ...]:
         """Replace instructions about stand-ins by instructions about their reservations."""
         if not self._records:
             return instructions
@@ -362,6 +369,8 @@ class Reservations(Plugin):
 
     def validate(self, pods: Mapping[str, PodInfo]) -> None:
         """Check that the recorded draws are those of the pods, and the stand-ins. Raises `Permanent`."""
+        if self.is_idle:
+            return
         if self._owners.is_drawing or self.for_gangs.is_drawing or self._preallocating.is_trying:
             raise Permanent("an attempt has not restored what it hid")
         drawn: dict[str, set[str]] = {}

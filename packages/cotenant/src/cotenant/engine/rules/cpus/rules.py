@@ -81,6 +81,7 @@ class Cpus:
         self._providers = NumaProviders()
         self._pods: dict[int, _Pod] = {}
         self._wide = False  # whether all pods with requests are judged
+        self.may_widen = False
 
     def capture(self) -> Callable[[], Cpus]:
         """A maker of rules with the same topologies and no pods, for a copy of the engine; it reads nothing of these later."""
@@ -115,6 +116,7 @@ class Cpus:
 
     def topology_seen(self, reported: NodeTopology, now_s: float) -> None:
         """Record a node's reported topology."""
+        self.may_widen = not self._wide
         self._node_changed(self._nodes.report(reported))
 
     def topology_gone(self, name: str, now_s: float) -> None:
@@ -136,6 +138,7 @@ class Cpus:
         self._pods = {}
         self._wide = False
         self._nodes.attach(encoder)
+        self.may_widen = True
 
     def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:
         """Whether the pod needs or holds CPUs or NUMA nodes, or requests what a node may have to align."""
@@ -155,9 +158,11 @@ class Cpus:
     def widened(self) -> bool:
         """Whether a node has got a NUMA policy while pods were added without regard to one."""
         if not self._nodes.reporting or self._wide:
+            self.may_widen = False  # until a topology is reported
             return False
         self._nodes.sync()
         self._wide = bool(self._nodes.aligning)
+        self.may_widen = not self._wide
         return self._wide
 
     def set_holdings(self, number: int, holds: Holdings) -> None:
@@ -300,7 +305,7 @@ class Cpus:
     # ---- Clearing
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[Column]:
-        """CPUs that must be free on each row, as a sum over its pods (engine/cycle/preemption.py)."""
+        """CPUs that must be free on each row, as a sum over its pods (engine/cycle/eviction/preemption.py)."""
         need = self._pods[number].need
         if need is None or not need.own or not self._nodes.reporting:
             return

@@ -11,6 +11,9 @@ from collections.abc import Callable, Hashable
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.pod import Pod
+from cotenant.policy.placement.cpus.needs import cpu_need
 
 
 class CpuUpdates(Plugin):
@@ -20,11 +23,18 @@ class CpuUpdates(Plugin):
         self, name: str, need_of: Callable[[int], Hashable], snapshot: Callable[[], Callable[[], None]]
     ) -> None:
         self.name = name
+        self.events = {
+            name: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.POD_CHANGED, Event.POD_GONE, Event.TOPOLOGY})
+        }
         self._snapshot = snapshot
         self._need_of = need_of
         self._host: Host | None = None
 
-    def queue_key(self, entry: PodInfo) -> Hashable:
+    def skips(self, pod: Pod, demands: Demands) -> bool:
+        """Pods that share CPUs."""
+        return cpu_need(pod, demands) is None
+
+    def sign(self, entry: PodInfo) -> Hashable:
         """The CPU need: the pod's class decides whether it gets exclusive CPUs."""
         return self._need_of(entry.number)
 

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from cotenant.engine.framework.plugin import Host, Plugin
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rules.devices.rules import PLUGIN, DeviceRules
+from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.request import asks_devices
 
 
 class DeviceGate(Plugin):
@@ -28,6 +31,10 @@ class DeviceGate(Plugin):
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`."""
         return self._rules.snapshot()
+
+    def skips(self, pod: Pod, demands: Demands) -> bool:
+        """Pods without devices."""
+        return not asks_devices(pod.requests)
 
     def pre_enqueue(self, entry: PodInfo) -> str:
         """The contradiction; empty for none."""

@@ -6,6 +6,7 @@ Choice: row judgements are in the node rule (engine/rules/load/rules.py), events
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin
@@ -18,6 +19,9 @@ class LoadPlugin(Plugin):
     """Connects one load rule to the engine."""
 
     name = NAME
+    events = MappingProxyType(
+        {NAME: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_GONE})}
+    )
 
     def __init__(self, rules: LoadAware) -> None:
         self._rules = rules
@@ -35,7 +39,7 @@ class LoadPlugin(Plugin):
         """Pass on the start time from the pod's status."""
         self._rules.started(entry.number, entry.seen.started_s)
 
-    def queue_key(self, entry: PodInfo) -> Hashable:
+    def sign(self, entry: PodInfo) -> Hashable:
         """Pods with different load estimates are judged separately."""
         return self._rules.ask_of(entry.seen.pod)
 

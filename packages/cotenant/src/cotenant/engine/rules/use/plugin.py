@@ -6,6 +6,7 @@ Choice: row judgements are in the node rule (engine/rules/use/rules.py), events 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from cotenant.engine.framework.events import Event
 from cotenant.engine.framework.plugin import Host, Plugin
@@ -19,6 +20,9 @@ class PredictedUsePlugin(Plugin):
     """Connects one rule to the engine."""
 
     name = NAME
+    events = MappingProxyType(
+        {NAME: frozenset({Event.NODE_ADDED, Event.NODE_CHANGED, Event.NODE_LOAD, Event.POD_CHANGED, Event.POD_GONE})}
+    )
 
     def __init__(self, rules: PredictedUse) -> None:
         self._rules = rules
@@ -28,9 +32,10 @@ class PredictedUsePlugin(Plugin):
         super().attach(host)
         self._rules.opened = lambda: host.happened(Event.NODE_LOAD)
 
-    def node_seen(self, node: Node) -> None:
+    def node_changed(self, name: str, node: Node | None) -> None:
         """A node that offers lent resources switches the rule on."""
-        self._rules.node_seen(node)
+        if node is not None:
+            self._rules.node_seen(node)
 
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`."""

@@ -67,7 +67,7 @@ class PredictedUse:
         self.is_awake = False  # whether a node offers, or has offered, lent resources
         self.counts: dict[str, int] = {}  # inconsistencies, by name
         self.opened: Callable[[], None] = lambda: None  # called when a node may take more than before
-        self._widens = False
+        self.may_widen = False
         self._facts: dict[str, Measured] = {}  # by node's name
         self._records: dict[str, PodRecord] = {}  # by UID
         self._left: set[str] = set()  # UIDs, until the next round: a pod whose labels change leaves and arrives again
@@ -98,7 +98,7 @@ class PredictedUse:
     def node_seen(self, node: Node) -> None:
         """Wake when a node offers lent resources."""
         if self.is_on and not self.is_awake and any(node.allocatable.get(name) > 0 for name in LENT):
-            self.is_awake = self._widens = True
+            self.is_awake = self.may_widen = True
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
         """Count a node's measurement; the same measurement again changes nothing."""
@@ -173,7 +173,7 @@ class PredictedUse:
 
     def widened(self) -> bool:
         """Whether the rule woke up since the last call."""
-        widens, self._widens = self._widens, False
+        widens, self.may_widen = self.may_widen, False
         return widens
 
     def add_pod(self, number: int, pod: Pod, demands: Demands, holds: Holdings) -> bool:

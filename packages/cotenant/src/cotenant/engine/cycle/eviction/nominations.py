@@ -39,15 +39,15 @@ class Nominations:
 
     def __init__(self, assignments: Assignments) -> None:
         self._assignments = assignments
-        self._of: dict[str, Nomination] = {}
+        self.by_uid: dict[str, Nomination] = {}  # of the nominated pods; changed here only
         self._waits_for: dict[str, set[str]] = {}  # victim -> preemptors
         self._moves_for: dict[str, set[str]] = {}  # pod that is being moved -> pods that wait for its room
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._of
+        return uid in self.by_uid
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self.by_uid)
 
     def add(
         self, entry: PodInfo, node: str, victims: set[str], moving: Collection[str] = frozenset()
@@ -55,9 +55,9 @@ class Nominations:
         """Nominate the node. Returns the uids of pods of lower priority nominated for the same node, which should be tried elsewhere."""
         uid = entry.seen.uid
         displaced = tuple(
-            other for other in self.on(node) if self._of[other].entry.seen.pod.priority < entry.seen.pod.priority
+            other for other in self.on(node) if self.by_uid[other].entry.seen.pod.priority < entry.seen.pod.priority
         )
-        self._of[uid] = Nomination(entry, node, set(victims), set(moving))
+        self.by_uid[uid] = Nomination(entry, node, set(victims), set(moving))
         for victim in victims:
             self._waits_for.setdefault(victim, set()).add(uid)
         for each in moving:
@@ -67,7 +67,7 @@ class Nominations:
 
     def drop(self, uid: str) -> bool:
         """Remove a nomination. Whether there was one."""
-        nomination = self._of.pop(uid, None)
+        nomination = self.by_uid.pop(uid, None)
         if nomination is None:
             return False
         for index, pods in ((self._waits_for, nomination.victims), (self._moves_for, nomination.moving)):
@@ -81,17 +81,17 @@ class Nominations:
 
     def node_of(self, uid: str) -> str:
         """The pod's nominated node, empty if none."""
-        nomination = self._of.get(uid)
+        nomination = self.by_uid.get(uid)
         return nomination.node if nomination is not None else ""
 
     def victims_of(self, uid: str) -> frozenset[str]:
         """UIDs of the victims that the pod waits for."""
-        nomination = self._of.get(uid)
+        nomination = self.by_uid.get(uid)
         return frozenset(nomination.victims) if nomination is not None else frozenset()
 
     def moving_of(self, uid: str) -> frozenset[str]:
         """UIDs of the pods that a rebalancer moves away to make room for this pod."""
-        nomination = self._of.get(uid)
+        nomination = self.by_uid.get(uid)
         return frozenset(nomination.moving) if nomination is not None else frozenset()
 
     def victim_gone(self, uid: str) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class Nominations:
         waited = {*self._waits_for.pop(uid, ()), *self._moves_for.pop(uid, ())}
         ready = []
         for preemptor in sorted(waited):
-            nomination = self._of[preemptor]
+            nomination = self.by_uid[preemptor]
             nomination.victims.discard(uid)
             nomination.moving.discard(uid)
             if not nomination.victims:
@@ -109,7 +109,7 @@ class Nominations:
     def node_seen(self, name: str) -> None:
         """A node was added that pods may be nominated for already."""
         for uid in self.on(name):
-            self._assignments.reserve(self._of[uid].entry, name)
+            self._assignments.reserve(self.by_uid[uid].entry, name)
 
     def is_doomed(self, uid: str) -> bool:
         """Whether a preemptor waits for this pod to end, so it need not be evicted again."""
@@ -117,7 +117,7 @@ class Nominations:
 
     def wait_for(self, uid: str, ending: set[str]) -> bool:
         """Wait for more ending pods on the node of a nominated pod that did not fit yet. Whether it waits for any, or for one that is moved."""
-        victims, moving = self._of[uid].victims, self._of[uid].moving
+        victims, moving = self.by_uid[uid].victims, self.by_uid[uid].moving
         for victim in ending:
             victims.add(victim)
             self._waits_for.setdefault(victim, set()).add(uid)
@@ -125,19 +125,19 @@ class Nominations:
 
     def on(self, node: str) -> tuple[str, ...]:
         """The pods nominated for this node."""
-        return tuple(uid for uid, nomination in self._of.items() if nomination.node == node)
+        return tuple(uid for uid, nomination in self.by_uid.items() if nomination.node == node)
 
     def nodes(self) -> dict[str, str]:
         """uid -> node."""
-        return {uid: nomination.node for uid, nomination in self._of.items()}
+        return {uid: nomination.node for uid, nomination in self.by_uid.items()}
 
     def each(self) -> tuple[Nomination, ...]:
         """The nominations themselves; read only."""
-        return tuple(self._of.values())
+        return tuple(self.by_uid.values())
 
     def all(self) -> tuple[tuple[str, str, set[str], set[str]], ...]:
         """uid, node, and the victims and the moved pods that still exist."""
-        return tuple((uid, n.node, set(n.victims), set(n.moving)) for uid, n in self._of.items())
+        return tuple((uid, n.node, set(n.victims), set(n.moving)) for uid, n in self.by_uid.items())
 
     def segments(self, pods: list[tuple[PodInfo, Group]]) -> Iterator[Segment]:
         """The pods in runs that may be placed together; reserved resources are set as each run must see them.
@@ -145,7 +145,7 @@ class Nominations:
         A nominated pod is tried alone, first on its own node only; if that fails, again on every node. A pod that has rules about
         others is tried alone if pods of equal or higher priority are nominated: its rules must hold with those assigned as well.
         """
-        if not self._of:
+        if not self.by_uid:
             yield Segment(pods, EVERYWHERE, True)
             return
         run: list[tuple[PodInfo, Group]] = []
@@ -154,7 +154,7 @@ class Nominations:
         try:
             for pod in pods:
                 entry = pod[0]
-                own = entry.seen.uid in self._of
+                own = entry.seen.uid in self.by_uid
                 closed = self.closed_to([entry])
                 narrowed = bool(closed) or self._assignments.narrowing.is_narrowed(entry.number)
                 if run and (own or narrowed or entry.seen.pod.priority != priority):
@@ -190,7 +190,7 @@ class Nominations:
         own = {entry.seen.uid for entry in entries}
         return [
             nomination.entry.row
-            for uid, nomination in self._of.items()
+            for uid, nomination in self.by_uid.items()
             if nomination.moving
             and uid in self._assignments.reserved
             and uid not in own
@@ -218,7 +218,7 @@ class Nominations:
     def _own(self, pod: tuple[PodInfo, Group]) -> Iterator[Segment]:
         """A nominated pod, without its own reserved resources."""
         entry, uid = pod[0], pod[0].seen.uid
-        node = self._of[uid].node
+        node = self.by_uid[uid].node
         row = self._assignments.encoder.node_rows.get(node)
         if row is not None and uid in self._assignments.reserved:
             self._assignments.release(entry, freed=False)
@@ -231,7 +231,7 @@ class Nominations:
             if not entry.node:
                 yield Segment([pod], self._allowed_with_nominated(entry), True)
         finally:  # also where the judgement of a large pod is given up
-            if uid in self._of and not entry.node:
+            if uid in self.by_uid and not entry.node:
                 self._assignments.reserve(entry, node)
 
     def _resume(self, suspended: list[PodInfo]) -> None:
@@ -240,7 +240,7 @@ class Nominations:
 
     def validate(self) -> None:
         """Check that every nomination has its pod, and reserves resources if its node is known. Raises `Permanent`."""
-        for uid, nomination in self._of.items():
+        for uid, nomination in self.by_uid.items():
             there = nomination.node in self._assignments.encoder.node_rows
             if there != (uid in self._assignments.reserved):
                 raise Permanent(
@@ -250,5 +250,5 @@ class Nominations:
                 raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a victim that is not indexed")
             if any(uid not in self._moves_for.get(each, ()) for each in nomination.moving):
                 raise Permanent(f"pod {nomination.entry.seen.pod.key} waits for a moved pod that is not indexed")
-        if not self._assignments.reserved.keys() <= self._of.keys():
+        if not self._assignments.reserved.keys() <= self.by_uid.keys():
             raise Permanent("resources are reserved for a pod without a nomination")

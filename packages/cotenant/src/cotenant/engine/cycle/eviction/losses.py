@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.engine.framework.jobs import Job
-from cotenant.engine.framework.plugin import Plugin
 from cotenant.engine.framework.pod_state import PodInfo
+from cotenant.engine.framework.roster import Roster
 from cotenant.model.arrays import Int, Mask
 from cotenant.policy.placement.preemption import NO_JOBS, Jobs, importance
 
@@ -37,23 +37,23 @@ NOTHING_AT_STAKE = AtStake(NO_JOBS, np.empty(0, dtype=np.int64), np.empty(0, dty
 class JobLosses:
     """The jobs of one cluster."""
 
-    def __init__(self, plugins: Sequence[Plugin], is_going: Callable[[PodInfo], bool]) -> None:
+    def __init__(self, roster: Roster, is_going: Callable[[PodInfo], bool]) -> None:
         """`is_going`: whether a pod is ending, or its eviction was requested."""
-        self._plugins = plugins
+        self._roster = roster
         self._is_going = is_going
 
     def job_of(self, entry: PodInfo) -> Job | None:
         """The job that a placed pod is a member of; None for a pod that runs on its own."""
-        found = (each.job_of(entry, self._is_going) for each in self._plugins)
+        found = (each.job_of(entry, self._is_going) for each in self._roster.evicting)
         return next((job for job in found if job is not None), None)
 
     def keys_of(self, entry: PodInfo) -> tuple[str, ...]:
         """The keys of the groups that are placed together with a pod, its own included."""
-        return tuple(key for each in self._plugins for key in each.placed_with(entry))
+        return tuple(key for each in self._roster.grouping for key in each.together(entry).keys)
 
     def jobs(self) -> tuple[Job, ...]:
         """Every job with members on nodes."""
-        return tuple(job for each in self._plugins for job in each.jobs(self._is_going))
+        return tuple(job for each in self._roster.evicting for job in each.jobs(self._is_going))
 
     def at_stake(
         self,

@@ -10,9 +10,9 @@ from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.instructions import Bind, Preempt, Unschedulable
 from cotenant.engine.framework.settings import Settings
-from cotenant.engine.state import attach_limits, inline_disks
 from cotenant.engine.state.narrowing import Narrowing
-from cotenant.engine.state.volumes import REASON_NONE, REASON_ROOM, REASON_ZONE
+from cotenant.engine.state.storage import attach_limits, inline_disks
+from cotenant.engine.state.storage.volumes import REASON_NONE, REASON_ROOM, REASON_ZONE
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, Operator, Requirement
 from cotenant.model.cluster.node import Node

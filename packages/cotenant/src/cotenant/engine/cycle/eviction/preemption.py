@@ -3,7 +3,7 @@
 Problem: the choice of victims (policy/placement/preemption.py) is a pure function of columns of numbers, while a node is ruled out by requests,
 predicted use, ports, claims, anti-affinity in both directions and spread. Choice: each of them becomes a column here. For a rule over a
 domain the rest of the domain is subtracted from the limit, so the column is about the node alone. Required affinity can only be lost by
-removals, so it is checked once, with every candidate removed. Gangs that evictions would break come from engine/cycle/losses.py; resources that their members
+removals, so it is checked once, with every candidate removed. Gangs that evictions would break come from engine/cycle/eviction/losses.py; resources that their members
 free on other nodes are not considered. Limits: as in kube-scheduler, a node on which a required neighbour has lower
 priority is not cleared; anti-affinity and spread of nominated pods are not counted.
 """
@@ -17,18 +17,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cotenant.engine.cycle.fixed_filters import passing
-from cotenant.engine.cycle.losses import NOTHING_AT_STAKE, AtStake
-from cotenant.engine.cycle.required_room import demands
+from cotenant.engine.cycle.eviction.fixed_filters import passing
+from cotenant.engine.cycle.eviction.losses import NOTHING_AT_STAKE, AtStake
+from cotenant.engine.cycle.eviction.required_room import demands
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Clearing, Vacating
-from cotenant.engine.state import attach_limits, inline_disks
 from cotenant.engine.state.count_queries import Count
 from cotenant.engine.state.ledger import Ledger
 from cotenant.engine.state.narrowing import EVERYWHERE, Narrowing
 from cotenant.engine.state.pod_counts import PodKind
+from cotenant.engine.state.storage import attach_limits, inline_disks
+from cotenant.engine.state.storage.volumes import REASON_EXCLUSIVE
 from cotenant.engine.state.term_rules import REASON_PORTS
-from cotenant.engine.state.volumes import REASON_EXCLUSIVE
 from cotenant.model.arrays import CPU, Float, Int, Mask
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.observed import DisruptionBudget

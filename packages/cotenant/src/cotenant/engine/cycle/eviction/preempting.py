@@ -3,7 +3,7 @@
 Problem: victims take their grace period to end, and a pod that is tried again meanwhile must not evict more; nominated pods are
 neither free resources nor victims. Choice: a pod that waits for victims, its own or any that end on its nominated node, may not preempt as long as it would fit there without
 them: a node that was tainted, or taken by others, is not waited for. A victim that has not ended `OVERDUE_S` after it should have is not waited for either, and room is made
-elsewhere if there is any. Resources reserved for pods of lower priority are suspended while victims are searched (engine/cycle/preemption.py), and a victim that is ending already
+elsewhere if there is any. Resources reserved for pods of lower priority are suspended while victims are searched (engine/cycle/eviction/preemption.py), and a victim that is ending already
 is waited for, not evicted again. Best-effort work evicts best-effort work only: the number of its priority class says how it compares with its like.
 Source: kube-scheduler's DefaultPreemption plugin, which waits for what never ends. Limits: extenders are not asked.
 """
@@ -16,11 +16,11 @@ from math import inf
 
 import numpy as np
 
-from cotenant.engine.cycle.losses import AtStake, JobLosses
-from cotenant.engine.cycle.nominations import Nominations
+from cotenant.engine.cycle.eviction.losses import AtStake, JobLosses
+from cotenant.engine.cycle.eviction.nominations import Nominations
+from cotenant.engine.cycle.eviction.preemption import Budgets, Nominated, preempt
+from cotenant.engine.cycle.eviction.simulated_evictions import trial
 from cotenant.engine.cycle.placing import Placing
-from cotenant.engine.cycle.preemption import Budgets, Nominated, preempt
-from cotenant.engine.cycle.simulated_evictions import trial
 from cotenant.engine.framework.instructions import Preempt, Victim
 from cotenant.engine.framework.jobs import Job
 from cotenant.engine.framework.pod_state import PodInfo, State
@@ -60,11 +60,7 @@ class Preempting:
         self._budgets = budgets
         self._profile = profile
         self._placing = placing
-        self._overdue = np.empty(0, dtype=np.int64)  # numbers of pods that should have ended long ago
-
-    def turn(self, now_s: float) -> None:
-        """A round starts."""
-        self._overdue = np.flatnonzero(self._assignments.pods.ends_s <= now_s - OVERDUE_S)
+        self.round_s = -inf  # when the round started: set by the cycle
 
     def overdue_at_s(self, now_s: float) -> float:
         """When the next pod that a preemptor waits for becomes overdue; inf = never."""
@@ -78,7 +74,7 @@ class Preempting:
 
     def is_overdue(self, entry: PodInfo) -> bool:
         """Whether the pod should have ended long ago: a finalizer keeps it, or its node does not answer."""
-        return bool((self._overdue == entry.number).any())
+        return bool(self._assignments.pods.ends_s[entry.number] <= self.round_s - OVERDUE_S)
 
     def ending(self, entry: PodInfo) -> set[str]:
         """UIDs of pods of lower priority that are ending on the pod's nominated node."""
@@ -181,7 +177,8 @@ class Preempting:
             none_falls,
             gone,
         )
-        return replace(found, spared=np.concatenate([found.spared, self._overdue])) if len(self._overdue) else found
+        overdue = np.flatnonzero(self._assignments.pods.ends_s <= self.round_s - OVERDUE_S)
+        return replace(found, spared=np.concatenate([found.spared, overdue])) if len(overdue) else found
 
     def is_going(self, entry: PodInfo) -> bool:
         """Whether a pod is terminating, or a preemptor waits for its end, so it need not be evicted."""

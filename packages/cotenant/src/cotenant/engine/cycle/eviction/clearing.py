@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from cotenant.engine.cycle.fixed_filters import passing
+from cotenant.engine.cycle.eviction.fixed_filters import passing
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import Group
 from cotenant.engine.state.assignments import Assignments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cotenant.engine.cycle.rejections import Rejector
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.state.narrowing import Narrowing
-from cotenant.engine.state.volumes import REASON_CONFLICT, REASON_EXCLUSIVE, REASON_NONE, VolumeChoice
+from cotenant.engine.state.storage.volumes import REASON_CONFLICT, REASON_EXCLUSIVE, REASON_NONE, VolumeChoice
 from cotenant.model.cluster.affinity import NodeSelector, NodeSelectorTerm
 from cotenant.model.cluster.labels import HOSTNAME, ZONE, Labels, Operator, Requirement
 from cotenant.model.cluster.node import Node

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from cotenant.engine.encoding.encoder import Encoder
-from cotenant.engine.state.attach_limits import AttachLimits
+from cotenant.engine.state.storage.attach_limits import AttachLimits
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import Attachment, NodeStorage

@@ -4,7 +4,7 @@ Problem: a claim may be bound to a volume with a node affinity, be provisioned w
 of one pod must agree on a node without taking one volume twice, and a choice made for a pod is valid before the API server reports it. Choice: a row is
 feasible if every claim has an option there, and claims that compete get different volumes by augmenting paths, in the order listed (smallest first).
 Assigning a pod holds its choices; unassigning it frees them. Source: Kubernetes' VolumeBinding, VolumeRestrictions, NodeVolumeLimits and VolumeZone plugins
-(engine/state/attach_limits.py, engine/state/inline_disks.py).
+(engine/state/storage/attach_limits.py, engine/state/storage/inline_disks.py).
 Limits: claims that share candidates are matched row by row in plain Python (about 5 us a row).
 """
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.node_rules import Rule
-from cotenant.engine.state import attach_limits, inline_disks
-from cotenant.engine.state.attach_limits import AttachLimits, DriverTotals
-from cotenant.engine.state.inline_disks import InlineDisks
+from cotenant.engine.state.storage import attach_limits, inline_disks
+from cotenant.engine.state.storage.attach_limits import AttachLimits, DriverTotals
+from cotenant.engine.state.storage.inline_disks import InlineDisks
 from cotenant.engine.state.topology import Regions
 from cotenant.model.arrays import Int, Mask
 from cotenant.model.cluster.affinity import NodeSelector
@@ -76,18 +76,14 @@ class Volumes:
         self.limits = AttachLimits(encoder)
         self._disks = InlineDisks()
         self._regions = regions
-        self._needs: dict[int, tuple[VolumeNeed, ...]] = {}
+        self.needs: dict[int, tuple[VolumeNeed, ...]] = {}
         self._rows: dict[int, int] = {}
         self._holds: dict[str, _Hold] = {}  # by claim
         self._held_for: dict[str, str] = {}  # volume -> claim
         self._users: dict[str, set[int]] = {}  # assigned pods by claim
 
     def __contains__(self, number: int) -> bool:
-        return number in self._needs
-
-    def known(self, numbers: Iterable[int]) -> set[int]:
-        """Which of these pods have claims."""
-        return self._needs.keys() & numbers
+        return number in self.needs
 
     def set(self, number: int, needs: tuple[VolumeNeed, ...]) -> None:
         """Set a pod's claims; the choices of an assigned pod are made again."""
@@ -95,19 +91,19 @@ class Volumes:
         if row is not None:
             self.unassign(number)
         if needs:
-            self._needs[number] = needs
+            self.needs[number] = needs
         else:
-            self._needs.pop(number, None)
+            self.needs.pop(number, None)
         if row is not None:
             self.assign(number, row)
 
     def forget(self, number: int) -> None:
         """Remove an unassigned pod for good."""
-        self._needs.pop(number, None)
+        self.needs.pop(number, None)
 
     def assign(self, number: int, row: int) -> None:
         """Assign a pod: its claims are in use, and unbound claims hold their choices."""
-        needs = self._needs.get(number)
+        needs = self.needs.get(number)
         if not needs:
             return
         choices = self.choices(number, row)
@@ -129,8 +125,8 @@ class Volumes:
         row = self._rows.pop(number, None)
         if row is None:
             return
-        self.limits.unassign(_attachments(self._needs[number]), row)
-        for need in self._needs[number]:
+        self.limits.unassign(_attachments(self.needs[number]), row)
+        for need in self.needs[number]:
             if need.disk is not None:
                 self._disks.unassign(number, need.disk)
                 continue
@@ -147,7 +143,7 @@ class Volumes:
 
     def choices(self, number: int, row: int) -> tuple[VolumeChoice, ...]:
         """What unbound claims take on a row, in the order of the claims; empty if they cannot all be satisfied."""
-        open_needs = [need for need in self._needs.get(number, ()) if need.binding is not Binding.BOUND]
+        open_needs = [need for need in self.needs.get(number, ()) if need.binding is not Binding.BOUND]
         matched = self._match(open_needs, row)
         if matched is None:
             return ()
@@ -157,7 +153,7 @@ class Volumes:
         """For each claim that only one pod may use, the other assigned pods that use it."""
         return tuple(
             tuple(sorted(self._users.get(need.claim, set()) - {number}))
-            for need in self._needs.get(number, ())
+            for need in self.needs.get(number, ())
             if need.exclusive
         )
 
@@ -165,24 +161,24 @@ class Volumes:
         """For each inline disk of the pod, the other pods whose use conflicts: number and row."""
         return tuple(
             tuple(sorted(self._disks.conflicts(number, need.disk)))
-            for need in self._needs.get(number, ())
+            for need in self.needs.get(number, ())
             if need.disk is not None
         )
 
     def attach_totals(self, number: int, pods: Int) -> Iterator[tuple[DriverTotals, Int]]:
         """For each limited driver of the pod, what rows hold and may hold; and how many volumes each of the assigned `pods` would free."""
-        wanted = set(_attachments(self._needs.get(number, ())))
+        wanted = set(_attachments(self.needs.get(number, ())))
         for total in self.limits.totals(wanted):
             freed = np.zeros(len(pods), dtype=np.int64)
             for i, pod in enumerate(pods.tolist()):
                 if pod in self._rows:
-                    held = _attachments(self._needs[pod])
+                    held = _attachments(self.needs[pod])
                     freed[i] = self.limits.freed(total.driver, held, self._rows[pod], wanted.__contains__)
             yield total, freed
 
     def rules(self, number: int, check: Callable[[], None] = lambda: None) -> Iterator[Rule]:
         """The rules of the pod's claims and disks, in kube-scheduler's order of plugins. `check` is called for each disk, and raises where this costs too much."""
-        needs = self._needs.get(number, ())
+        needs = self.needs.get(number, ())
         size = self._regions.size()
         if any(self.users_elsewhere(number)):
             yield Rule("VolumeRestrictions", REASON_EXCLUSIVE, np.zeros(size, dtype=np.bool_), True)

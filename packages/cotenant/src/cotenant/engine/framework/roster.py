@@ -1,0 +1,110 @@
+"""The plugins of one engine, by point, and for each pod only those that it needs.
+
+Problem: a round judges thousands of pods, and most need no plugin at all: asking every plugin about every pod at
+every point costs more than placing it. Choice: what a plugin skips depends on what makes pods alike, so the answer
+is kept for all of them; pods that need the same plugins share one `Calls`, with the methods to call at each point.
+Limits: pods with demands are asked about one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from cotenant.engine.framework.contracts import Evicting, Grouping
+from cotenant.engine.framework.events import Event, helping
+from cotenant.engine.framework.plugin import Plugin, overriding
+from cotenant.model.cluster.demands import NO_DEMANDS, Demands
+from cotenant.model.cluster.pod import Pod
+
+_MOST_KEPT = 8192
+
+
+class Calls:
+    """What is called for pods that need these plugins: at each point, of those that have it."""
+
+    __slots__ = (
+        *(
+            "allowed",
+            "allowed_with",
+            "permit",
+            "plugins",
+            "pod_arrived",
+            "pod_left",
+            "pod_updated",
+            "post_bind",
+            "post_filter",
+        ),
+        *("pre_bind", "pre_enqueue", "pre_filter", "queue_sort", "reserve", "sign", "unreserve", "withdraw"),
+    )
+
+    def __init__(self, plugins: tuple[Plugin, ...]) -> None:
+        self.plugins = plugins
+        self.pre_enqueue = overriding(plugins, "pre_enqueue")
+        self.pre_filter = overriding(plugins, "pre_filter")
+        self.post_filter = overriding(plugins, "post_filter")
+        self.queue_sort = tuple(each.queue_sort for each in overriding(plugins, "queue_sort"))
+        self.sign = tuple(each.sign for each in overriding(plugins, "sign"))
+        self.permit = tuple(each.permit for each in overriding(plugins, "permit"))
+        self.pre_bind = tuple(each.pre_bind for each in overriding(plugins, "pre_bind"))
+        self.post_bind = tuple(each.post_bind for each in overriding(plugins, "post_bind"))
+        self.pod_arrived = tuple(each.pod_arrived for each in overriding(plugins, "pod_arrived"))
+        self.pod_left = tuple(each.pod_left for each in overriding(plugins, "pod_left"))
+        self.pod_updated = tuple(each.pod_updated for each in overriding(plugins, "pod_updated"))
+        told = [each for each in plugins if not is_node_rule(each)]  # the others hear of it earlier, as node rules
+        self.reserve = tuple(each.reserve for each in overriding(told, "reserve"))
+        self.unreserve = tuple(each.unreserve for each in overriding(told, "unreserve"))
+        self.withdraw = tuple(each.unreserve for each in overriding(self.pre_filter, "unreserve"))
+        grouping = [each for each in plugins if isinstance(each, Grouping)]
+        self.allowed_with = tuple(each.allowed_with for each in grouping)
+        self.allowed = tuple(each.allowed for each in grouping)
+
+
+class Roster:
+    """The plugins of one engine, in order."""
+
+    def __init__(self, plugins: tuple[Plugin, ...]) -> None:
+        self.plugins = plugins
+        self.turn = overriding(plugins, "turn")
+        self.next_s = overriding(plugins, "next_s")
+        self.bind = overriding(plugins, "bind")
+        self.pre_filter = overriding(plugins, "pre_filter")
+        self.pre_score = overriding(plugins, "pre_score")
+        self.queueing_hint = overriding(plugins, "queueing_hint")
+        self.node_changed = overriding(plugins, "node_changed")
+        self.pod_ended = overriding(plugins, "pod_ended")
+        self.evicting = tuple(each for each in plugins if isinstance(each, Evicting))
+        self.grouping = tuple(each for each in plugins if isinstance(each, Grouping))
+        self._events = {name: kinds for each in plugins for name, kinds in each.events.items()}
+        self._calls: dict[tuple[Plugin, ...], Calls] = {}
+        self._kept: dict[Hashable, Calls] = {}  # by what makes pods alike
+
+    def calls(self, alike: Hashable, pod: Pod, demands: Demands) -> Calls:
+        """What is called for a pod; equal for pods that are `alike`, where they have no demands."""
+        if demands != NO_DEMANDS:
+            return self._ask(pod, demands)
+        found = self._kept.get(alike)
+        if found is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            found = self._kept[alike] = self._ask(pod, demands)
+        return found
+
+    def helping(self, name: str) -> frozenset[Event]:
+        """Events after which a refusal by this filter may not stand."""
+        return self._events[name] if name in self._events else helping(name)
+
+    def forget(self) -> None:
+        """Ask again: a plugin skips other pods than before, or `alike` values are used anew."""
+        self._kept.clear()
+
+    def _ask(self, pod: Pod, demands: Demands) -> Calls:
+        needed = tuple(each for each in self.plugins if not each.skips(pod, demands))
+        found = self._calls.get(needed)
+        if found is None:
+            found = self._calls[needed] = Calls(needed)
+        return found
+
+
+def is_node_rule(plugin: Plugin) -> bool:
+    """Whether the plugin judges nodes."""
+    return bool(overriding((plugin,), "filter") or overriding((plugin,), "score"))

@@ -1,0 +1,49 @@
+"""How far a plain pod goes: the figures may fall, and must not rise unnoticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tools.walk import pod
+from tools.walk.recorder import PACKAGE, Walk, recording, room_of
+
+import cotenant.model.resources
+from cotenant.model.resources import Amounts
+
+MOST_FILES, MOST_ROOMS, MOST_CHANGES = 62, 17, 114
+
+
+@pytest.fixture(scope="module")
+def way() -> Walk:
+    return pod.walk()
+
+
+@pytest.mark.slow
+def test_a_plain_pod_passes_few_files_and_rooms(way: Walk) -> None:
+    assert len(way.files) <= MOST_FILES, "\n".join(way.files)
+    assert len(way.rooms) <= MOST_ROOMS, "\n".join(way.rooms)
+    assert way.changes <= MOST_CHANGES
+
+
+@pytest.mark.slow
+def test_a_plain_pod_meets_no_plugin_and_no_rule(way: Walk) -> None:
+    assert way.files[0] == "drivers/kube/cache/reflector.py"
+    assert "engine/cycle/judging.py" in way.files
+    assert [file for file in way.files if file.startswith(("engine/plugins", "engine/rules"))] == []
+
+
+def test_a_walk_counts_calls_of_ours_by_file_and_room() -> None:
+    walk = Walk()
+    with recording(walk):
+        Amounts.of({"cpu": 1}).get("cpu")
+        Path("x").name  # noqa: B018
+    assert set(walk.steps) == {cotenant.model.resources.__file__.removeprefix(PACKAGE)}
+    assert (walk.rooms, walk.changes) == (["model"], 0)
+
+
+def test_a_change_of_room_is_a_step_into_another_folder() -> None:
+    walk = Walk(["a/x.py", "a/y.py", "b/z.py", "a/x.py", "a/x.py"])
+    assert (walk.files, walk.rooms, walk.changes) == (["a/x.py", "a/y.py", "b/z.py"], ["a", "b"], 2)
+    assert walk.path() == [("a/x.py", 1), ("a/y.py", 1), ("b/z.py", 1), ("a/x.py", 2)]
+    assert room_of("a/b/c.py") == "a/b"
