@@ -150,7 +150,7 @@ class ServerCoverage:
 
 
 def _age(version: str) -> tuple[int, int, int, int]:
-    """A sort key of versions, as kubectl prefers them: stable ones after beta ones after alpha ones, newer ones last."""
+    """A sort key of versions: alpha ones, beta ones, stable ones, each with newer ones last."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return -1, 0, 0, 0

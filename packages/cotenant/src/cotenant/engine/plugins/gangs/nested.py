@@ -1,8 +1,10 @@
-"""Placement of a bundle whose gangs have topology keys of their own: each such gang in one domain of its key, all within what the bundle may use.
+"""Placement of a bundle whose gangs have topology keys of their own: each such gang in one domain of its key, all
+within what the bundle may use.
 
-Gangs with such a key go first, the largest first, each into the tightest domain that takes all of its members, else the first that takes its minimum; the others follow.
-A gang stays in the domain of members that are placed already. Limits: one order of gangs, no more than `MOST_TRIES` domains each; such members draw from no reservation, and
-no pod is evicted for such a bundle.
+Gangs with such a key go first, the largest first, each into the tightest domain that takes all of its members, else the
+first that takes its minimum; the others follow. A gang stays in the domain of members that are placed already. Limits:
+one order of gangs, no more than `MOST_TRIES` domains each; such members draw from no reservation, and no pod is evicted
+for such a bundle.
 """
 
 from __future__ import annotations
@@ -84,7 +86,9 @@ def _placed_in_one(
 
 
 def _domains(components: Components, gang: Gang, members: Sequence[PodInfo], only: Mask) -> Iterator[Mask]:
-    """Rows of the domains to try, in order: that of placed members, else those with room for all, else those with room for one."""
+    """Rows of the domains to try, in order: that of placed members, else those with room for all, else those with room
+    for one.
+    """
     assignments = components.assignments
     nodes, shapes = assignments.ledger.nodes, assignments.ledger.shapes
     domains = assignments.narrowing.regions.domains(_inner_key(gang))
