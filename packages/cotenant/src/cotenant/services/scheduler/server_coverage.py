@@ -20,7 +20,7 @@ from cotenant.drivers.kube.cache.cache import Changed
 from cotenant.drivers.kube.cache.decoding import ListWatchDecoder
 from cotenant.drivers.kube.cache.reflector import Reflector
 from cotenant.drivers.kube.client.client import Client
-from cotenant.drivers.kube.client.discovery import core_document, served_versions
+from cotenant.drivers.kube.client.discovery import core_document, openapi_index, served_versions
 from cotenant.drivers.kube.client.errors import Forbidden, NotFound
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.drivers.kube.kinds.pod.coverage import UnknownField, unknown_fields
@@ -56,6 +56,8 @@ class ServerCoverage:
             if kind.group:
                 self._read.setdefault(kind.group, {}).setdefault(kind.plural, set()).add(kind.version)
         self._pods, self._reread, self._sleep = pods, reread, sleep
+        self._index: bytes | None = None  # of all that is served, when it was compared last
+        self._lists_again = False  # pods were read before the server had fields that they are read with now
         self._document = ""
         self._fields: tuple[UnknownField, ...] = ()
         self._about_fields: tuple[str, ...] = ()
@@ -83,12 +85,18 @@ class ServerCoverage:
         """Returns whether the server answered."""
         before = self.notes()
         try:
-            steering = await self._compare_fields()
+            index = await self._index_of_server()
+            if index is not None and index == self._index:
+                return True
+            steering = await self._compare_fields(index) if index is not None else None
             if steering is not None:
                 self._pods.read_as(pods_with(steering))
-                if not is_first:
-                    await self._list_again()
+                self._lists_again = not is_first
+            if self._lists_again:
+                await self._list_again()
+                self._lists_again = False
             self._about_versions = await self._compare_versions()
+            self._index = index
         except CotenantError as error:
             _log.log(
                 self._client.outage.level, "the server's API is not compared with what this version reads: %s", error
@@ -99,13 +107,17 @@ class ServerCoverage:
                 _log.warning("%s", each)
         return True
 
-    async def _compare_fields(self) -> list[tuple[str, ...]] | None:
-        """The fields that pods must be read with from now on; None where they are the same as before."""
+    async def _index_of_server(self) -> bytes | None:
+        """What changes with everything that the server serves; None where it does not tell."""
         try:
-            document = await core_document(self._client, self._document)
+            return await openapi_index(self._client)
         except (NotFound, Forbidden) as error:
             self._about_fields = (f"the fields of pods are not compared with those that this version knows: {error}",)
             return None
+
+    async def _compare_fields(self, index: bytes) -> list[tuple[str, ...]] | None:
+        """The fields that pods must be read with from now on; None where they are the same as before."""
+        document = await core_document(self._client, index, self._document)
         if document is None:
             return None
         self._document = document.name

@@ -156,6 +156,27 @@ def test_a_server_that_does_not_tell_is_named(error: Exception) -> None:
     assert case.slept == []
 
 
+def test_a_server_that_has_not_changed_is_asked_for_its_index_only() -> None:
+    case = Case()
+    case.prepare()
+    case.server.asked.clear()
+    case.later()
+    assert set(case.server.asked) == {"/openapi/v3"}
+
+
+def test_a_list_that_failed_after_an_upgrade_is_made_again() -> None:
+    case = Case()
+    case.prepare()
+    case.server.fields(plan="How the scheduler places it.")
+    case.later()  # the list of pods is not there
+    assert case.again == []
+    pod = {"metadata": {"name": "p", "uid": "u", "resourceVersion": "1"}, "spec": {"plan": 1}}
+    case.server.pages[PODS.path()] = {"metadata": {"resourceVersion": "1"}, "items": [pod]}
+    case.slept.clear()
+    case.later()
+    assert len(case.again) == 1
+
+
 def test_a_server_that_is_away_is_compared_later() -> None:
     case = Case()
     case.server.error = Unavailable("away")

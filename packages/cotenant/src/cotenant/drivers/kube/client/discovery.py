@@ -64,10 +64,14 @@ class CoreDocument:
     definitions: Mapping[str, Definition] = field(default_factory=dict)
 
 
-async def core_document(client: Client, known: str = "") -> CoreDocument | None:
+async def openapi_index(client: Client) -> bytes:
+    """The index of the OpenAPI documents: it changes with everything that is served. Raises the client's errors."""
+    return await client.request("GET", OPENAPI)
+
+
+async def core_document(client: Client, index: bytes, known: str = "") -> CoreDocument | None:
     """The OpenAPI document of the core group; None if it is the one named `known`. Raises the client's errors."""
-    index = _decoded(_Index, await client.request("GET", OPENAPI))
-    found = index.paths.get(_CORE)
+    found = _decoded(_Index, index).paths.get(_CORE)
     url = found.server_url if found is not None else f"{OPENAPI}/{_CORE}"
     if url == known:
         return None
